@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench fuzz htp-sweep faults lock audit clean
+.PHONY: help demo test test-full ci lint bench fuzz htp-sweep faults lock audit clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -32,10 +32,22 @@ lint: $(VENV)/.dev ## style, types, import rules and budgets of size
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python scripts/budget.py
+	$(BIN)/python -m scripts.budget
 
 test: lint ## lint, then all tests that need nothing from outside
 	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not (corpus or vendor or frameworks or cross or slow)'
+
+# Without their dependencies, which are installed but for torchvision: that would bring another build of torch.
+$(VENV)/.full: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[test-frameworks]'
+	$(BIN)/python -m pip install --quiet --no-deps timm==1.0.31 torchao==0.18.0
+	@touch $@
+
+test-full: $(VENV)/.full ## fuzzing, and the tests that need models, frameworks or compilers (CONTRIBUTING.md)
+	scripts/test-full $(BIN)/python
+
+ci: test ## test and test-full
+	$(MAKE) test-full
 
 MODELS ?= $(wildcard .demo/*.onnx)
 bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"

@@ -1,4 +1,4 @@
-"""All quantized CNNs of the corpus with caches for seven SoCs: listed right, same bytes, same results.
+"""Quantized CNNs of the corpus with caches for seven SoCs: same bytes and results.
 
     XDLC_VENDOR_CHECK=.../vendor_check.py python -m bench.caches CORPUS [NAME..]
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import xdlc
-from tests.corpus_models import CNNS, CorpusModel
+from tests.support.corpus_models import CNNS, CorpusModel
 from tests.vendor.cached import SEVEN, differing, misfits
 
 INPUTS = 2
@@ -40,14 +40,14 @@ def problems(corpus: Path, name: str, folder: Path) -> list[str]:
     xdlc.quantize(source.convert(), source.samples(SAMPLES)).save(quantized)
     xdlc.prepare(quantized, SEVEN).save(first)
     xdlc.prepare(quantized, SEVEN[::-1], jobs=1).save(second)
-    found = [] if first.read_bytes() == second.read_bytes() else ["two runs gave different files"]
+    differences = [] if first.read_bytes() == second.read_bytes() else ["two runs gave different files"]
     model = xdlc.load(first)
-    found += misfits(check(first), model)
+    differences += misfits(check(first), model)
     for soc in SEVEN:
-        found += differing(first, model, soc, INPUTS)
+        differences += differing(first, model, soc, INPUTS)
     for path in (quantized, first, second):
         path.unlink()
-    return found
+    return differences
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The node tests of the onnx package: ours through a DLC on disk, beside onnxruntime.
+"""The node tests of the onnx package through a DLC on disk, beside onnxruntime.
 
     python bench/conformance.py
     python bench/conformance.py --filter 'conv|pool' --reasons --json out.json
@@ -92,7 +92,7 @@ def has_small_types(test: Any) -> bool:
 
 
 def is_random(test: Any) -> bool:
-    """Return whether a test draws random numbers: a node that does, or Dropout told to drop something."""
+    """Return whether a test draws random numbers, also by a training Dropout."""
     types = {node.op_type for node in test.model.graph.node}
     if types & RANDOM:
         return True
@@ -107,12 +107,12 @@ def array(value: Any) -> Any:
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Return whether numpy cannot compute with a type; bfloat16 the package's rule looks after."""
+    """Return whether numpy lacks a type that the package does not handle itself."""
     return dtype.kind not in NUMPY_KINDS and dtype.name != "bfloat16"
 
 
 def compare(test: Any, expected: Sequence[Any], found: Sequence[Any]) -> None:
-    """Raise an AssertionError if outputs are not the expected ones, by the onnx package's own rule."""
+    """Raise an AssertionError if outputs differ by the onnx package's own rule."""
     pairs = []
     for ours, theirs in zip(found, expected, strict=True):
         if ours.dtype == theirs.dtype and is_narrow(theirs.dtype):
@@ -151,17 +151,17 @@ def run_ours(test: Any, folder: Path) -> tuple[str, str]:
 
 
 def reason_of(error: xdlc.XdlcError) -> str:
-    """Return the kinds of problems that an error lists, without the places where they are."""
+    """Return the kinds of problems that an error lists, without their places."""
     problems = getattr(error, "problems", None) or [error]
     return "; ".join(dict.fromkeys(f"{type(each).__name__}: {each.problem}" for each in problems))
 
 
-def ort_value(given: Any) -> Any:
-    """Return an array as onnxruntime takes it, of any type: its own functions know those of numpy only."""
+def ort_value(array: Any) -> Any:
+    """Return an array of any type as onnxruntime's ``OrtValue``."""
     import onnxruntime as ort
 
-    proto = onnx.numpy_helper.from_array(given)
-    value = ort.OrtValue.ortvalue_from_shape_and_type(given.shape, proto.data_type)
+    proto = onnx.numpy_helper.from_array(array)
+    value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, proto.data_type)
     ctypes.memmove(value.data_ptr(), proto.raw_data, len(proto.raw_data))
     return value
 
@@ -211,7 +211,7 @@ def judge(item: tuple[str, str]) -> tuple[str, str]:
 
 
 def measure(names: Sequence[str], *, processes: int = 2, seconds: float = 60.0) -> list[dict[str, Any]]:
-    """Return for each test its name, the engines' verdicts, why ours is not "right", and its op types."""
+    """Return name, engines' verdicts, reason and op types of each test."""
     items = [(name, engine) for name in names for engine in ENGINES]
     verdicts = {}
     for outcome in tqdm(
@@ -239,7 +239,7 @@ def table(title: str, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def report(entries: Sequence[Mapping[str, Any]], *, reasons: bool) -> None:
-    """Print counts, then what is neither right nor refused, then the refusals if asked."""
+    """Print counts, what is wrong, then the refusals if requested."""
     table("all types", entries)
     usual = [entry for entry in entries if not has_small_types(TESTS[entry["name"]])]
     table("without inputs and outputs of 8-bit floats or of less than 8 bits", usual)
@@ -266,21 +266,21 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts, one entry a test")
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one test (default: 60)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     tests = all_tests()
     plain = {name: test for name, test in tests.items() if is_plain(test)}
     counted = {name: test for name, test in plain.items() if name not in DISPUTED}
     TESTS.update((name, test) for name, test in counted.items() if not is_random(test))
-    names = [name for name in TESTS if re.search(given.filter, name)]
+    names = [name for name in TESTS if re.search(options.filter, name)]
     print(
         f"onnx {onnx.__version__}, {len(tests)} node tests: {len(tests) - len(plain)} not of plain tensors, "
         f"{len(plain) - len(counted)} disputed, {len(counted) - len(TESTS)} draw random numbers, "
         f"{len(TESTS)} count; run: {len(names)}"
     )
-    entries = measure(names, processes=given.processes, seconds=given.seconds)
-    report(entries, reasons=given.reasons)
-    if given.json:
-        given.json.write_text(json.dumps(entries, indent=1) + "\n")
+    entries = measure(names, processes=options.processes, seconds=options.seconds)
+    report(entries, reasons=options.reasons)
+    if options.json:
+        options.json.write_text(json.dumps(entries, indent=1) + "\n")
     return int(any(entry["ours"] in ("wrong", "crashed", "timeout") for entry in entries))
 
 

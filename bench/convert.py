@@ -29,7 +29,7 @@ TOOLS = ("xdlc", "cp", "ort", "dump")
 
 @dataclass(frozen=True)
 class Figure:
-    """One tool on one model: seconds and bytes, or why there are none; ``cpu`` are seconds of processor."""
+    """Figures of a tool on a model: seconds, bytes, CPU seconds; or its failure."""
 
     seconds: float = 0.0
     memory: int = 0
@@ -81,9 +81,9 @@ def compare(
         with open(path, "rb", buffering=0) as file:
             while file.read(CHUNK):
                 pass
-    found: dict[str, list[Figure]] = {tool: [] for tool in tools}
+    figures_of: dict[str, list[Figure]] = {tool: [] for tool in tools}
     for _ in range(runs):
-        for tool, figures in found.items():
+        for tool, figures in figures_of.items():
             if figures and figures[-1].failure:
                 continue
             with tempfile.TemporaryDirectory(dir=scratch) as folder:
@@ -94,7 +94,7 @@ def compare(
         tool: figures[-1]
         if figures[-1].failure
         else Figure(min(f.seconds for f in figures), max(f.memory for f in figures))
-        for tool, figures in found.items()
+        for tool, figures in figures_of.items()
     }
 
 
@@ -129,16 +129,16 @@ def main() -> int:
         metavar=("MODEL.onnx:NAME", "D1,D2"),
         help="shape of an input of one of the models, for xdlc",
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     failed = False
-    for model in given.models:
+    for model in options.models:
         dims = [
             (key.partition(":")[2], value)
-            for key, value in given.input_dim
+            for key, value in options.input_dim
             if key.startswith(f"{model.name}:")
         ]
-        scratch = given.scratch or model.resolve().parent
-        figures = compare(given.tools.split(","), model, dims, given.runs, scratch)
+        scratch = options.scratch or model.resolve().parent
+        figures = compare(options.tools.split(","), model, dims, options.runs, scratch)
         table(model, figures)
         failed |= bool(figures.get("xdlc", Figure()).failure)
     return int(failed)

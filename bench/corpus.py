@@ -1,4 +1,4 @@
-"""A corpus of ONNX models: each converted, written as a DLC, read back, run and compared.
+"""A corpus of ONNX models, each converted, stored, read back, run and compared.
 
     python bench/corpus.py models/
     python bench/corpus.py --bind none --filter 'silero|ocr' --reasons --json out.json
@@ -62,18 +62,18 @@ def judge(job: tuple[Row, str]) -> dict[str, Any]:
     """Convert, save, load, run and compare one model; return the verdict and why."""
     row, bind = job
     started = time.monotonic()
-    found: dict[str, Any] = {"why_not": ""}
+    entry: dict[str, Any] = {"why_not": ""}
     try:
         reference = reference_of(row)
-        found["why_not"] = "" if reference else "onnxruntime does not run it"
+        entry["why_not"] = "" if reference else "onnxruntime does not run it"
     except NoTensors as why:
-        reference, found["why_not"] = None, f"not tensors of numbers: {why}"
+        reference, entry["why_not"] = None, f"not tensors of numbers: {why}"
     try:
         with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
-            found |= _verdict(row, reference, bind, Path(folder) / "model.dlc")
+            entry |= _verdict(row, reference, bind, Path(folder) / "model.dlc")
     except xdlc.XdlcError as error:
-        found |= {"verdict": "refused", "reason": reason_of(error)}
-    return found | {"seconds": time.monotonic() - started}
+        entry |= {"verdict": "refused", "reason": reason_of(error)}
+    return entry | {"seconds": time.monotonic() - started}
 
 
 def _verdict(row: Row, reference: Reference | None, bind: str, target: Path) -> dict[str, Any]:
@@ -83,15 +83,15 @@ def _verdict(row: Row, reference: Reference | None, bind: str, target: Path) -> 
     xdlc.convert(row.path, input_dims=dims).save(target)
     model = xdlc.load(target)
     ops = [op for graph in model.graphs.values() for op in graph.ops]
-    found: dict[str, Any] = {"ops": len(ops), "packages": sorted({op.package for op in ops})}
+    fields: dict[str, Any] = {"ops": len(ops), "packages": sorted({op.package for op in ops})}
     if reference is None:
-        return found | {"verdict": "unchecked", "reason": ""}
+        return fields | {"verdict": "unchecked", "reason": ""}
     dtypes = {name: array.dtype for name, array in reference.outputs.items()}
     results = run_as(model, reference.feeds, dtypes)
     problems, errors = differences(results, reference)
     if problems and is_random(row, reference):
-        return found | {"verdict": "unchecked", "reason": "", "why_not": "draws random numbers"}
-    return found | {
+        return fields | {"verdict": "unchecked", "reason": "", "why_not": "draws random numbers"}
+    return fields | {
         "verdict": "wrong" if problems else "right",
         "reason": "; ".join(problems),
         "errors": errors,
@@ -116,7 +116,7 @@ def measure(
 
 
 def report(entries: Sequence[Mapping[str, Any]], *, reasons: bool) -> None:
-    """Print counts, then what is neither right nor refused, then the refusals if asked."""
+    """Print counts, what is wrong, then the refusals if requested."""
     print(f"\n{'':22}" + "".join(f"{verdict:>10}" for verdict in VERDICTS))
     for title, runs in (("onnxruntime runs", True), ("onnxruntime does not", False)):
         counts = Counter(entry["verdict"] for entry in entries if entry["runs"] == runs)
@@ -162,30 +162,30 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one model (default: 60)")
     parser.add_argument("--memory", type=float, default=4.0, help="limit of one process in GB (default: 4)")
-    given = parser.parse_args()
-    corpus = given.corpus or os.environ.get("XDLC_CORPUS")
+    options = parser.parse_args()
+    corpus = options.corpus or os.environ.get("XDLC_CORPUS")
     if not corpus:
         parser.error("name the corpus, or set XDLC_CORPUS")
-    models = [row for row in rows(Path(corpus)) if re.search(given.filter, row.name)]
-    if given.vendor and "XDLC_VENDOR_CHECK" not in os.environ:
+    models = [row for row in rows(Path(corpus)) if re.search(options.filter, row.name)]
+    if options.vendor and "XDLC_VENDOR_CHECK" not in os.environ:
         parser.error("--vendor needs the checker's path in XDLC_VENDOR_CHECK")
     progress = tqdm(
-        (corpus_vendor.measure if given.vendor else measure)(
+        (corpus_vendor.measure if options.vendor else measure)(
             models,
-            given.bind,
-            processes=given.processes,
-            seconds=given.seconds,
-            memory=int(given.memory * GIGABYTE),
+            options.bind,
+            processes=options.processes,
+            seconds=options.seconds,
+            memory=int(options.memory * GIGABYTE),
         ),
         total=len(models),
         disable=None,
     )
     entries = sorted(progress, key=lambda entry: entry["name"])
-    if given.json:
-        given.json.write_text(json.dumps(entries, indent=1) + "\n")
-    if given.vendor:
+    if options.json:
+        options.json.write_text(json.dumps(entries, indent=1) + "\n")
+    if options.vendor:
         return int(not corpus_vendor.report(entries))
-    report(entries, reasons=given.reasons)
+    report(entries, reasons=options.reasons)
     return int(any(entry["verdict"] in ("wrong", "crashed", "timeout") for entry in entries))
 
 

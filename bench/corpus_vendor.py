@@ -1,4 +1,4 @@
-"""What the vendor's libraries make of a corpus's DLCs: asked by ``corpus.py --vendor``."""
+"""The vendor's verdicts on a corpus's DLCs, for ``corpus.py --vendor``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def vendor_compare() -> Any:
     """Return the module of the tests that compares our IR with the checker's answers."""
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
-    return importlib.import_module("tests.vendor_compare")
+    return importlib.import_module("tests.support.vendor_compare")
 
 
 def judge(job: tuple[Row, str]) -> dict[str, Any]:
@@ -62,13 +62,13 @@ def judge(job: tuple[Row, str]) -> dict[str, Any]:
         model = xdlc.load(target)
         if any(op.package != NATIVE for graph in model.graphs.values() for op in graph.ops):
             return {}
-        found: dict[str, Any] = {"ops": len(list(model.main.ops)), "read": read_differences(target, model)}
-        if reference and not found["read"]:
-            found |= emulated(target, model, reference)
-        if "agreement" not in found:
+        fields: dict[str, Any] = {"ops": len(list(model.main.ops)), "read": read_differences(target, model)}
+        if reference and not fields["read"]:
+            fields |= emulated(target, model, reference)
+        if "agreement" not in fields:
             answer = check("validate", target, "--soc", SOC)
-            found |= {"accepted": answer["ok"], "refusal": answer["reason"]}
-        return found
+            fields |= {"accepted": answer["ok"], "refusal": answer["reason"]}
+        return fields
 
 
 def read_differences(path: Path, model: xdlc.Model) -> list[str]:
@@ -77,7 +77,7 @@ def read_differences(path: Path, model: xdlc.Model) -> list[str]:
     if not answer["ok"]:
         return [answer["reason"]]
     theirs = {graph["name"]: graph for graph in answer["graphs"]}
-    found = []
+    found: list[str] = []
     for name, graph in model.graphs.items():
         shown = theirs.get(re.sub(r"\W", "_", name)) or (answer["graphs"][0] if len(theirs) == 1 else None)
         found += vendor_compare().differences(graph, shown) if shown else [f"graph {name!r} is not there"]
@@ -85,7 +85,7 @@ def read_differences(path: Path, model: xdlc.Model) -> list[str]:
 
 
 def emulated(path: Path, model: xdlc.Model, reference: Reference) -> dict[str, Any]:
-    """Run the emulation on the reference's inputs; return the error of each output, or why it failed."""
+    """Return the emulation's error of each output, or why it failed."""
     given, taken = path.with_name("in.npz"), path.with_name("out.npz")
     names = vendor_compare().vendor_names(model.main)
     np.savez(given, **{names[tensor]: reference.feeds[tensor.name] for tensor in model.main.inputs})
@@ -118,11 +118,11 @@ def measure(
 
 
 def agrees(entry: Mapping[str, Any]) -> bool:
-    return entry.get("agreement", float("inf")) <= RELATIVE_L2
+    return bool(entry.get("agreement", float("inf")) <= RELATIVE_L2)
 
 
 def report(entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Print the figures and what disagrees; return whether everything was read as meant."""
+    """Print the figures and differences; return whether all files were read right."""
     native = [entry for entry in entries if "read" in entry]
     same = [entry for entry in native if not entry["read"]]
     accepted = [

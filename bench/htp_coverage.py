@@ -1,4 +1,4 @@
-"""Whole graphs on HTP: models of a corpus compiled for one SoC and run on the emulation, ours beside theirs.
+"""Models of a corpus compiled and emulated for one SoC, ours beside theirs.
 
     python bench/htp_coverage.py models/ rows.csv
     python bench/htp_coverage.py models/ rows.csv --ours --only 'silero|ocr'
@@ -48,7 +48,7 @@ FIELDS = ("model", "side", "verdict", "error", "seconds", "reason")
 
 
 def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
-    """Run one model on one side; return the verdict, the largest error, and why it is refused."""
+    """Run one model on one side; return verdict, largest error and reason."""
     row, side, soc = job
     try:
         reference = stored_reference(row.stored)
@@ -56,7 +56,7 @@ def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
         return {"verdict": "refused", "reason": f"not tensors of numbers: {why}"}
     try:
         with np.errstate(all="ignore"):
-            found = (_ours if side == "ours" else _theirs)(row, reference, soc)
+            results = (_ours if side == "ours" else _theirs)(row, reference, soc)
     except xdlc.XdlcError as error:
         verdict = "died" if type(error).__name__ == "ChildDiedError" else "refused"
         return {"verdict": verdict, "reason": f"{type(error).__name__}: {error}"}
@@ -64,24 +64,24 @@ def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
         if side == "ours":
             raise
         return {"verdict": "refused", "reason": f"{type(error).__name__}: {error}"}
-    worst = max((distance(found[name], reference, name) for name in reference.outputs), default=0.0)
+    worst = max((distance(results[name], reference, name) for name in reference.outputs), default=0.0)
     return {"verdict": "right" if worst <= RIGHT else "off", "error": worst}
 
 
-def distance(found: Any, reference: Reference, name: str) -> float:
-    """Return the relative L2 error; infinite if the shape or the places of infinities and NaN differ."""
-    if found.shape != reference.shapes[name]:
+def distance(result: Any, reference: Reference, name: str) -> float:
+    """Return the relative L2 error; infinite if shapes, infinities or NaN differ."""
+    if result.shape != reference.shapes[name]:
         return math.inf
-    found = found.astype(np.float64).reshape(-1)[:: reference.strides.get(name, 1)]
+    result = result.astype(np.float64).reshape(-1)[:: reference.strides.get(name, 1)]
     expected = reference.outputs[name].astype(np.float64).reshape(-1)
     finite = np.isfinite(expected)
     if (
-        not np.array_equal(found[~finite], expected[~finite], equal_nan=True)
-        or not np.isfinite(found[finite]).all()
+        not np.array_equal(result[~finite], expected[~finite], equal_nan=True)
+        or not np.isfinite(result[finite]).all()
     ):
         return math.inf
     norm = np.linalg.norm(expected[finite])
-    return float(np.linalg.norm(found[finite] - expected[finite]) / (norm or 1.0))
+    return float(np.linalg.norm(result[finite] - expected[finite]) / (norm or 1.0))
 
 
 def _ours(row: Row, reference: Reference, soc: str) -> dict[str, Any]:
@@ -89,13 +89,11 @@ def _ours(row: Row, reference: Reference, soc: str) -> dict[str, Any]:
     model = xdlc.convert(row.path, input_dims={name: array.shape for name, array in feeds.items()})
     with xdlc.session(model, "htp", soc=soc) as session:
         results = session.run(feeds)
-        if any(name in expected and expected[name].dtype != found.dtype for name, found in results.items()):
+        if any(name in expected and expected[name].dtype != own.dtype for name, own in results.items()):
             stored = session.run(feeds, native=True)
             results = {
-                name: stored[name]
-                if name in expected and stored[name].dtype == expected[name].dtype
-                else found
-                for name, found in results.items()
+                name: stored[name] if name in expected and stored[name].dtype == expected[name].dtype else own
+                for name, own in results.items()
             }
     return {name: results[f"{name}:0" if name not in results else name] for name in expected}
 
@@ -163,15 +161,15 @@ def read(path: Path) -> dict[tuple[str, str], dict[str, str]]:
         return {(entry["model"], entry["side"]): entry for entry in csv.DictReader(file)}
 
 
-def report(found: Mapping[tuple[str, str], Mapping[str, str]]) -> bool:
+def report(verdicts: Mapping[tuple[str, str], Mapping[str, str]]) -> bool:
     """Print counts, and what is worse here; return whether nothing is."""
     print(f"{'':10}" + "".join(f"{verdict:>9}" for verdict in VERDICTS))
     for side in SIDES:
-        counts = Counter(entry["verdict"] for (_, of), entry in found.items() if of == side)
+        counts = Counter(entry["verdict"] for (_, of), entry in verdicts.items() if of == side)
         print(f"{side:10}" + "".join(f"{counts[verdict]:>9}" for verdict in VERDICTS))
     only_theirs, worse = [], []
-    for (name, side), ours in sorted(found.items()):
-        theirs = found.get((name, "theirs"))
+    for (name, side), ours in sorted(verdicts.items()):
+        theirs = verdicts.get((name, "theirs"))
         if side != "ours" or theirs is None:
             continue
         line = f"  {name}: {ours['verdict']} {ours['error']} {ours['reason'][:160]}; theirs {theirs['error']}"
@@ -202,30 +200,30 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="repeat what the file has")
     parser.add_argument("--summary", action="store_true", help="print what the file has, run nothing")
     parser.add_argument("--seconds", type=float, default=300.0, help="limit of one run (default: 300)")
-    given = parser.parse_args()
-    sides = [side for side in SIDES if getattr(given, side)] or SIDES
-    known = read(given.rows)
+    options = parser.parse_args()
+    sides = [side for side in SIDES if getattr(options, side)] or SIDES
+    verdicts = read(options.rows)
     jobs = [
-        (row, side, given.soc)
+        (row, side, options.soc)
         for side in sides
-        for row in rows(given.corpus)
+        for row in rows(options.corpus)
         if row.runs
         and row.stored.is_file()
-        and re.search(given.only, row.name)
-        and (given.again or (row.name, side) not in known)
-        and not (given.not_right and known.get((row.name, side), {}).get("verdict") == "right")
+        and re.search(options.only, row.name)
+        and (options.again or (row.name, side) not in verdicts)
+        and not (options.not_right and verdicts.get((row.name, side), {}).get("verdict") == "right")
     ]
-    if not given.summary:
-        with open(given.rows, "a", newline="") as file:
+    if not options.summary:
+        with open(options.rows, "a", newline="") as file:
             writer = csv.DictWriter(file, FIELDS)
             if file.tell() == 0:
                 writer.writeheader()
-            for entry in measure(jobs, given.seconds):
+            for entry in measure(jobs, options.seconds):
                 entry["reason"] = " ".join(str(entry["reason"]).split())[:600]
                 writer.writerow(entry)
                 file.flush()
                 os.fsync(file.fileno())
-    return int(not report(read(given.rows)))
+    return int(not report(read(options.rows)))
 
 
 if __name__ == "__main__":

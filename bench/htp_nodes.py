@@ -1,4 +1,4 @@
-"""Runs the node tests of the onnx package on HTP's emulation, beside what their models expect.
+"""Node tests of the onnx package on HTP's emulation.
 
     python bench/htp_nodes.py --json verdicts.json [--filter Regex] [--page docs/htp-conformance.md]
 
@@ -38,9 +38,8 @@ from tqdm import tqdm
 from workers import run
 
 import xdlc
-from xdlc.runtime.htp.graph_io import read_arrays, write_arrays
-from xdlc.runtime.htp.process import query
-from xdlc.runtime.htp.worker_session import WorkerProcess
+from xdlc.runtime.htp.process import HtpWorker, query
+from xdlc.runtime.htp.worker_session import execute
 from xdlc.targets import find_soc
 
 VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
@@ -53,18 +52,15 @@ class Emulation:
 
     def __init__(self, soc: str) -> None:
         self.soc = find_soc(soc)
-        self.worker = WorkerProcess()
+        self.worker = HtpWorker()
+        self.place: dict[str, Any] = {"where": "model", "soc": self.soc.name, "timeout": SECONDS}
 
     def open(self, path: Path) -> None:
-        self._query(command="open", model=str(path), graph=None, soc_id=self.soc.id)
+        request = {"do": "open", "model": str(path), "graph": None, "soc_id": self.soc.id}
+        query(request, **self.place, worker=self.worker)
 
     def run(self, feeds: Mapping[str, Any], *, native: bool) -> dict[str, Any]:
-        names = write_arrays(self.worker.folder / "arrays.npz", feeds)
-        answer = self._query(command="execute", arrays=names, native=native, graph=None)
-        return read_arrays(self.worker.folder / "results.npz", answer["arrays"])
-
-    def _query(self, **request: Any) -> dict[str, Any]:
-        return query(request, where="model", soc=self.soc.name, timeout=SECONDS, child=self.worker)
+        return execute(self.worker, feeds, **self.place, native=native, graph=None)
 
 
 EMULATIONS: dict[str, Emulation] = {}  # one in each worker process
@@ -74,7 +70,7 @@ CONSTANT = re.compile(r"\(input \d+, '([^']*)'\) must be constant")
 
 
 def judge(item: tuple[str, str]) -> tuple[str, str, float]:
-    """Return the verdict on a test, the reason and the largest relative error of an output."""
+    """Return verdict, reason and largest relative error of a test."""
     name, soc = item
     if soc not in EMULATIONS:
         EMULATIONS[soc] = Emulation(soc)
@@ -93,7 +89,7 @@ def judge(item: tuple[str, str]) -> tuple[str, str, float]:
 
 
 def to_bind(test: Any, reason: str) -> frozenset[str]:
-    """Return the inputs that an error wants constant: those it names, else all short lists of integers."""
+    """Return the inputs that an error names, else all short lists of integers."""
     wanted = frozenset(CONSTANT.findall(reason))
     given = list(zip(test.model.graph.input, test.data_sets[0][0], strict=False))
     named = frozenset(value.name for value, _ in given) & wanted
@@ -132,32 +128,32 @@ def run_test(test: Any, bound: frozenset[str], folder: Path, emulation: Emulatio
     return ("off" if worst > RELATIVE_L2 else "right"), problem if worst > RELATIVE_L2 else "", worst
 
 
-def error_of(test: Any, expected: Any, found: Any) -> float:
-    """Return the relative L2 error of an output: 0 by the test's own rule, infinite for another form."""
-    if found.shape != expected.shape or found.dtype != expected.dtype:
+def error_of(test: Any, expected: Any, result: Any) -> float:
+    """Return an output's relative L2 error: 0 by the test's rule, or infinite."""
+    if result.shape != expected.shape or result.dtype != expected.dtype:
         return np.inf
     try:
-        conformance.compare(test, [expected], [found])
+        conformance.compare(test, [expected], [result])
         return 0.0
     except AssertionError:
         pass
     if expected.dtype.kind in "iub":
         return 1.0
-    wide, ours = expected.astype(np.float64), found.astype(np.float64)
+    wide, ours = expected.astype(np.float64), result.astype(np.float64)
     finite = np.isfinite(wide)
     if not np.array_equal(wide[~finite], ours[~finite], equal_nan=True):
         return np.inf
     return float(np.linalg.norm((wide - ours)[finite]) / (np.linalg.norm(wide[finite]) or 1.0))
 
 
-def difference(expected: Any, found: Any) -> str:
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return f"{found.dtype} {list(found.shape)} instead of {expected.dtype} {list(expected.shape)}"
-    far = ~np.isclose(found.astype(np.float64), expected.astype(np.float64), rtol=2e-2, equal_nan=True)
+def difference(expected: Any, result: Any) -> str:
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        return f"{result.dtype} {list(result.shape)} instead of {expected.dtype} {list(expected.shape)}"
+    far = ~np.isclose(result.astype(np.float64), expected.astype(np.float64), rtol=2e-2, equal_nan=True)
     if not far.any():
         return "many small differences"
     at = tuple(int(index[0]) for index in np.nonzero(far)) if far.ndim else ()
-    return f"{far.sum()} of {far.size} differ, as {found[at]} instead of {expected[at]}"
+    return f"{far.sum()} of {far.size} differ, as {result[at]} instead of {expected[at]}"
 
 
 def measure(names: Sequence[str], soc: str, processes: int) -> dict[str, dict[str, Any]]:
@@ -210,7 +206,7 @@ Tests of several operators, most of them functions written out, are in the last 
 
 
 def shortened(reason: str) -> str:
-    """Return the first problem of a verdict, without names and lists of accepted types."""
+    """Return the first problem of a verdict without names and types."""
     text = reason.strip().split("\n")[-1].split("; accepted:")[0].split("; the library logs")[0]
     text = text.split("; ConstraintError")[0].split("; UnsupportedOp")[0].split("(# LIBNATIVE")[0]
     text = re.sub(r"^\w*(Error|UnsupportedOp): |runs on the host only: |\s*\('[^']*'\)", "", text)
@@ -251,23 +247,23 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page of documentation")
     parser.add_argument("--soc", default="sm8650", help="SoC to emulate (default: sm8650)")
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     tests = {name: test for name, test in conformance.all_tests().items() if conformance.is_plain(test)}
     conformance.TESTS.update(
         (name, test)
         for name, test in tests.items()
         if name not in conformance.DISPUTED and not conformance.is_random(test)
     )
-    names = [name for name in conformance.TESTS if re.search(given.filter, name)]
-    entries = json.loads(given.json.read_text()) if given.json and given.json.is_file() else {}
-    found = measure(names, given.soc, given.processes)
-    report(found)
-    if given.json:
-        entries = dict(sorted({**entries, **found}.items()))
-        given.json.write_text(json.dumps(entries, indent=1) + "\n")
-    if given.page:
-        given.page.write_text(page(entries or found))
-    return int(any(entry["verdict"] in ("died", "timeout") for entry in found.values()))
+    names = [name for name in conformance.TESTS if re.search(options.filter, name)]
+    entries = json.loads(options.json.read_text()) if options.json and options.json.is_file() else {}
+    verdicts = measure(names, options.soc, options.processes)
+    report(verdicts)
+    if options.json:
+        entries = dict(sorted({**entries, **verdicts}.items()))
+        options.json.write_text(json.dumps(entries, indent=1) + "\n")
+    if options.page:
+        options.page.write_text(page(entries or verdicts))
+    return int(any(entry["verdict"] in ("died", "timeout") for entry in verdicts.values()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compares weights with blockwise expansion ("LPBQ") on HTP's emulation with the host, over many shapes.
+"""Weights with blockwise expansion ("LPBQ") on HTP's emulation and the host.
 
     python bench/lpbq.py [--socs sm8450 sm8550 ...] [--repeats 5] [--per_graph 4]
 
@@ -41,7 +41,9 @@ LEAST = {16: 60.0, 8: 40.0}
 def network(shapes: Sequence[Shape], path: Path) -> tuple[xdlc.Model, list[dict[str, np.ndarray]]]:
     """Return a network with one product a shape, side by side, and samples."""
     rng = np.random.default_rng(0)
-    nodes, inputs, outputs, constants = [], [], [], []
+    nodes, constants = [], []
+    inputs: list[onnx.ValueInfoProto] = []
+    outputs: list[onnx.ValueInfoProto] = []
     for index, (features, units, tokens, _) in enumerate(shapes):
         nodes.append(helper.make_node("MatMul", [f"x{index}", f"w{index}"], [f"m{index}"]))
         nodes.append(helper.make_node("Add", [f"m{index}", f"b{index}"], [f"y{index}"]))
@@ -64,10 +66,9 @@ def network(shapes: Sequence[Shape], path: Path) -> tuple[xdlc.Model, list[dict[
 
 
 def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[Shape, list[float | str]]:
-    """Return the SQNR of each shape, in dB, once for each time it was prepared, or what failed."""
+    """Return the SQNR of each shape, in dB, for each preparation, or its failure."""
     with tempfile.TemporaryDirectory() as folder:
         model, samples = network(shapes, Path(folder) / "m.onnx")
-    target = {"target": soc} if bits == 16 else {}
     quantized = xdlc.quantize(
         model,
         samples,
@@ -76,10 +77,10 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
         use_lpbq=True,
         weights_block_size=shapes[0][3],
         notify=lambda _: None,
-        **target,
+        target=soc if bits == 16 else None,
     )
     expected = xdlc.run(quantized, samples[0])
-    held: dict[Shape, list[float | str]] = {shape: [] for shape in shapes}
+    losses: dict[Shape, list[float | str]] = {shape: [] for shape in shapes}
     for _ in range(repeats):
         try:
             prepared = xdlc.prepare(quantized, [soc])
@@ -87,12 +88,14 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
         except xdlc.XdlcError as error:
             if len(shapes) > 1:
                 return {shape: figures([shape], bits, soc, repeats)[shape] for shape in shapes}
-            held[shapes[0]].append(error.problem[:100])
+            losses[shapes[0]].append(error.problem[:100])
             continue
         for index, shape in enumerate(shapes):
             wide, ours = (np.asarray(each[f"y{index}"], np.float64) for each in (expected, results))
-            held[shape].append(float(10 * np.log10((wide**2).sum() / (((wide - ours) ** 2).sum() or 1e-30))))
-    return held
+            losses[shape].append(
+                float(10 * np.log10((wide**2).sum() / (((wide - ours) ** 2).sum() or 1e-30)))
+            )
+    return losses
 
 
 def main() -> int:
@@ -104,15 +107,15 @@ def main() -> int:
         "--repeats", type=int, default=1, help="times that each graph is prepared (default: 1)"
     )
     parser.add_argument("--per_graph", type=int, default=4, help="shapes in a graph (default: 4)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     failures = 0
-    for bits, soc in product(LEAST, given.socs):
+    for bits, soc in product(LEAST, options.socs):
         lowest, count = np.inf, 0
         for size in sorted({shape[3] for shape in SHAPES}):
             same = [shape for shape in SHAPES if shape[3] == size]
-            for start in range(0, len(same), given.per_graph):
-                shapes = same[start : start + given.per_graph]
-                for shape, values in figures(shapes, bits, soc, given.repeats).items():
+            for start in range(0, len(same), options.per_graph):
+                shapes = same[start : start + options.per_graph]
+                for shape, values in figures(shapes, bits, soc, options.repeats).items():
                     is_right = all(isinstance(each, float) and each >= LEAST[bits] for each in values)
                     count, failures = count + is_right, failures + (not is_right)
                     lowest = min([lowest, *(each for each in values if isinstance(each, float))])

@@ -1,4 +1,4 @@
-"""How much faster seven SoCs are prepared at once than one after the other, in whole processes.
+"""Seven SoCs prepared at once and one after the other, in whole processes.
 
     python -m bench.prepare MODEL.dlc [--runs N]
 
@@ -36,13 +36,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("model", type=Path)
     parser.add_argument("--runs", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     groups: list[tuple[str, ...]] = [*((soc,) for soc in SEVEN), SEVEN]
     best = dict.fromkeys(groups, float("inf"))
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(given.runs):
+        for _ in range(options.runs):
             for socs in groups:
-                best[socs] = min(best[socs], seconds(given.model, socs, Path(folder)))
+                best[socs] = min(best[socs], seconds(options.model, socs, Path(folder)))
     for socs in groups:
         print(f"{','.join(socs):60} {best[socs]:8.2f} s")
     singles = sum(best[(soc,)] for soc in SEVEN)

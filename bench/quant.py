@@ -1,4 +1,4 @@
-"""Post-training quantizers beside each other: accuracy, time, memory; each run in a process of its own.
+"""Post-training quantizers: accuracy, time, memory; a process for each run.
 
     python bench/quant.py run FOLDER [--models a,b] [--tools a,b] [--settings W8A8,W4A8,W8A16]
                               [--python aimet=PATH] [--python ort=PATH] ... [--results FILE]
@@ -111,31 +111,31 @@ def _quality(reference: Any, quantized: Run, outputs: list[str], evaluation: lis
     signal, noise = np.zeros(len(outputs)), np.zeros(len(outputs))
     right = float_right = 0
     for index, feeds in enumerate(evaluation):
-        wanted, found = reference.run(outputs, feeds), quantized(feeds)
-        for place, (a, b) in enumerate(zip(wanted, found, strict=True)):
+        exact_results, results = reference.run(outputs, feeds), quantized(feeds)
+        for place, (a, b) in enumerate(zip(exact_results, results, strict=True)):
             exact = a.astype(np.float64)
             signal[place] += np.square(exact).sum()
             noise[place] += np.square(exact - b).sum()
         if len(labels):
-            float_right += int(wanted[0].argmax() == labels[index])
-            right += int(np.asarray(found[0]).argmax() == labels[index])
+            float_right += int(exact_results[0].argmax() == labels[index])
+            right += int(np.asarray(results[0]).argmax() == labels[index])
     each = 10 * np.log10(signal / np.maximum(noise, 1e-30 * signal + 1e-300))
     row: Row = {"sqnr": round(float(each.mean()), 2), "each": [round(float(value), 2) for value in each]}
     return row | ({"right": right, "float_right": float_right} if len(labels) else {})
 
 
-def run_child(tool: str, path: Path, setting: str, python: str, given: argparse.Namespace) -> Row:
+def run_child(tool: str, path: Path, setting: str, python: str, options: argparse.Namespace) -> Row:
     """Run one tool in a process of its own, stopped past a time or memory limit."""
-    command = [python, __file__, "one", tool, str(path), setting, "--random", given.random]
+    command = [python, __file__, "one", tool, str(path), setting, "--random", options.random]
     base = {"tool": tool, "model": path.stem, "setting": setting}
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        end = _wait(child, given.timeout)
+        end = _wait(child, options.timeout)
         log.seek(0)
         lines = log.read().splitlines()
     results = [line for line in lines if line.startswith("RESULT ")]
     if results:
-        return json.loads(results[-1].removeprefix("RESULT "))
+        return dict(json.loads(results[-1].removeprefix("RESULT ")))
     last = next((line for line in reversed(lines) if line.strip()), "")
     return base | {"fail": end or f"exit code {child.returncode}: {last.strip()[:200]}"}
 
@@ -157,20 +157,20 @@ def _wait(child: subprocess.Popen[Any], seconds: float) -> str:
     return ""
 
 
-def run(given: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Run all tools on all models, one line of JSON a run."""
-    pythons = dict(entry.split("=", 1) for entry in given.python)
-    models = given.models or sorted(path.stem for path in given.folder.glob("*.onnx"))
+    pythons = dict(entry.split("=", 1) for entry in options.python)
+    models = options.models or sorted(path.stem for path in options.folder.glob("*.onnx"))
     for model in models:
-        for name in given.tools or TOOLS:
+        for name in options.tools or TOOLS:
             tool = TOOLS[name]
             python = sys.executable if tool.python == "own" else pythons.get(tool.python)
             if python is None:
                 continue
             for setting in tool.settings:
-                if setting in given.settings:
-                    row = run_child(name, given.folder / f"{model}.onnx", setting, python, given)
-                    with given.results.open("a") as file:
+                if setting in options.settings:
+                    row = run_child(name, options.folder / f"{model}.onnx", setting, python, options)
+                    with options.results.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                     print(name, model, setting, row.get("fail") or cell(row), cost(row), flush=True)
 
@@ -235,14 +235,14 @@ def main() -> None:
     single.add_argument("--random", default="32,16")
     shown = verbs.add_parser("table", help="tables of results")
     shown.add_argument("files", type=Path, nargs="+")
-    given = parser.parse_args()
-    if given.verb == "table":
-        table(given.files)
-    elif given.verb == "run":
-        run(given)
+    options = parser.parse_args()
+    if options.verb == "table":
+        table(options.files)
+    elif options.verb == "run":
+        run(options)
     else:
-        counts = tuple(int(count) for count in given.random.split(","))
-        row = one(given.tool, given.model, given.setting, (counts[0], counts[1]))
+        counts = tuple(int(count) for count in options.random.split(","))
+        row = one(options.tool, options.model, options.setting, (counts[0], counts[1]))
         print("RESULT " + json.dumps(row), flush=True)
         os._exit(0)  # some tools hang or crash while they shut down
 

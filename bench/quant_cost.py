@@ -1,4 +1,4 @@
-"""CPU seconds and memory of a whole quantization at the defaults, beside onnxruntime's min-max.
+"""CPU seconds and memory of a default quantization, beside onnxruntime's min-max.
 
     python bench/quant_cost.py MODEL.onnx [MODEL.onnx ...] [--samples 32] [--rounds 1] [--act_bitwidth 8]
 
@@ -39,18 +39,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--act_bitwidth", type=int, choices=(8, 16), default=8)
     parser.add_argument("--only", choices=TOOLS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.only:
-        print("RESULT " + json.dumps(measure(given.only, given.models[0], given.samples, given.act_bitwidth)))
+    options = parser.parse_args()
+    if options.only:
+        print(
+            "RESULT "
+            + json.dumps(measure(options.only, options.models[0], options.samples, options.act_bitwidth))
+        )
         return
-    for model in given.models:
-        found: dict[str, Figures] = {}
-        for _ in range(given.rounds):
+    for model in options.models:
+        figures_of: dict[str, Figures] = {}
+        for _ in range(options.rounds):
             for tool in TOOLS:
-                figures = child(tool, model, given)
-                before = found.setdefault(tool, figures)
-                found[tool] = {name: min(before[name], value) for name, value in figures.items()}
-        show(model.stem, found)
+                figures = child(tool, model, options)
+                before = figures_of.setdefault(tool, figures)
+                figures_of[tool] = {name: min(before[name], value) for name, value in figures.items()}
+        show(model.stem, figures_of)
 
 
 def child(tool: str, model: Path, given: argparse.Namespace) -> Figures:

@@ -1,4 +1,4 @@
-"""The quantizers that are compared: each a function from a task to a function that runs the result.
+"""The quantizers to compare: functions from a task to a runner of the result.
 
 A tool imports what it needs, then works inside ``with task.timed():``; what it returns takes the feeds of
 one inference and gives outputs in the order of the float model's.
@@ -104,9 +104,9 @@ def ours(**options: Any) -> Callable[[Task], Run]:
 
         path = task.scratch / "quantized.dlc"
         model = xdlc.convert(task.model)
-        bits = {"weights_bitwidth": task.weight_bits, "act_bitwidth": task.act_bits}
+        options.update(weights_bitwidth=task.weight_bits, act_bitwidth=task.act_bits)
         with task.timed():
-            xdlc.quantize(model, task.calibration, **bits, **options).save(path)
+            xdlc.quantize(model, task.calibration, **options).save(path)
         opened = CpuSession(xdlc.load(path))
         return lambda feeds: [opened.run(feeds)[name] for name in task.outputs]
 
@@ -119,7 +119,7 @@ def onnxruntime_static(method: str) -> Callable[[Task], Run]:
     def quantize(task: Task) -> Run:
         from onnxruntime import quantization as ortq
 
-        class Reader(ortq.CalibrationDataReader):  # type: ignore[misc, name-defined]
+        class Reader(ortq.CalibrationDataReader):  # type: ignore[misc]
             left = iter(task.calibration)
 
             def get_next(self) -> Feeds | None:
@@ -162,12 +162,12 @@ def nncf(task: Task) -> Run:
 
 
 def neural_compressor(task: Task) -> Run:
-    """Intel's onnx-neural-compressor, weights per tensor: per channel it writes files that do not run."""
+    """Intel's onnx-neural-compressor, per tensor: its per-channel files do not run."""
     from onnx_neural_compressor import data_reader
     from onnx_neural_compressor import quantization as incq
     from onnx_neural_compressor.quantization import config
 
-    class Reader(data_reader.CalibrationDataReader):  # type: ignore[misc, name-defined]
+    class Reader(data_reader.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             self.rewind()
 

@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class Reference:
-    """Inputs, and what onnxruntime gives for them; of a large output only every n-th element."""
+    """Inputs and onnxruntime's outputs, of large ones every n-th element."""
 
     feeds: dict[str, Any]
     outputs: dict[str, Any]
@@ -61,7 +61,7 @@ def rows(corpus: Path) -> list[Row]:
 
 def stored_reference(path: Path) -> Reference:
     """Return reference data as the corpus keeps them: ``in::NAME``, ``out::NAME``."""
-    found = Reference({}, {}, {}, {})
+    reference = Reference({}, {}, {}, {})
     with np.load(path) as arrays:
         for key in arrays.files:
             kind, _, name = key.partition("::")
@@ -71,18 +71,18 @@ def stored_reference(path: Path) -> Reference:
             except ValueError as error:  # an array of Python objects
                 raise NoTensors(f"{name!r} is a sequence, sparse or of strings") from error
             if kind == "in":
-                found.feeds[name] = array
+                reference.feeds[name] = array
             elif kind == "outshape":
-                found.shapes[name] = tuple(map(int, array))
+                reference.shapes[name] = tuple(map(int, array))
             elif kind == "out":
-                found.outputs[name] = array
-                found.shapes[name] = array.shape
+                reference.outputs[name] = array
+                reference.shapes[name] = array.shape
             elif every := re.fullmatch(r"outflat_every(\d+)", kind):
-                found.outputs[name], found.strides[name] = array, int(every[1])
-    return found
+                reference.outputs[name], reference.strides[name] = array, int(every[1])
+    return reference
 
 
-NUMPY_TYPES = {
+NUMPY_TYPES: dict[str, Any] = {
     "float": np.float32,
     "double": np.float64,
     "float16": np.float16,
@@ -120,7 +120,7 @@ def live_reference(path: Path) -> Reference:
 
 
 def made_inputs(values: Sequence[Any], dims: Sequence[int]) -> dict[str, Any]:
-    """Return normal numbers, small integers and booleans; each open dimension has its own dim."""
+    """Return normal numbers, small integers and booleans with bound dimensions."""
     rng = np.random.default_rng(0)
     symbols: dict[Any, int] = {}
     feeds = {}
@@ -137,30 +137,30 @@ def made_inputs(values: Sequence[Any], dims: Sequence[int]) -> dict[str, Any]:
     return feeds
 
 
-def error_of(found: Any, expected: Any, shape: tuple[int, ...], stride: int) -> tuple[float, str]:
+def error_of(result: Any, expected: Any, shape: tuple[int, ...], stride: int) -> tuple[float, str]:
     """Return an output's relative L2 error, and what is wrong with it, if anything."""
-    if found.shape != shape:
-        return np.inf, f"shape {list(found.shape)} instead of {list(shape)}"
-    if found.dtype != expected.dtype:
-        return np.inf, f"dtype {found.dtype} instead of {expected.dtype}"
+    if result.shape != shape:
+        return np.inf, f"shape {list(result.shape)} instead of {list(shape)}"
+    if result.dtype != expected.dtype:
+        return np.inf, f"dtype {result.dtype} instead of {expected.dtype}"
     if stride > 1:
-        found = found.reshape(-1)[::stride]
+        result = result.reshape(-1)[::stride]
     if expected.dtype.kind in "iub":
-        off = np.flatnonzero(found.reshape(-1) != expected.reshape(-1))
+        off = np.flatnonzero(result.reshape(-1) != expected.reshape(-1))
         if not off.size:
             return 0.0, ""
-        ours, theirs = found.reshape(-1)[off[0]], expected.reshape(-1)[off[0]]
+        ours, theirs = result.reshape(-1)[off[0]], expected.reshape(-1)[off[0]]
         return 1.0, f"{off.size} of {expected.size} {expected.dtype} differ, as {ours} instead of {theirs}"
-    return _float_error(found.astype(np.float64).reshape(-1), expected.astype(np.float64).reshape(-1))
+    return _float_error(result.astype(np.float64).reshape(-1), expected.astype(np.float64).reshape(-1))
 
 
-def _float_error(found: Any, expected: Any) -> tuple[float, str]:
+def _float_error(result: Any, expected: Any) -> tuple[float, str]:
     finite = np.isfinite(expected)
-    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True):
+    if not np.array_equal(result[~finite], expected[~finite], equal_nan=True):
         return np.inf, "infinities or NaN differ"
-    if not np.isfinite(found[finite]).all():
+    if not np.isfinite(result[finite]).all():
         return np.inf, "infinities or NaN where the reference is finite"
-    difference = np.abs(found[finite] - expected[finite])
+    difference = np.abs(result[finite] - expected[finite])
     norm = np.linalg.norm(expected[finite])
     error = float(np.linalg.norm(difference) / (norm or 1.0))
     if error <= RELATIVE_L2 or (difference <= ABSOLUTE + RELATIVE * np.abs(expected[finite])).all():
@@ -170,7 +170,7 @@ def _float_error(found: Any, expected: Any) -> tuple[float, str]:
 
 
 def reference_of(row: Row) -> Reference | None:
-    """Return a model's reference data, stored or made now; None if onnxruntime does not run the model."""
+    """Return a model's reference data, or None if onnxruntime does not run it."""
     if row.stored.is_file():
         return stored_reference(row.stored)
     return live_reference(row.path) if row.runs else None
@@ -195,7 +195,7 @@ def differences(results: Mapping[str, Any], reference: Reference) -> tuple[list[
 
 
 def is_random(row: Row, reference: Reference) -> bool:
-    """Return whether a model has nodes that draw numbers, and onnxruntime now draws others."""
+    """Return whether a model draws numbers that now differ."""
     import onnx
 
     proto = onnx.load(row.path, load_external_data=False)
@@ -210,7 +210,7 @@ def is_random(row: Row, reference: Reference) -> bool:
 
 
 def run_as(model: Any, feeds: Mapping[str, Any], dtypes: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a model of ours and return its outputs, fixed-point ones in the type that the source gives.
+    """Return the outputs of our model, fixed-point ones in the source's types.
 
     Such an output has two readings: stored integers, which a source that ends in QuantizeLinear gives, and
     the real numbers that they stand for, which one gives that ends in DequantizeLinear.

@@ -1,4 +1,4 @@
-"""DLC -> ONNX -> DLC: how many graphs of a corpus come back the same, and what differs in the others.
+"""DLC -> ONNX -> DLC: graphs of a corpus that return the same, and differences.
 
     python bench/roundtrip.py CORPUS/onnx [--only TEXT] [--show]
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import sys
 import tempfile
 from pathlib import Path
 
@@ -73,15 +72,15 @@ def kind(op: Op) -> str:
     return op.type if operation is None else f"{op.type}.{operation}"
 
 
-def compare(one: Model, other: Model) -> tuple[str, str]:
+def compare(before: Model, after: Model) -> tuple[str, str]:
     """Return the class of a pair, and the cause of the first difference."""
-    first, second = one.main, other.main
-    found = differences(first, second, origin=False)
-    if not found:
-        inner = differences(Model(one.graphs), Model(other.graphs), origin=False)
+    first, second = before.main, after.main
+    problems = differences(first, second, origin=False)
+    if not problems:
+        inner = differences(Model(before.graphs), Model(after.graphs), origin=False)
         return ("inner", inner[0][:140]) if inner else ("same", "")
     if not differences(positional(first), positional(second), origin=False):
-        return "renamed", found[0].split(": ", 1)[-1][:140]
+        return "renamed", problems[0].split(": ", 1)[-1][:140]
     return "other", first_cause(first, second)
 
 
@@ -138,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

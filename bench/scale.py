@@ -1,4 +1,4 @@
-"""Time and memory of large graphs: what each node costs, from a thousand nodes to a million.
+"""Time and memory of large graphs per node, from a thousand to a million.
 
     python bench/scale.py
     python bench/scale.py --sizes 1000,10000 --shapes wide,outputs
@@ -154,19 +154,19 @@ def main() -> int:
     parser.add_argument("--sizes", default="1000,10000,100000,1000000", help="comma list of node counts")
     parser.add_argument("--shapes", default="chain", help="comma list of " + ", ".join(SHAPES))
     parser.add_argument("--steps", default=",".join(STEPS), help="comma list of " + ", ".join(STEPS))
-    given = parser.parse_args()
+    options = parser.parse_args()
     failed = False
     print(row("shape", "nodes", "step", "seconds", "cpu", "peak MB", "us/node", "B/node"))
-    for shape in given.shapes.split(","):
+    for shape in options.shapes.split(","):
         empty: dict[str, Figure] = {}
-        for size in (4, *map(int, given.sizes.split(","))):
+        for size in (4, *map(int, options.sizes.split(","))):
             with tempfile.TemporaryDirectory() as folder:
                 model = Path(folder, "model.onnx")
                 # in a process of its own, for a child's peak memory begins with that of its parent
                 made = multiprocessing.Process(target=write, args=(shape, size, model))
                 made.start()
                 made.join()
-                for step in given.steps.split(","):
+                for step in options.steps.split(","):
                     figure = measure(command(step, model))
                     base = empty.setdefault(step, figure)
                     failed |= bool(figure.failure) and step in ("convert", "info")

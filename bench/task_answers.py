@@ -1,4 +1,4 @@
-"""The share of a float network's answers, 0 to 1, that another run of the network keeps."""
+"""The share of a float network's answers, 0 to 1, that another run keeps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def overlap(box: Array, boxes: Array) -> Array:
 
 
 def suppressed(boxes: Array, scores: Array, classes: Array) -> Array:
-    """Return rows (x0, y0, x1, y1, class) of the boxes that non-maximum suppression keeps."""
+    """Return rows (x0, y0, x1, y1, class) after non-maximum suppression."""
     kept: list[Array] = []
     for index in np.argsort(-scores)[:2000]:
         row = np.append(boxes[index], classes[index])
@@ -73,7 +73,7 @@ def equal(references: Sequence[Any], answers: Sequence[Any], _: Any) -> float:
 
 
 def within(limit: float) -> Callable[[Sequence[Any], Sequence[Any], Any], float]:
-    """Return the share of points (an answer's first part) that are at most ``limit`` from the reference's."""
+    """Return the share of points at most ``limit`` from the reference's."""
 
     def share(references: Sequence[Any], answers: Sequence[Any], _: Any) -> float:
         pairs = zip(references, answers, strict=True)
@@ -128,7 +128,7 @@ def matches(references: Sequence[Any], answers: Sequence[Any], warps: Sequence[A
 
 
 def improvement(references: Sequence[Array], answers: Sequence[Array], scenes: Sequence[Any]) -> float:
-    """Gain in signal-to-noise ratio (dB) over the float network's; a scene is (noisy, clean) spectra."""
+    """Gain in SNR (dB) over the float network's; a scene is (noisy, clean) spectra."""
 
     def ratio(clean: Array, spectrum: Array) -> float:
         return float(10 * np.log10((np.abs(clean) ** 2).sum() / (np.abs(clean - spectrum) ** 2).sum()))

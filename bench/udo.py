@@ -1,4 +1,4 @@
-"""Small and large users' ops beside the same functions called in this process by numpy.
+"""Small and large users' ops beside the same functions called by numpy.
 
     python -m bench.udo [--ops N] [--runs N]
 
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.compilers import COMPILER, build_library
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.support.compilers import COMPILER, build_library
 from xdlc.ir import Graph, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.runtime.cpu import CpuSession
@@ -102,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--ops", type=int, default=200, help="small ops in a chain")
     parser.add_argument("--runs", type=int, default=10)
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(
         f"{'us for each op':<34} {'run':>10} {'numpy':>10} {'ratio':>8} {'processor':>10} {'first run':>10}"
     )
@@ -113,9 +113,11 @@ def main() -> None:
             paths["C"] = build_library(SAMPLE, Path(folder) / "libMathReg.so", "-DREGISTRATION")
             build_library(SAMPLE, Path(folder) / "libMathCpu.so", "-DIMPLEMENTATION")
         for kind, path in paths.items():
-            measured(f"{kind}, {given.ops} small", path, given.ops, SMALL, given.runs, is_open=False)
-            measured(f"{kind}, {given.ops} small, open", path, given.ops, SMALL, given.runs, is_open=True)
-            measured(f"{kind}, one of 40 MB", path, 1, LARGE, given.runs, is_open=False)
+            measured(f"{kind}, {options.ops} small", path, options.ops, SMALL, options.runs, is_open=False)
+            measured(
+                f"{kind}, {options.ops} small, open", path, options.ops, SMALL, options.runs, is_open=True
+            )
+            measured(f"{kind}, one of 40 MB", path, 1, LARGE, options.runs, is_open=False)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,8 @@ def run(
 
 def _answer(worker: _Worker) -> Outcome:
     try:
-        return worker.channel.recv()
+        outcome: Outcome = worker.channel.recv()
+        return outcome
     except (EOFError, ConnectionResetError):
         worker.process.join()
         code = worker.process.exitcode

@@ -70,7 +70,6 @@ class Plan:
     """The cases of a target.
 
     Args:
-        target: The target.
         seed: Number of the series of cases.
     """
 
@@ -135,7 +134,7 @@ def attempt(target: Target, folder: Path, files: Files) -> str:
 
 
 def kind(error: BaseException) -> str:
-    """Return what is wrong: type and innermost lines of an error, or what a target states."""
+    """Return the kind of a finding: an error with its lines, or a target's text."""
     if isinstance(error, Finding):
         return error.kind
     frames = traceback.extract_tb(error.__traceback__)
@@ -155,7 +154,7 @@ def peak() -> int:
 
 
 class Campaign:
-    """Runs the cases of a target in workers, one at a time, and keeps the smallest case of each finding.
+    """Runs cases of a target in workers and keeps the smallest case of a finding.
 
     Attributes:
         cases: Number of cases.
@@ -215,7 +214,7 @@ class Campaign:
             self.cases = number - first
 
     def _work(self, number: int, end: int, deadline: float) -> None:
-        """Run cases in this process, and write lines of JSON about findings and words to the log."""
+        """Run cases in this process, and log findings and words as lines of JSON."""
 
         def over(_: int, __: FrameType | None) -> None:
             raise Hang
@@ -279,7 +278,7 @@ class Campaign:
             self._number[:8] = number.to_bytes(8, "little")
 
     def _word(self, files: Files, word: str) -> str:
-        """Return the word by which a case counts: of targets with a table, verdict and row."""
+        """Return the word by which a case counts: verdict and row, if there is a table."""
         row = self.plan.target.row
         return word if not row or not files else f"{word.partition(':')[0]}: {row(files)}"
 
@@ -457,42 +456,44 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder for findings")
     parser.add_argument("--case", type=Path, help="folder of a case to run once, in this process")
     parser.add_argument("--allow_root", action="store_true", help="run as root: a case may write anywhere")
-    given = parser.parse_args()
-    known = load()
-    if given.targets == "list":
-        print("\n".join(sorted(known)))
+    options = parser.parse_args()
+    targets = load()
+    if options.targets == "list":
+        print("\n".join(sorted(targets)))
         return 0
-    if not os.geteuid() and not given.allow_root:
+    if not os.geteuid() and not options.allow_root:
         parser.error("run as another user, or with --allow_root: cases are not confined")
     groups = {
-        "all": sorted(known),
-        "readers": sorted(name for name, each in known.items() if not each.engine),
-        "differential": sorted(name for name, each in known.items() if each.engine and not each.row),
-        "operators": sorted(name for name, each in known.items() if each.row),
+        "all": sorted(targets),
+        "readers": sorted(name for name, each in targets.items() if not each.engine),
+        "differential": sorted(name for name, each in targets.items() if each.engine and not each.row),
+        "operators": sorted(name for name, each in targets.items() if each.row),
     }
-    names = [name for word in given.targets.split(",") for name in groups.get(word, [word])]
-    if unknown := set(names) - set(known):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*groups, *sorted(known)])}")
-    if without := {name: gone for name in names if (gone := known[name].missing())}:
+    names = [name for word in options.targets.split(",") for name in groups.get(word, [word])]
+    if unknown := set(names) - set(targets):
+        parser.error(
+            f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*groups, *sorted(targets)])}"
+        )
+    if without := {name: gone for name in names if (gone := targets[name].missing())}:
         for name, gone in without.items():
             print(f"{name}: left out, {gone} is not installed")
-        if set(without) & set(given.targets.split(",")):
+        if set(without) & set(options.targets.split(",")):
             parser.error("install the extra test-frameworks")
         names = [name for name in names if name not in without]
-    if given.case:
+    if options.case:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-            print(attempt(known[names[0]], Path(folder), contents(given.case)))
+            print(attempt(targets[names[0]], Path(folder), contents(options.case)))
         return 0
-    if given.seconds > 1e8 and given.cases > 1 << 39:
+    if options.seconds > 1e8 and options.cases > 1 << 39:
         parser.error("state --seconds or --cases")
-    series = (given.seed, given.first, given.cases, given.seconds, given.work)
+    series = (options.seed, options.first, options.cases, options.seconds, options.work)
     results = []
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
         # A process for each, since memory that workers share belongs to one campaign.
         for task in [pool.submit(result_of, name, *series) for name in names]:
             results.append(task.result())
             print("\n".join(lines_of(results[-1])), flush=True)
-    if judged := [result for result in results if known[result.name].engine]:
+    if judged := [result for result in results if targets[result.name].engine]:
         print("\n".join(sums_of(judged)))
     return int(any(result.findings for result in results))
 

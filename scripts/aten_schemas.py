@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 TABLE = Path(__file__).parents[1] / "xdlc" / "converter" / "pytorch" / "aten.txt"
 _OMITTED = re.compile(
@@ -40,7 +41,7 @@ def kind(text: str) -> str:
     return _KINDS.get(text, "X")
 
 
-def line(schema) -> str:
+def line(schema: Any) -> str:
     """Return the line of an operator."""
     parts = []
     for argument in schema.arguments:

@@ -1,51 +1,57 @@
-"""Budgets of the source tree: modules, lines by package, files of a conversion, homes of op types.
+"""Budgets of the source tree, which may only sink.
 
-    python scripts/budget.py
+    python -m scripts.budget            # compare the tree with scripts/budget.toml
+    python -m scripts.budget --lower    # write the figures of the tree into it
 
-Prints a table and ends with status 1 if a figure is above its budget.  A budget is raised in the commit
-that needs it, with the reason in its message.
+Figures are lines of code and modules by package, files of a conversion, literals that list op types, and
+what breaks the rules of `scripts/words.py`.  Packages may trade; the sum of a kind may only sink.  A commit
+that raises the sum of code, modules or files of a conversion ends with a line `Pays-for: <feature>`.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import gc
+import subprocess
 import sys
 import tempfile
+import tomllib
 import types
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from scripts import words
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
+CEILINGS = "scripts/budget.toml"
+TRAILER = "Pays-for"
+COMMITS = 50
 
-MODULES = 990
-FILES_OF_A_CONVERSION = 69
-LINES = {
-    "api": 2_300,
-    "boundary": 1_680,
-    "cli": 6_135,
-    "container": 4_225,
-    "converter": 56_850,
-    "ir": 3_775,
-    "opdefs": 6_560,
-    "passes": 9_090,
-    "prepare": 4_140,
-    "quant": 19_835,
-    "runtime": 17_355,
-    "schema": 3_250,
-    "targets": 200,
-    "udo": 9_350,
-    "": 695,
-}
-TOTAL = 145_315
+PAID_BY_FEATURES = ("code", "modules", "conversion")
+KINDS = (*PAID_BY_FEATURES, "op_types", *words.RULES)
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
 
+Figures = Mapping[str, Mapping[str, int]]
 
-def lines_of(paths: list[Path]) -> int:
-    """Return the number of lines of some files, blank lines and comments included."""
-    return sum(len(path.read_bytes().splitlines()) for path in paths)
+
+def code_lines(text: str, tree: ast.Module) -> int:
+    """Return the number of lines that are not blank, a comment, an import or part of a docstring."""
+    lines = {
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
 
 
 def files_of_a_conversion() -> set[str]:
@@ -88,48 +94,161 @@ def files_of_a_conversion() -> set[str]:
             xdlc.convert(source).save(target)
         finally:
             sys.setprofile(None)
-    found = {str(Path(file).relative_to(PACKAGE)) for file in files if file.startswith(f"{PACKAGE}/")}
-    if not found:
+    modules = {str(Path(file).relative_to(PACKAGE)) for file in files if file.startswith(f"{PACKAGE}/")}
+    if not modules:
         raise SystemExit(f"xdlc is imported from {xdlc.__file__}, not from {PACKAGE}")
-    return found
+    return modules
 
 
-def lists_of_op_types() -> list[str]:
-    """Return the places of literals that list op types outside their homes."""
+def lists_of_op_types(tree: ast.Module, op_types: set[str]) -> list[int]:
+    """Return the lines of literals that list op types."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict)
+        and len(op_types & {item.value for item in _items(node) if isinstance(item, ast.Constant)})
+        > OP_TYPES_IN_A_LITERAL
+    ]
+
+
+def _items(node: ast.Tuple | ast.List | ast.Set | ast.Dict) -> Iterable[ast.expr | None]:
+    return node.keys if isinstance(node, ast.Dict) else node.elts
+
+
+def measure() -> tuple[Figures, list[str]]:
+    """Return the figures of the tree, and the places of literals that list op types."""
+    figures: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     op_types = {path.stem for path in (PACKAGE / "opdefs" / "data" / "ops").glob("*.xml")}
-    places = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        module = path.relative_to(PACKAGE).as_posix()
-        if not module.startswith(HOMES):
-            for node in ast.walk(ast.parse(path.read_text())):
-                found = {each.value for each in _elements(node) if isinstance(each, ast.Constant)}
-                if len(found & op_types) > OP_TYPES_IN_A_LITERAL:
-                    places.append(f"{module}:{node.lineno}")  # type: ignore[attr-defined]
-    return places
+    lists = []
+    for file in words.files():
+        text = file.read_text()
+        tree = ast.parse(text)
+        path = file.relative_to(ROOT)
+        package = words.package_of(path)
+        if file.is_relative_to(PACKAGE):
+            figures["code"][package] += code_lines(text, tree)
+            figures["modules"][package] += 1
+            if not file.relative_to(PACKAGE).as_posix().startswith(HOMES):
+                lists += [f"{path}:{line}" for line in lists_of_op_types(tree, op_types)]
+        for place in words.places_in(path, text, tree):
+            figures[place.rule][package] += 1
+    for place in words.places_in_pages():
+        figures[place.rule][words.package_of(place.path)] += 1
+    figures["conversion"]["files"] = len(files_of_a_conversion())
+    figures["op_types"]["lists"] = len(lists)
+    return figures, lists
 
 
-def _elements(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return node.elts
-    return [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
+def above(figures: Figures, ceilings: Figures) -> list[str]:
+    """Return a line for each figure above its ceiling."""
+    return [
+        f"{kind} of {package}: {figure:,}, above {ceilings.get(kind, {}).get(package, 0):,}"
+        for kind in KINDS
+        for package, figure in sorted(figures[kind].items())
+        if figure > ceilings.get(kind, {}).get(package, 0)
+    ]
+
+
+def lowered(ceilings: Figures, figures: Figures) -> Figures:
+    """Return the ceilings with the figures of each kind whose sum does not rise."""
+    sums = {kind: sum(ceilings.get(kind, {}).values()) for kind in KINDS}
+    return {
+        kind: figures[kind] if sum(figures[kind].values()) <= sums[kind] else ceilings.get(kind, {})
+        for kind in KINDS
+    }
+
+
+def dumped(ceilings: Figures) -> str:
+    """Return the text of the file of ceilings."""
+    text = "# Ceilings, written by `python -m scripts.budget --lower`. CONTRIBUTING.md has the rules.\n"
+    for kind in KINDS:
+        rows = (f'"{package}" = {figure}\n' for package, figure in sorted(ceilings[kind].items()) if figure)
+        text += f"\n[{kind}]\n" + "".join(rows)
+    return text
+
+
+class History:
+    """The commits of a repository that changed the ceilings; none in a folder without git."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def committed(self) -> str:
+        """Return the ceilings of the last commit."""
+        return self._git("show", f"HEAD:{CEILINGS}")
+
+    def sums(self) -> dict[str, int]:
+        """Return the sum of each kind that its last commits allow.
+
+        The first one sets it; a later one lowers it, or raises it for a feature that its message names.
+        """
+        allowed: dict[str, int] = {}
+        log = self._git("log", "--first-parent", f"-{COMMITS}", "--format=%H %P", "--", CEILINGS)
+        for line in reversed(log.splitlines()):
+            commit, *parents = line.split()
+            excluded = [f"^{parent}" for parent in parents[:1]]
+            trailers = self._git("log", f"--format=%(trailers:key={TRAILER},valueonly)", commit, *excluded)
+            for kind, total in sums_of(self._git("show", f"{commit}:{CEILINGS}")).items():
+                is_paid = bool(trailers.strip()) and kind in PAID_BY_FEATURES
+                allowed[kind] = total if is_paid else min(total, allowed.get(kind, total))
+        return allowed
+
+    def _git(self, *arguments: str) -> str:
+        command = ("git", "-C", str(self.root), *arguments)
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        except FileNotFoundError:
+            return ""
+
+
+def sums_of(text: str) -> dict[str, int]:
+    """Return the sum of each kind in a text of ceilings."""
+    return {kind: sum(rows.values()) for kind, rows in tomllib.loads(text).items()}
+
+
+def raised(text: str, history: History) -> tuple[list[str], list[str]]:
+    """Return the sums that rose against the rules, and those that need a line in the commit to come."""
+    errors, notices = [], []
+    is_committed = text == history.committed()
+    allowed = history.sums()
+    for kind, total in sums_of(text).items():
+        if total > allowed.get(kind, total):
+            line = f"the sum of {kind} rose from {allowed[kind]:,} to {total:,}"
+            if kind not in PAID_BY_FEATURES:
+                errors.append(line)
+            elif is_committed:
+                errors.append(f"{line}: its commit has no line '{TRAILER}: <feature>'")
+            else:
+                notices.append(f"{line}: end the commit's message with a line '{TRAILER}: <feature>'")
+    return errors, notices
 
 
 def main() -> int:
-    """Print the figures with their budgets."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    rows = [("modules", len(files), MODULES)]
-    for name, budget in LINES.items():
-        inside = [file for file in files if (file.relative_to(PACKAGE).parts[:-1] or ("",))[0] == name]
-        rows.append((f"lines of xdlc/{name}", lines_of(inside), budget))
-    rows.append(("lines", lines_of(files), TOTAL))
-    rows.append(("files of a conversion", len(files_of_a_conversion()), FILES_OF_A_CONVERSION))
-    places = lists_of_op_types()
-    rows.append(("lists of op types", len(places), 0))
-    for name, figure, budget in rows:
-        print(f"{name:24} {figure:7,} of {budget:7,}{'  above its budget' if figure > budget else ''}")
-    for place in places:
-        print(f"  {place}: query a trait of xdlc.opdefs.traits, or move it to opdefs")
-    return int(any(figure > budget for _, figure, budget in rows))
+    """Compare the tree with its ceilings, or lower these."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--lower", action="store_true", help="write the figures of kinds whose sum has not risen"
+    )
+    is_lowering = parser.parse_args().lower
+    gc.disable()  # syntax trees have a million nodes and no cycles
+    figures, lists = measure()
+    file = ROOT / CEILINGS
+    if is_lowering:
+        file.write_text(dumped(lowered(tomllib.loads(file.read_text()), figures)))
+    text = file.read_text()
+    ceilings = tomllib.loads(text)
+    for kind in KINDS:
+        print(f"{kind:12} {sum(figures[kind].values()):7,} of {sum(ceilings.get(kind, {}).values()):7,}")
+    errors, notices = raised(text, History(ROOT))
+    problems = above(figures, ceilings)
+    problems += [f"{place}: query a trait of xdlc.opdefs.traits, or move it to opdefs" for place in lists]
+    for line in (*problems, *errors, *notices):
+        print(line)
+    if any(line.startswith(words.RULES) for line in problems):
+        print("python -m scripts.words --show PACKAGE prints the places")
+    return int(bool(problems or errors))
 
 
 if __name__ == "__main__":

@@ -190,11 +190,14 @@ def compare(model: Path, evaluation: Path, quantized: Path, emulated: list[str])
     import onnxruntime
 
     import xdlc
+    from xdlc.ir import ScaleOffset
 
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     images = [np.fromfile(line, "<f4") for line in evaluation.read_text().split()]
     source = np.concatenate([session.run(None, {"image": i.reshape(1, 3, SIZE, SIZE)})[0] for i in images])
-    scale = xdlc.load(quantized).main.outputs[0].encoding.scale
+    encoding = xdlc.load(quantized).main.outputs[0].encoding
+    assert isinstance(encoding, ScaleOffset)
+    scale = encoding.scale
     plain, ours = results(FOLDER / "float"), results(FOLDER / "quantized")
     print("\n== how far they differ")
     distance("float DLC from the ONNX model", source, plain)

@@ -278,7 +278,7 @@ def handled(handlers: Handlers) -> dict[str, list[str]]:
 def _module_of(handlers: Handlers, domain: str, name: str) -> str:
     """Return the last part of the name of the module that registers a handler."""
     function = handlers.all()[domain, name].function
-    return inspect.unwrap(function).__module__.rpartition(".")[2].replace("_", " ").strip()
+    return str(inspect.unwrap(function).__module__).rpartition(".")[2].replace("_", " ").strip()
 
 
 def _handlers_of(title: str, handlers: Handlers, note: str) -> Iterator[str]:

@@ -92,7 +92,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
     """Give a test the same random numbers whatever ran before it: shared generators begin anew."""
-    for module in ("tests.contrib_models", "tests.onnx_models"):
+    for module in ("tests.support.contrib_models", "tests.support.onnx_models"):
         if module in sys.modules:
             generator = sys.modules[module].RNG
             generator.bit_generator.state = type(generator.bit_generator)(7).state

@@ -1,4 +1,4 @@
-"""Typed members of JSON objects from untrusted files; the place of a value is its JSON path."""
+"""Typed JSON from untrusted files: its limits, forms, and members; the place of a value is its JSON path."""
 
 from __future__ import annotations
 
@@ -43,6 +43,27 @@ def json_value(text: str, most: int = MAX_VALUES) -> Any:
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # its error is a ValueError
     return value
+
+
+def fits(value: Any, form: Any) -> bool:
+    """Return whether a JSON value has a form.
+
+    A form is a type, a list with the form of all elements, a tuple with those of each, or a dict with those
+    of the members that there may be by name, ``*`` for all others.
+
+    Example:
+        >>> fits({"a": ["b"]}, {"*": [str]}), fits(["a", 1], (str, str))
+        (True, False)
+    """
+    if isinstance(form, list):
+        return isinstance(value, list) and all(fits(element, form[0]) for element in value)
+    if isinstance(form, tuple):
+        return isinstance(value, list) and len(value) == len(form) and all(map(fits, value, form))
+    if isinstance(form, dict):
+        if not isinstance(value, dict):
+            return False
+        return all(fits(member, form.get(key, form.get("*", object))) for key, member in value.items())
+    return isinstance(value, form)
 
 
 class Stop(Exception):

@@ -2,7 +2,7 @@
 
 xconv-caffe-to-dlc -i net.prototxt -b net.caffemodel --plugin examples/plugins/reduction.py:Reduction
 xconv-onnx-to-dlc -i model.onnx --plugin examples/plugins/reduction.py:Reduction
-xdlc-net-run --container model.dlc --input_list list.txt --allow_embedded_kernels
+xdlc-net-run --container model.dlc --input_list list.txt --udo_package_path kernel_meta
 xdlc-net-run --container model.dlc --input_list list.txt --udo_package_path examples/plugins/reduction.py
 """
 

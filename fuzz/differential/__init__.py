@@ -1,1 +1,1 @@
-"""Targets that have an oracle: networks, and values at the edge, by xdlc and by another engine."""
+"""Targets with an oracle: networks and edge values by xdlc and another engine."""

@@ -39,12 +39,12 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
     feeds = network.feeds()
     try:
         with foreign(), np.errstate(all="ignore"):
-            wanted = framework.evaluate(network, feeds)
+            theirs = framework.evaluate(network, feeds)
     except Undefined as why:
         return f"undefined: {why}"
     except Refused as refusal:
         return _refused(framework, network, folder, str(refusal))
-    if sum(np.size(each) for each in wanted.values()) > LARGEST:
+    if sum(np.size(each) for each in theirs.values()) > LARGEST:
         return "undefined: too large to compare"
     try:
         model = framework.convert(network, folder, feeds)
@@ -53,8 +53,8 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
         return f"refused by xdlc: {reason(error)}"
     except Undefined as why:
         return f"undefined: {why}"
-    word = compare(framework, network, feeds, ours, wanted, "float")
-    trip = Trip(framework, network, model, feeds, wanted, folder)
+    word = compare(framework, network, feeds, ours, theirs, "float")
+    trip = Trip(framework, network, model, feeds, theirs, folder)
     for way in network.ways:
         try:
             word = WAYS[way](trip)

@@ -1,4 +1,4 @@
-"""Every operator with every attribute at the edge: lists of cases that are always the same."""
+"""Every operator with every attribute at the edge, in constant order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change = Callable[[random.Random, Network], Network]
 
 
 class Edges(Sequence[Files]):
-    """The cases of all operators: each single change of a sample, then random changes up to ``LEAST``.
+    """The cases of all operators: single changes, then random ones up to ``LEAST``.
 
     Args:
         samples: Networks by operator, whose last node is the operator.

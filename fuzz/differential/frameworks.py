@@ -1,4 +1,4 @@
-"""Frameworks: an engine that computes a network, and how the network gets into xdlc."""
+"""Frameworks: an engine for networks, and their import into xdlc."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Framework(ABC):
     def walk(
         self, network: Network, feeds: dict[str, Array], disturb: Disturb | None = None
     ) -> dict[str, Array]:
-        """Return all values by the engine, node by node; with ``disturb`` each is changed before its use."""
+        """Return all values node by node; ``disturb`` changes each before its use."""
         values = {name: each.array() for name, each in network.constants.items()} | feeds
         for node in network.nodes:
             results = self.step(network, node, [values[name] if name else None for name in node.inputs])

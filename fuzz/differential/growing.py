@@ -1,4 +1,4 @@
-"""Random networks, node by node: the engine computes each, so that no rule of shapes is written twice."""
+"""Random networks, grown node by node with shapes that the engine computes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Grower:
         grids: Sequence[Grid | None] = (),
         types: Sequence[str] = (),
     ) -> bool:
-        """Add a node if the engine computes it, and its results are usual numbers; return whether it does."""
+        """Add a node if the engine computes usual numbers; return whether it does."""
         node = Node(
             op,
             tuple(inputs),

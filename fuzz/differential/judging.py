@@ -28,7 +28,7 @@ class Difference(Finding):
 
 
 def distance(ours: Array, theirs: Array) -> str:
-    """Return how two arrays differ beyond rounding of each element; empty if they do not."""
+    """Return how two arrays differ beyond rounding, or ""."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     if ours.shape != theirs.shape:
         return f"shape {ours.shape} for {theirs.shape}"
@@ -64,14 +64,13 @@ def spread(
     steps: int = 0,
     draws: int = DRAWS,
 ) -> dict[str, float]:
-    """Return by output how far right results may be apart: the engine's own, with each value disturbed.
+    """Return by output how far the engine's results move if each value is disturbed.
 
     Floats change by a relative error, and by what that is of the largest number of their array; results
     that are rounded to a grid change by a step.
 
     Args:
         framework: The engine.
-        network: The network.
         feeds: Inputs by name.
         relative: Relative error of a result.
         steps: Steps of which each float may be off that has as many between its least and its largest.
@@ -102,7 +101,7 @@ def spread(
             moved = array + size * rng.uniform(-1, 1, array.shape)
             if grid:  # a number near 0 becomes 0
                 moved = np.round(moved / grid) * grid
-            return moved.astype(array.dtype)
+            return np.asarray(moved, array.dtype)
 
     def disturb(node: Node, index: int, result: Array) -> Array:
         return change(result, framework.step_of(node, index, np.asarray(result)))
@@ -121,8 +120,8 @@ def spread(
             return dict.fromkeys(network.outputs, np.inf)
         for name in network.outputs:
             a, b = (
-                np.asarray(framework.real(network, name, each[name])).astype(np.float64)
-                for each in (values, base)
+                np.asarray(framework.real(network, name, results[name])).astype(np.float64)
+                for results in (values, base)
             )
             if a.shape != b.shape or (np.isfinite(a) != np.isfinite(b)).any():
                 apart[name] = np.inf
@@ -140,7 +139,7 @@ def compare(
     kind: str,
     relative: float = FLOAT32,
 ) -> str:
-    """Return ``equal``, or ``unstable`` if the outputs differ by less than the engine's own do.
+    """Return ``equal``, or ``unstable`` for differences within the engine's own.
 
     Raises:
         Difference: If they differ by more.
@@ -149,8 +148,8 @@ def compare(
         raise Difference(f"no output, {kind}", network, f"{missing} of {list(ours)}")
     details = {}
     for name in network.outputs:
-        mine, other = (framework.real(network, name, each[name]) for each in (ours, theirs))
-        if detail := distance(mine, other):
+        mine, reference = (framework.real(network, name, results[name]) for results in (ours, theirs))
+        if detail := distance(mine, reference):
             details[name] = detail
     if not details:
         return "equal"
@@ -158,15 +157,16 @@ def compare(
     draws = MANY if all(theirs[name].dtype.kind in "iu" for name in details) else DRAWS
     apart = spread(framework, network, feeds, relative, draws=draws)
     for name, detail in details.items():
-        mine, other = (
-            np.asarray(framework.real(network, name, each[name])).astype(np.float64)
-            for each in (ours, theirs)
+        mine, reference = (
+            np.asarray(framework.real(network, name, results[name])).astype(np.float64)
+            for results in (ours, theirs)
         )
-        if mine.shape == other.shape:
-            both = np.isfinite(mine) & np.isfinite(other)
-            error = float(np.abs(mine - other)[both].max()) if both.any() else 0.0
+        if mine.shape == reference.shape:
+            both = np.isfinite(mine) & np.isfinite(reference)
+            error = float(np.abs(mine - reference)[both].max()) if both.any() else 0.0
             if apart[name] == np.inf or (
-                (np.isfinite(mine) == np.isfinite(other)).all() and error <= framework.margin * apart[name]
+                (np.isfinite(mine) == np.isfinite(reference)).all()
+                and error <= framework.margin * apart[name]
             ):
                 continue
         raise Difference(

@@ -1,4 +1,4 @@
-"""Random Keras networks of layers and operations, and configurations at the edge, by Keras on torch."""
+"""Random Keras networks and configurations at the edge, by Keras on torch."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def types() -> tuple[str, ...]:
 
 @cache
 def parameters(op: str) -> tuple[dict[str, Any], int]:
-    """Return parameters of a layer or operation with their defaults, and the number of its tensors."""
+    """Return a layer's parameters with defaults, and its number of tensors."""
     import keras
 
     space, name = op.split(".")
@@ -187,7 +187,7 @@ def call(node: Node, values: Sequence[Any]) -> list[Any]:
     import keras
 
     space, name = node.op.split(".")
-    config = {key: each for key, each in node.attributes.items() if key != "seed"}
+    config = {key: value for key, value in node.attributes.items() if key != "seed"}
     if space == "ops":
         result = getattr(keras.ops, name)(*values, **config)
     else:
@@ -198,8 +198,8 @@ def call(node: Node, values: Sequence[Any]) -> list[Any]:
         result = layer(values[0], values[0]) if name == "MultiHeadAttention" else layer(argument)
         rng = np.random.default_rng(node.attributes.get("seed", 0))
         weights = []
-        for variable, each in zip(layer.weights, layer.get_weights(), strict=True):
-            drawn = rng.standard_normal(each.shape) * 0.4
+        for variable, array in zip(layer.weights, layer.get_weights(), strict=True):
+            drawn = rng.standard_normal(array.shape) * 0.4
             weights.append(np.abs(drawn) + 0.5 if "variance" in variable.path else drawn)
         if weights:
             layer.set_weights(weights)
@@ -230,7 +230,7 @@ class Keras(Framework):
         return dict(zip(network.outputs, outputs.values(), strict=False))
 
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs by Keras on torch, where that keeps to the shapes that Keras itself states."""
+        """Return the outputs by Keras on torch, if they have the stated shapes."""
         values = self.walk(network, feeds)
         try:
             stated = self._symbols(network)
@@ -300,7 +300,7 @@ def any_layer(grower: Grower, op: str = "") -> bool:
     op = op or rng.choice(types())
     usual, tensors = parameters(op)
     for _ in range(6):
-        x = grower.pick(lambda each: each.ndim > 1)
+        x = grower.pick(lambda array: array.ndim > 1)
         if x is None:
             return False
         attributes: dict[str, Any] = {
@@ -309,7 +309,7 @@ def any_layer(grower: Grower, op: str = "") -> bool:
             if default is inspect.Parameter.empty or rng.random() < 0.3
         }
         attributes["seed"] = rng.randrange(10**6)
-        same = [name for name, each in grower.values.items() if each.shape == grower.values[x].shape]
+        same = [name for name, array in grower.values.items() if array.shape == grower.values[x].shape]
         count = tensors if op.startswith("ops.") else 2 if op.removeprefix("layers.") in MANY else 1
         if op.startswith("ops."):
             attributes.pop("seed")

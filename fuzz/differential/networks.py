@@ -113,13 +113,13 @@ class Network:
 
     def other_feeds(self) -> dict[str, Array]:
         """Return numbers for inputs of the second run's sizes."""
-        other = {
+        resized = {
             name: replace(each, shape=self.sizes.get(name, each.shape), values=None, seed=each.seed + 1)
             for name, each in self.inputs.items()
         }
         return {
             name: each.array() if each.shape != self.inputs[name].shape else self.inputs[name].array()
-            for name, each in other.items()
+            for name, each in resized.items()
         }
 
     def used(self) -> Network:
@@ -148,19 +148,19 @@ class Network:
     @classmethod
     def read(cls, files: Files) -> Network:
         """Return the network of a case."""
-        fields = json.loads(files[FILE])
+        fields: dict[str, Any] = json.loads(files[FILE])
         for part in ("inputs", "constants"):
-            fields[part] = {name: Tensor(**_tuples(each)) for name, each in fields.get(part, {}).items()}
+            fields[part] = {name: Tensor(**_tuples(tensor)) for name, tensor in fields.get(part, {}).items()}
         fields["nodes"] = tuple(
-            Node(**_tuples({key: value for key, value in each.items() if key != "attributes"}))
-            if "attributes" not in each
-            else Node(**_tuples(each) | {"attributes": each["attributes"]})
-            for each in fields["nodes"]
+            Node(**_tuples({key: value for key, value in node.items() if key != "attributes"}))
+            if "attributes" not in node
+            else Node(**_tuples(node) | {"attributes": node["attributes"]})
+            for node in fields["nodes"]
         )
         fields["sizes"] = _tuples(fields.get("sizes", {}))
-        return cls(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-        )
+        for name, value in fields.items():
+            fields[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**fields)
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _tuple(value: Any) -> Any:
 
 
 def _text(fields: dict[str, Any]) -> str:
-    """Return JSON with a line for each tensor and node, and without fields that have their default."""
+    """Return JSON with a line for each tensor and node, without defaults."""
     defaults = {**Tensor.__dataclass_fields__, **Node.__dataclass_fields__, **Network.__dataclass_fields__}
 
     def plain(part: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ONNX operators with values at the edge: the cases of the package onnx, with a few changes."""
+"""ONNX operators with values at the edge: changed cases of the package onnx."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ RANDOM = {
 
 @cache
 def modules() -> tuple[str, ...]:
-    """Return the names of the modules that hold the package's cases, one for each operator or so."""
+    """Return the names of the modules with the package's cases."""
     package = importlib.import_module("onnx.backend.test.case.node")
     names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
     return tuple(
@@ -102,7 +102,7 @@ def cases(module: str) -> tuple[Network, ...]:
 
 
 def network_of(model: Any, arrays: Any) -> Network | None:
-    """Return a model of the package onnx as a network; None if it is large, or has more than tensors."""
+    """Return a model of the package onnx as a network; None if large or no tensors."""
     nodes, inputs, size = [], {}, 0
     for info, array in zip(model.graph.input, arrays, strict=False):
         if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "biuf":
@@ -112,7 +112,7 @@ def network_of(model: Any, arrays: Any) -> Network | None:
         inputs[info.name] = Tensor.of(array)
         size += array.size
     for node in model.graph.node:
-        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         for name, value in attributes.items():
             plain = _plain(value)
             if plain is None:
@@ -123,10 +123,18 @@ def network_of(model: Any, arrays: Any) -> Network | None:
         )
     if not 0 <= size <= MOST or any(node.domain or node.op in RANDOM for node in nodes):
         return None
-    opset = min(next(each.version for each in model.opset_import if not each.domain), 24)
-    constants = {each.name: Tensor.of(numpy_helper.to_array(each)) for each in model.graph.initializer}
+    opset = min(next(entry.version for entry in model.opset_import if not entry.domain), 24)
+    constants = {
+        initializer.name: Tensor.of(numpy_helper.to_array(initializer))
+        for initializer in model.graph.initializer
+    }
     return Network(
-        "onnx", inputs, constants, tuple(nodes), tuple(each.name for each in model.graph.output), opset=opset
+        "onnx",
+        inputs,
+        constants,
+        tuple(nodes),
+        tuple(output.name for output in model.graph.output),
+        opset=opset,
     )
 
 
@@ -166,8 +174,9 @@ def _begun(rng: random.Random, network: Network) -> Network:
 
 
 def samples() -> dict[str, list[Network]]:
-    """Return networks by operator: the cases of the package onnx, and random ones of other operators."""
-    rng, networks = random.Random(0), {}
+    """Return networks by operator: cases of the package onnx, else random ones."""
+    rng = random.Random(0)
+    networks: dict[str, list[Network]] = {}
     for module in modules():
         for case in cases(module):
             if len(case.nodes) == 1:
@@ -184,7 +193,7 @@ def samples() -> dict[str, list[Network]]:
 
 
 def changes(network: Network) -> Iterator[Network]:
-    """Iterate over the network with one attribute, or one number of a small constant, at the edge."""
+    """Iterate over networks with one attribute or small constant at the edge."""
     node = network.nodes[-1]
     for name, each in _attributes(node, network.opset).items():
         kind, now = each.type.name, node.attributes.get(name)
@@ -209,9 +218,9 @@ def changes(network: Network) -> Iterator[Network]:
 
 
 def _attributes(node: Node, opset: int) -> dict[str, Any]:
-    """Return the attributes of an operator that are numbers or texts, or lists of these."""
+    """Return an operator's attributes that are numbers, texts or lists of these."""
     try:
-        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+        attributes: dict[str, Any] = onnx.defs.get_schema(node.op, opset, node.domain).attributes
     except onnx.defs.SchemaError:
         return {}
     kinds = ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")
@@ -235,7 +244,7 @@ def _edge_values(name: str, kind: str, now: Any) -> Iterator[Any]:
 
 
 def changed(rng: random.Random, network: Network) -> Network:
-    """Return the network with one attribute or one number of a small constant at the edge."""
+    """Return the network with one attribute or small constant at the edge."""
     small = [name for name, each in network.constants.items() if each.values and len(each.values) <= 32]
     if small and rng.random() < 0.35:
         name = rng.choice(small)

@@ -29,26 +29,28 @@ ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool", "TopK")
 def model_of(network: Network) -> Any:
     """Return the model of a network."""
     infos = []
-    for name, each in network.inputs.items():
-        sizes = network.sizes.get(name, each.shape)
+    for name, tensor in network.inputs.items():
+        sizes = network.sizes.get(name, tensor.shape)
         shape = [
             size if size == other else f"d{axis}_{size}"
-            for axis, (size, other) in enumerate(zip(each.shape, sizes, strict=True))
+            for axis, (size, other) in enumerate(zip(tensor.shape, sizes, strict=True))
         ]
         infos.append(
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(each.dtype)), shape)
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)), shape
+            )
         )
-    nodes = [_node(each, f"n{index}", network.opset) for index, each in enumerate(network.nodes)]
+    nodes = [_node(node, f"n{index}", network.opset) for index, node in enumerate(network.nodes)]
     graph = helper.make_graph(
         nodes,
         "network",
         infos,
         [onnx.ValueInfoProto(name=name) for name in network.outputs],
-        [numpy_helper.from_array(each.array(), name) for name, each in network.constants.items()],
+        [numpy_helper.from_array(constant.array(), name) for name, constant in network.constants.items()],
     )
     imports = [helper.make_opsetid("", network.opset)]
     imports += [
-        helper.make_opsetid(domain, 1) for domain in sorted({each.domain for each in network.nodes} - {""})
+        helper.make_opsetid(domain, 1) for domain in sorted({node.domain for node in network.nodes} - {""})
     ]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
@@ -56,7 +58,7 @@ def model_of(network: Network) -> Any:
 def _node(node: Node, name: str, opset: int) -> Any:
     result = helper.make_node(node.op, node.inputs, node.outputs, name, domain=node.domain)
     try:
-        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+        attributes: dict[str, Any] = onnx.defs.get_schema(node.op, opset, node.domain).attributes
     except onnx.defs.SchemaError:
         attributes = {}
     for key, value in node.attributes.items():
@@ -70,7 +72,7 @@ def _node(node: Node, name: str, opset: int) -> Any:
 
 
 def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Return the outputs of a model by onnxruntime without optimizations; other feeds are left out.
+    """Return a model's outputs by onnxruntime without optimizations.
 
     Raises:
         Refused: If onnxruntime refuses it.
@@ -85,8 +87,8 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        names = {each.name for each in session.get_inputs()}
-        results = session.run(None, {name: each for name, each in feeds.items() if name in names})
+        names = {entry.name for entry in session.get_inputs()}
+        results = session.run(None, {name: entry for name, entry in feeds.items() if name in names})
     except states.NotImplemented as error:
         raise Undefined("no kernel of onnxruntime") from error
     except (
@@ -101,9 +103,9 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
         ):  # a version that it lacks
             raise Undefined("no such operator in onnxruntime") from error
         raise Refused(str(error).replace("\n", " ")[:300]) from error
-    if not all(isinstance(each, np.ndarray) for each in results):
+    if not all(isinstance(entry, np.ndarray) for entry in results):
         raise Undefined("no tensor")
-    return dict(zip([each.name for each in session.get_outputs()], results, strict=True))
+    return dict(zip([entry.name for entry in session.get_outputs()], results, strict=True))
 
 
 def _check_window(node: Node, arrays: dict[str, Array]) -> None:
@@ -174,14 +176,16 @@ class Onnx(Framework):
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one node by onnxruntime; constants stay constants."""
         arrays = {
-            name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None
+            name: np.asarray(array)
+            for name, array in zip(node.inputs, values, strict=True)
+            if array is not None
         }
         _check_window(node, arrays)
         fixed = {name: network.constants[name] for name in arrays if name in network.constants}
-        fed = {name: each for name, each in arrays.items() if name not in fixed}
+        fed = {name: array for name, array in arrays.items() if name not in fixed}
         part = Network(
             "onnx",
-            {name: Tensor(each.dtype.name, each.shape) for name, each in fed.items()},
+            {name: Tensor(array.dtype.name, array.shape) for name, array in fed.items()},
             fixed,
             (node,),
             tuple(name for name in node.outputs if name),
@@ -229,7 +233,7 @@ class Onnx(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int, result: Array) -> float:
-        """Return 1 for integers of QuantizeLinear, and the error of onnxruntime's tanh for recurrences."""
+        """Return 1 for integers of QuantizeLinear, and tanh's error for recurrences."""
         return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in RECURRENT else 0.0
 
     def _outputs(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""Random ONNX networks of ordinary operators: of fixed and dynamic sizes, and quantized."""
+"""Random ONNX networks: of fixed and dynamic sizes, and quantized."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REDUCTIONS = (
 
 def is_float(array: Array) -> bool:
     """Return whether an array has floats."""
-    return array.dtype == np.float32
+    return bool(array.dtype == np.float32)
 
 
 def _floats(grower: Grower, *ranks: int) -> tuple[str, tuple[int, ...]] | None:
@@ -80,7 +80,7 @@ Body = Callable[[Grower, str, tuple[int, ...]], bool]
 
 
 def recipe(*ranks: int, share: int = 1) -> Callable[[Body], Body]:
-    """Register a function that adds a node behind a float value of one of some ranks; default: any rank."""
+    """Register a function that adds a node after a float of some ranks (any)."""
 
     def register(body: Body) -> Body:
         def step(grower: Grower) -> bool:
@@ -98,7 +98,7 @@ RECIPES: list[Callable[[Grower], bool]] = []
 
 @recipe(share=6)
 def binary(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
-    """Add arithmetic with a scalar, a row, a channel, another value or a constant of a like shape."""
+    """Add arithmetic with a scalar, row, channel, value or constant."""
     rng = grower.rng
     op = rng.choice(("Add", "Mul", "Sub", "Div", "Max", "Min", "Mul", "Add", "Pow", "Mod"))
     same = [name for name, each in grower.values.items() if each.shape == shape and is_float(each)]
@@ -136,7 +136,7 @@ def reshape(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     grower.rng.shuffle(sizes)
     if grower.rng.random() < 0.4:
         sizes[grower.rng.randrange(len(sizes))] = -1
-    if grower.rng.random() < 0.2 and sizes[0] == shape[:1]:
+    if grower.rng.random() < 0.2 and shape[:1] == (sizes[0],):
         sizes[0] = 0
     return grower.add("Reshape", [x, _ints(grower, sizes)])
 
@@ -473,7 +473,7 @@ def recurrence(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
 
 @recipe()
 def casts(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
-    """Add a Cast to integers, booleans or half precision and back, a Dropout or a Mish."""
+    """Add a Cast and back, a Dropout or a Mish."""
     rng, mish = grower.rng, grower.network.opset >= 18
     if rng.random() < 0.3:
         return grower.add(rng.choice(("Dropout", "Mish") if mish else ("Dropout",)), [x])

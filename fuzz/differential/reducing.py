@@ -16,7 +16,7 @@ MOST_VALUES = 4096
 
 
 def smaller(framework: Framework, network: Network) -> Iterator[Network]:
-    """Iterate over networks that are a step smaller, larger steps first; the engine may refuse some."""
+    """Iterate over smaller networks, larger steps first; the engine may refuse some."""
     try:
         values = framework.walk(network, network.feeds())
     except (Refused, Undefined):
@@ -65,14 +65,14 @@ def _without(network: Network, index: int, values: Mapping[str, Array]) -> Itera
     if set(names) & set(network.outputs) or not all(name in values for name in names):
         return
     arrays = [np.asarray(values[name]) for name in names]
-    if sum(each.size for each in arrays) > MOST_VALUES:
+    if sum(array.size for array in arrays) > MOST_VALUES:
         return
     rest = network.nodes[:index] + network.nodes[index + 1 :]
     grids = {name: grid for name, grid in zip(node.outputs, node.quantization, strict=False) if name}
-    exact = {name: Tensor.of(each, grids.get(name)) for name, each in zip(names, arrays, strict=True)}
+    exact = {name: Tensor.of(array, grids.get(name)) for name, array in zip(names, arrays, strict=True)}
     random = {
-        name: replace(each, values=None) if each.dtype.startswith("float") else each
-        for name, each in exact.items()
+        name: replace(tensor, values=None) if tensor.dtype.startswith("float") else tensor
+        for name, tensor in exact.items()
     }
     for inputs in (random, exact):
         yield replace(network, nodes=rest, inputs=network.inputs | inputs)
@@ -101,33 +101,33 @@ def _changed(network: Network, index: int, **fields: Any) -> Network:
 def _resized(network: Network, size: int, less: int) -> Network:
     """Return the network with one size in place of another, everywhere."""
 
-    def tensor(each: Tensor) -> Tensor:
-        shape = tuple(less if one == size else one for one in each.shape)
-        if each.values is None:
-            return replace(each, shape=shape)
-        array = each.array()
+    def tensor(source: Tensor) -> Tensor:
+        shape = tuple(less if dim == size else dim for dim in source.shape)
+        if source.values is None:
+            return replace(source, shape=shape)
+        array = source.array()
         if array.dtype.kind in "iu" and array.ndim < 2:  # shapes
             array = np.where(array == size, less, array).astype(array.dtype)
-        if shape != each.shape:
-            array = array[tuple(slice(0, one) for one in shape)] if less < size else array
-        return replace(Tensor.of(array, each.quantization))
+        if shape != source.shape:
+            array = array[tuple(slice(0, dim) for dim in shape)] if less < size else array
+        return replace(Tensor.of(array, source.quantization))
 
     def number(value: Any) -> Any:
         if isinstance(value, list):
-            return [number(each) for each in value]
+            return [number(item) for item in value]
         return less if type(value) is int and value == size else value
 
     nodes = tuple(
-        replace(each, attributes={name: number(value) for name, value in each.attributes.items()})
-        for each in network.nodes
+        replace(node, attributes={name: number(value) for name, value in node.attributes.items()})
+        for node in network.nodes
     )
     return replace(
         network,
-        inputs={name: tensor(each) for name, each in network.inputs.items()},
-        constants={name: tensor(each) for name, each in network.constants.items()},
+        inputs={name: tensor(source) for name, source in network.inputs.items()},
+        constants={name: tensor(source) for name, source in network.constants.items()},
         nodes=nodes,
         sizes={
-            name: tuple(less if one == size else one for one in sizes)
+            name: tuple(less if dim == size else dim for dim in sizes)
             for name, sizes in network.sizes.items()
         },
     )

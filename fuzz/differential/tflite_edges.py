@@ -49,7 +49,7 @@ def edge(rng: random.Random) -> Network:
 
 
 def changed(rng: random.Random, network: Network) -> Network:
-    """Return the network with an option of its node, or a number of a constant of integers, at the edge."""
+    """Return the network with an option or an integer constant at the edge."""
     node = network.nodes[-1]
     lists = [
         name
@@ -72,7 +72,7 @@ def changed(rng: random.Random, network: Network) -> Network:
 
 
 def _fields(node: Node) -> list[Any]:
-    """Return the options of an operator that are numbers; with "offset" LiteRT reads beyond the tensor."""
+    """Return an operator's numeric options; LiteRT reads out of bounds by "offset"."""
     table = options_of(node.op)
     return (
         [field for field in table.FIELDS if field.kind in LIMITS and field.name != "offset"] if table else []
@@ -103,7 +103,7 @@ def samples() -> dict[str, list[Network]]:
 
 
 def changes(network: Network) -> Iterator[Network]:
-    """Iterate over the network with one option, or one number of a constant of integers, at the edge."""
+    """Iterate over networks with one option or integer constant at the edge."""
     for field in _fields(network.nodes[-1]):
         for value in dict.fromkeys(LIMITS[field.kind]):
             yield _with(network, field, value)

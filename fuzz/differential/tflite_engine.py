@@ -24,17 +24,17 @@ def content_of(network: Network, shapes: Mapping[str, tuple[int, ...]]) -> bytes
     """Return the file of a network; shapes of results are those given, else scalars."""
     model, indices = TinyModel(), {"": -1}
     types = {}
-    for name, each in network.inputs.items():
-        indices[name] = model.tensor(name, each.shape, np.dtype(each.dtype), **_grid(each.quantization))
-        types[name] = each.dtype
+    for name, tensor in network.inputs.items():
+        indices[name] = model.tensor(name, tensor.shape, np.dtype(tensor.dtype), **_grid(tensor.quantization))
+        types[name] = tensor.dtype
     last = {node.inputs[1] for node in network.nodes if node.op in BY_LAST_AXIS and len(node.inputs) > 1}
-    for name, each in network.constants.items():
-        array = each.array()
+    for name, tensor in network.constants.items():
+        array = tensor.array()
         axis = array.ndim - 1 if name in last else 0
         indices[name] = model.tensor(
-            name, data=array, dtype=array.dtype, axis=axis, **_grid(each.quantization)
+            name, data=array, dtype=array.dtype, axis=axis, **_grid(tensor.quantization)
         )
-        types[name] = each.dtype
+        types[name] = tensor.dtype
     for node in network.nodes:
         first = next((types[name] for name in node.inputs if name), "float32")
         for index, name in enumerate(node.outputs):
@@ -70,13 +70,15 @@ class Tflite(Framework):
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one operator by LiteRT."""
         arrays = {
-            name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None
+            name: np.asarray(array)
+            for name, array in zip(node.inputs, values, strict=True)
+            if array is not None
         }
         fixed = {name: network.constants[name] for name in arrays if name in network.constants}
         grids = grids_of(network)
         fed = {
-            name: Tensor(each.dtype.name, each.shape, quantization=grids.get(name))
-            for name, each in arrays.items()
+            name: Tensor(array.dtype.name, array.shape, quantization=grids.get(name))
+            for name, array in arrays.items()
             if name not in fixed
         }
         part = Network("tflite", fed, fixed, (node,), node.outputs)
@@ -111,7 +113,7 @@ class Tflite(Framework):
         return outputs
 
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
-        """Convert the file of the model, with the shapes that LiteRT computes where it does."""
+        """Convert the model's file with the shapes that LiteRT computes."""
         try:
             shapes = self._shapes(network, feeds)
         except Refused:
@@ -128,7 +130,7 @@ class Tflite(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int, result: Array) -> float:
-        """Return 1 for integers that have a scale, and the error of positions of up to 64 in float32."""
+        """Return 1 for scaled integers, and the error of float32 positions up to 64."""
         if index < len(node.quantization) and node.quantization[index]:
             return 1.0
         is_float = result.dtype.kind == "f"

@@ -61,7 +61,7 @@ class Tflite(Grower):
         return self.constant(np.asarray(values, np.int32), "int32")
 
     def kernel(self, *shape: int, axis: int | None = None) -> str:
-        """Return the name of weights, with a scale for each entry of an axis or one for all."""
+        """Return the name of weights with one scale, or one per entry of an axis."""
         if not self.is_int8:
             return self.weight(*shape)
         scales = [self.rng.choice((0.004, 0.01, 0.02)) for _ in range(shape[axis] if axis is not None else 1)]
@@ -72,8 +72,11 @@ class Tflite(Grower):
         """Return the name of a bias for a value and weights."""
         if not self.is_int8:
             return self.weight(count)
-        scale, first = self.constants[kernel].quantization[0], self.grids[x][0]  # type: ignore[index]
-        scales = tuple(float(np.float32(first) * np.float32(each)) for each in np.atleast_1d(scale))
+        kernel_grid, grid = self.constants[kernel].quantization, self.grids[x]
+        assert kernel_grid is not None
+        assert grid is not None
+        factors = np.asarray(grid[0], np.float32) * np.atleast_1d(np.asarray(kernel_grid[0], np.float32))
+        scales = tuple(map(float, factors))
         values = np.random.default_rng(self.rng.randrange(1000)).integers(-300, 300, count).astype(np.int32)
         return self.constant(Tensor.of(values, (scales if len(scales) > 1 else scales[0], 0)))
 
@@ -88,7 +91,7 @@ class Tflite(Grower):
 
 
 def recipe(*ranks: int, share: int = 1) -> Callable[[Body], Body]:
-    """Register a function that adds an operator behind a value of some ranks; default: any but 0."""
+    """Register a function that adds an operator after a value of some ranks (not 0)."""
 
     def register(body: Body) -> Body:
         def step(grower: Tflite) -> bool:
@@ -171,12 +174,12 @@ def binary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
         for name, each in grower.values.items()
         if each.shape == shape and each.dtype == grower.values[x].dtype
     ]
-    other = (
+    second = (
         rng.choice(same)
         if rng.random() < 0.5
         else grower.kernel(*(size if rng.random() < 0.5 else 1 for size in shape))
     )
-    inputs = [x, other]
+    inputs = [x, second]
     rng.shuffle(inputs)
     op = rng.choice(("ADD", "SUB", "MUL"))
     return grower.add(op, inputs, _relu(grower), grids=[grower.grid()])
@@ -197,7 +200,7 @@ def unary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     grid = None
     if grower.is_int8:
         grid = FIXED.get(op) or (grower.grids[x] if op == "ABS" or rng.random() < 0.3 else grower.grid())
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "LEAKY_RELU": {"alpha": 0.2},
         "SOFTMAX": {"beta": 1.0},
         "GELU": {"approximate": rng.random() < 0.5},
@@ -375,7 +378,7 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
 
 @recipe(share=2)
 def of_floats(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
-    """Add arithmetic that has floats alone, of two values or of one that is made positive."""
+    """Add arithmetic of floats, of two values or a positive one."""
     if grower.is_int8:
         return False
     rng = grower.rng
@@ -392,7 +395,7 @@ def of_floats(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
 
 @recipe(share=2)
 def differences(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
-    """Add a SQUARED_DIFFERENCE, L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, CUMSUM or RELU_0_TO_1."""
+    """Add a SQUARED_DIFFERENCE, CUMSUM, RELU_0_TO_1 or a normalization."""
     rng, kind = grower.rng, grower.rng.randrange(5)
     if kind == 0:
         return grower.add("SQUARED_DIFFERENCE", [x, rng.choice(grower.like(x))], grids=[grower.grid()])

@@ -61,7 +61,7 @@ UNDEFINED = {
 
 @cache
 def operators() -> tuple[str, ...]:
-    """Return the operators that the importer registers, each with its overloads that torch has."""
+    """Return the operators of the importer, each with torch's overloads."""
     import torch
 
     from xdlc.converter.pytorch.registry import aten
@@ -88,37 +88,39 @@ def operators() -> tuple[str, ...]:
 
 
 def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str], dict[str, Any]] | None:
-    """Return inputs and attributes of an operator by its schema; None if a type is not known.
+    """Return inputs and attributes of an operator, or None for unknown types.
 
     Args:
         grower: The network, whose values tensors are.
         op: The operator.
         share: Share of optional arguments that are given.
     """
-    rng, inputs, attributes = grower.rng, [], {}
-    for each in operator(op)._schema.arguments:
+    rng = grower.rng
+    inputs: list[str] = []
+    attributes: dict[str, Any] = {}
+    for argument in operator(op)._schema.arguments:
         if (
-            each.name in IGNORED
-            or (each.name == "sorted" and "topk" in op)
-            or each.name == "assume_unique"
-            or (each.has_default_value() and rng.random() > share)
+            argument.name in IGNORED
+            or (argument.name == "sorted" and "topk" in op)
+            or argument.name == "assume_unique"
+            or (argument.has_default_value() and rng.random() > share)
         ):
-            if not each.has_default_value() and each.name == "out":
+            if not argument.has_default_value() and argument.name == "out":
                 return None
             continue
-        kind = str(each.type)
+        kind = str(argument.type)
         if kind.startswith("Optional[") and rng.random() < 0.4:
-            attributes[each.name] = None
+            attributes[argument.name] = None
             continue
         value = _value(
             grower,
             kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional") else kind,
-            each.name,
+            argument.name,
             inputs,
         )
         if value is NotImplemented:
             return None
-        attributes[each.name] = value
+        attributes[argument.name] = value
     return inputs, attributes
 
 

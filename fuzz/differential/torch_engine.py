@@ -38,7 +38,7 @@ def operator(op: str) -> Any:
 
 
 def _argument(value: Any, tensors: Sequence[Any]) -> Any:
-    """Return the argument that JSON stands for: ``@1`` is the second tensor, ``#int64`` a datatype."""
+    """Return an argument from JSON: ``@1`` is a tensor, ``#int64`` a datatype."""
     import torch
 
     if isinstance(value, str) and value.startswith("@"):
@@ -68,7 +68,7 @@ def module_of(network: Network) -> Any:
     """Return a network as a module, whose arguments have the names of the inputs."""
     import torch
 
-    class Net(torch.nn.Module):
+    class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             for name, each in network.constants.items():
@@ -84,7 +84,7 @@ def module_of(network: Network) -> Any:
     pairs = ", ".join(f"{name!r}: {name}" for name in names)
     scope: dict[str, Any] = {}
     exec(f"def forward(self, {', '.join(names)}):\n    return self.compute({{{pairs}}})\n", scope)
-    Net.forward = scope["forward"]  # type: ignore[method-assign]
+    Net.forward = scope["forward"]
     return Net().eval()
 
 
@@ -99,27 +99,25 @@ class Torch(Framework):
 
         if node.attributes.get("alpha") == -(1 << 63):
             raise Undefined("torch negates the least integer")
-        if "polynomial" in node.op and any(each != each for each in node.attributes.values()):
-            raise Undefined("a polynomial of what is no number")
-        tensors = [None if each is None else torch.from_numpy(np.array(each)) for each in values]
+        tensors = [None if tensor is None else torch.from_numpy(np.array(tensor)) for tensor in values]
         if _largest(list(node.attributes.values())) > MOST:  # perhaps a size: without memory first
             with contextlib.suppress(*ERRORS), torch.no_grad():
-                planned = call(node, [None if each is None else each.to("meta") for each in tensors])
-                if sum(each.numel() for each in planned) > MOST:
+                planned = call(node, [None if tensor is None else tensor.to("meta") for tensor in tensors])
+                if sum(tensor.numel() for tensor in planned) > MOST:
                     raise Undefined("large")
         try:
             with torch.no_grad():
                 results = call(node, tensors)
         except ERRORS as error:
             raise Refused(str(error).split("\n")[0][:300]) from error
-        if not all(isinstance(each, torch.Tensor) for each in results):
+        if not all(isinstance(tensor, torch.Tensor) for tensor in results):
             raise Undefined("no tensor")
         if any(
-            each.is_complex() or each.dtype == torch.bfloat16 or each.layout != torch.strided
-            for each in results
+            tensor.is_complex() or tensor.dtype == torch.bfloat16 or tensor.layout != torch.strided
+            for tensor in results
         ):
             raise Undefined("no type of numpy's real numbers")
-        return [each.detach().contiguous().numpy().copy() for each in results]
+        return [tensor.detach().contiguous().numpy().copy() for tensor in results]
 
     def step_of(self, node: Node, index: int, result: Array) -> float:
         """Return the rounding of exp(x) - 1 where that is computed so."""

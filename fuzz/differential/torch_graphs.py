@@ -1,4 +1,4 @@
-"""Random PyTorch networks, and operators with arguments at the edge, by all three ways in."""
+"""Random PyTorch networks and operators at the edge, by all three ways in."""
 
 from __future__ import annotations
 
@@ -69,14 +69,16 @@ def tensors(grower: Grower) -> bool:
     if x is None:
         return False
     shape = grower.values[x].shape
-    same = [name for name, each in grower.values.items() if each.shape == shape and each.dtype == np.float32]
-    other = (
+    same = [
+        name for name, array in grower.values.items() if array.shape == shape and array.dtype == np.float32
+    ]
+    second = (
         rng.choice(same)
         if rng.random() < 0.5
         else grower.weight(*(size if rng.random() < 0.5 else 1 for size in shape))
     )
     op = rng.choice(("add.Tensor", "mul.Tensor", "sub.Tensor", "maximum.default", "minimum.default"))
-    return grower.add(op, [x, other], {"self": "@0", "other": "@1"})
+    return grower.add(op, [x, second], {"self": "@0", "other": "@1"})
 
 
 def view(grower: Grower) -> bool:
@@ -203,12 +205,12 @@ def edge(kind: type[Torch], rng: random.Random) -> Network:
             if not network.inputs:
                 break
             try:
-                arrays = network.feeds() | {name: each.array() for name, each in network.constants.items()}
+                arrays = network.feeds() | {name: array.array() for name, array in network.constants.items()}
                 with np.errstate(all="ignore"):
                     results = framework.step(network, changed, [arrays[name] for name in changed.inputs])
             except (Refused, Undefined):
                 continue
-            if sum(each.size for each in results) < 10**5:
+            if sum(array.size for array in results) < 10**5:
                 return replace(network, ways=ways.drawn(rng)[:1])
 
 

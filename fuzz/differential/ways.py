@@ -58,7 +58,6 @@ class Trip:
 
     Attributes:
         framework: The engine.
-        network: The network.
         model: The converted model.
         feeds: Inputs by name.
         wanted: Outputs by the engine.
@@ -112,7 +111,7 @@ class Trip:
         return self._judge_lowered(model, FORM if is_near else FLOAT32)
 
     def _judge_lowered(self, model: xdlc.Model, relative: float) -> str:
-        """Run a model whose inputs and outputs may have another shape or type, and compare it."""
+        """Run and compare a model whose inputs and outputs may have changed."""
         before, after = self.model.main, model.main
         inputs = list(map(GraphIO, map(as_known, before.inputs), after.inputs))
         outputs = list(map(GraphIO, map(as_known, before.outputs), after.outputs))
@@ -159,14 +158,14 @@ class Trip:
 
         The limit is what the network itself loses if each value is off by half a step of its range.
         """
-        floats = [name for name, each in self.wanted.items() if each.dtype == np.float32 and each.size > 1]
-        if not floats or any(each.dtype != np.float32 for each in self.feeds.values()):
+        floats = [name for name, array in self.wanted.items() if array.dtype == np.float32 and array.size > 1]
+        if not floats or any(array.dtype != np.float32 for array in self.feeds.values()):
             return "nothing to quantize"
-        weights = [each.array() for each in self.network.constants.values()]
-        weights = [each for each in weights if each.dtype.kind == "f"]
+        weights = [array.array() for array in self.network.constants.values()]
+        weights = [array for array in weights if array.dtype.kind == "f"]
         if any(
-            not np.abs(each).max(initial=0) < LARGEST
-            for each in (*self.feeds.values(), *self.wanted.values(), *weights)
+            not np.abs(array).max(initial=0) < LARGEST
+            for array in (*self.feeds.values(), *self.wanted.values(), *weights)
         ):
             return "too large to quantize"
         try:
@@ -185,14 +184,14 @@ class Trip:
             mine = np.asarray(ours[name]).astype(np.float64)
             if mine.shape != other.shape:
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, f"shape of {name}")
-            signal, error = np.sqrt(np.square(other).mean()), np.sqrt(np.square(mine - other).mean())
-            if not np.isfinite(error) and POLES.search(self.network.ops().lower()):
+            signal, noise = np.sqrt(np.square(other).mean()), np.sqrt(np.square(mine - other).mean())
+            if not np.isfinite(noise) and POLES.search(self.network.ops().lower()):
                 return "a rounded divisor is 0"
-            if not np.isfinite(error):
+            if not np.isfinite(noise):
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, f"{name} is not finite")
             limit = apart[name] * 10 ** (LOSS / 20)
-            if error > max(limit, signal * 10 ** (-ENOUGH / 20)):
-                detail = f"{name}: error {error:.3g} of {signal:.3g}; steps allow {apart[name]:.3g}"
+            if noise > max(limit, signal * 10 ** (-ENOUGH / 20)):
+                detail = f"{name}: error {noise:.3g} of {signal:.3g}; steps allow {apart[name]:.3g}"
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, detail)
         return "quantized"
 

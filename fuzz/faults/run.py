@@ -49,7 +49,7 @@ OLD = b"the old file\n" * 99
 
 @dataclass(frozen=True)
 class Case:
-    """A tool with its words; ``@`` in them is the folder of outputs, ``%`` that of inputs.
+    """A tool with its words; ``@`` is the folder of outputs, ``%`` that of inputs.
 
     Attributes:
         module: Module of the tool.
@@ -156,7 +156,10 @@ class Bench:
             import_module(f"xdlc.cli.tools.{case.module}").main(self.words(case), prog_name=case.module)
 
     def run(self, case: Case, point: int, fault: str) -> int:
-        """Run a tool with a fault at a point, none if it is negative; return exit code or negative signal."""
+        """Run a tool with a fault at a point; return exit code or negative signal.
+
+        A negative point means no fault.
+        """
         action, error = FAULTS[fault]
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
@@ -231,14 +234,14 @@ class Bench:
 
 def check(bench: Bench, name: str, every: int) -> Result:
     """Run the cases of a tool."""
-    case, found = TOOLS[name], Result()
+    case, result = TOOLS[name], Result()
     bench.reset({}, {})
     if case.module not in ("graph_prepare", "platform_check"):
         bench.warm(case)  # what a tool imports late is in the forks then
     bench.reset({}, {})
     if code := bench.run(case, -1, "EIO"):
-        found.problems[f"without a fault: exit {code}: {bench.log.read_text()[-300:]}"] += 1
-        return found
+        result.problems[f"without a fault: exit {code}: {bench.log.read_text()[-300:]}"] += 1
+        return result
     new = bench.files(bench.outputs)
     modes = {path: (bench.outputs / path).stat().st_mode & 0o777 for path in new}
     keeps = "packages" in case.words  # refuses files that are not its own
@@ -246,14 +249,14 @@ def check(bench: Bench, name: str, every: int) -> Result:
     old = new if name == "compat" else old
     bench.reset(old, modes)
     bench.run(case, -1, "EIO")
-    new, found.points = bench.files(bench.outputs), len(bench.names())
-    every_case = itertools.product(range(found.points), FAULTS)
+    new, result.points = bench.files(bench.outputs), len(bench.names())
+    every_case = itertools.product(range(result.points), FAULTS)
     for point, fault in itertools.islice(every_case, every - 1, None, every):
         bench.reset(old, modes)
         code, calls = bench.run(case, point, fault), bench.names()
-        found.tried += 1
-        found.reached += len(calls) > point
-        problems = list(_problems(bench, case, code, fault, old, new, found))
+        result.tried += 1
+        result.reached += len(calls) > point
+        problems = list(_problems(bench, case, code, fault, old, new, result))
         now = bench.files(bench.outputs)
         is_made = case.makes and all(now.get(path) == new[path] for path in new)  # and stays
         if (fault == "kill" and not is_made) or set(now) - set(new):
@@ -263,21 +266,21 @@ def check(bench: Bench, name: str, every: int) -> Result:
         where = f"{fault} at {point} {calls[point] if point < len(calls) else '?'}"
         for problem in problems:
             print(f"  {name}: {where}: {problem}", flush=True)
-        found.problems.update(problems)
-    return found
+        result.problems.update(problems)
+    return result
 
 
 def _problems(
-    bench: Bench, case: Case, code: int, fault: str, old: Files, new: Files, found: Result
+    bench: Bench, case: Case, code: int, fault: str, old: Files, new: Files, result: Result
 ) -> Iterator[str]:
     now, text = bench.files(bench.outputs), bench.log.read_text(errors="replace")
     torn = [path for path in new if now.get(path) not in (old.get(path), new[path])]
     if torn:
-        found.torn += 1
+        result.torn += 1
         yield f"torn: {torn}"
     members = [path for path in new if path.split("/")[0] in case.together]
     if len({now.get(path) == new[path] for path in members if old.get(path) != new[path]}) > 1:
-        found.apart += 1
+        result.apart += 1
         yield "new and old files side by side"
     killed = code == -signal.SIGKILL
     if killed != (fault == "kill") and not (fault == "kill" and code == 0):
@@ -292,11 +295,11 @@ def _problems(
 
 
 def main() -> int:
-    """Run the tools of the command line; return 1 if a file was torn, or something else was wrong."""
+    """Run tools with faults; return 1 if a file was torn or anything else failed."""
     parser = argparse.ArgumentParser(description="Faults of the disk in every tool that writes.")
     parser.add_argument("tools", nargs="?", default=",".join(TOOLS))
     parser.add_argument("--every", type=int, default=1, help="run each n-th case only")
-    given = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(__file__).parent
     if "XDLC_FAULTS" not in os.environ:
         with tempfile.TemporaryDirectory(prefix="xdlc-faults-") as work:
@@ -312,12 +315,12 @@ def main() -> int:
     for module in ("onnx", "onnxruntime", "numpy.random", *tools):
         import_module(module)
     bench, failed = Bench(Path(os.environ["XDLC_FAULTS"]).parent), False
-    for name in given.tools.split(","):
-        found = check(bench, name, given.every)
-        failed |= bool(found.problems)
+    for name in options.tools.split(","):
+        result = check(bench, name, options.every)
+        failed |= bool(result.problems)
         print(
-            f"{name}: {found.points} points, {found.tried} cases tried, {found.reached} reached, "
-            f"{found.torn} torn, {found.apart} apart, {sum(found.problems.values())} problem(s)",
+            f"{name}: {result.points} points, {result.tried} cases tried, {result.reached} reached, "
+            f"{result.torn} torn, {result.apart} apart, {sum(result.problems.values())} problem(s)",
             flush=True,
         )
     return int(failed)

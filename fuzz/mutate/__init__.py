@@ -25,7 +25,7 @@ def _text(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _member(rng: random.Random, data: bytes, other: bytes, *, params: bool) -> bytes:
-    """Return a graph or its data in a DLC with changes, rarely of the eight bytes before the flatbuffer."""
+    """Return a changed member of a DLC, rarely before its flatbuffer."""
     if len(data) < 16 or data[2] not in _DLC or rng.random() < 0.05:
         return mutate_bytes(rng, data, other)
     return data[:8] + mutate_tables(rng, data[8:], _DLC[data[2]][params], other[8:])
@@ -45,20 +45,20 @@ BY_SUFFIX: dict[str, Mutator] = {
     **dict.fromkeys((".pkl", ".pickle"), mutate_pickle),
     **dict.fromkeys((".txt", ".prototxt", ".pbtxt", ".py", ".yaml", ".yml", ".log", ".snpe", ".csv"), _text),
     **dict.fromkeys(
-        (".keras", ".pt2", ".pt", ".npz"), lambda rng, data, other: mutate_zip(rng, data, mutate, other=other)
+        (".keras", ".pt2", ".pt", ".npz"), lambda rng, data, other: mutate_zip(rng, data, mutate, donor=other)
     ),
     ".dlc": lambda rng, data, other: mutate_zip(rng, data, mutate, contained, other),
     ".xml": mutate_xml,
 }
 
 
-def mutate(rng: random.Random, name: str, data: bytes, other: bytes = b"") -> bytes:
-    """Return a file or an entry of an archive with a few changes, by its name or by its first bytes."""
+def mutate(rng: random.Random, name: str, data: bytes, donor: bytes = b"") -> bytes:
+    """Return a file or an entry with a few changes, by its name or first bytes."""
     base = name.rsplit("/", 1)[-1]
-    found: Any = BY_NAME.get(base) or BY_SUFFIX.get("." + base.rsplit(".", 1)[-1])
-    if found is None:
-        found = mutate_json if data[:1] in b"{[" and data else _text if _is_text(data) else mutate_bytes
-    return bytes(found(rng, data, other))
+    function: Any = BY_NAME.get(base) or BY_SUFFIX.get("." + base.rsplit(".", 1)[-1])
+    if function is None:
+        function = mutate_json if data[:1] in b"{[" and data else _text if _is_text(data) else mutate_bytes
+    return bytes(function(rng, data, donor))
 
 
 def _is_text(data: bytes) -> bool:

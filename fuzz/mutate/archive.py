@@ -1,4 +1,4 @@
-"""Mutations of zip archives: their entries by what these hold, their names, their headers."""
+"""Mutations of zip archives: contents and names of entries, headers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Change = Callable[[random.Random, str, bytes, bytes], bytes]
 
 def entries_of(data: bytes) -> Entries:
     """Return the entries of an archive, whose checksums may be wrong or missing."""
-    found = {}
+    entries = {}
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         for entry in file.infolist():
             entry.CRC = None  # type: ignore[assignment]  # not checked then
-            found[entry.filename] = file.read(entry)
-    return found
+            entries[entry.filename] = file.read(entry)
+    return entries
 
 
 def packed(entries: Entries) -> bytes:
@@ -38,13 +38,13 @@ def packed(entries: Entries) -> bytes:
 
 def contained(entries: Entries) -> bytes:
     """Return a DLC of entries, which has the records of zip64."""
-    made = io.BytesIO()
-    archive = ArchiveWriter(made)
+    file = io.BytesIO()
+    archive = ArchiveWriter(file)
     named = {name.replace("\0", "") or "x": content for name, content in entries.items()}
     for name, content in named.items():  # others can be written by damage alone
         archive.add(name, [content])
     archive.close(())
-    return made.getvalue()
+    return file.getvalue()
 
 
 def mutate_zip(
@@ -52,13 +52,13 @@ def mutate_zip(
     data: bytes,
     change: Change,
     write: Callable[[Entries], bytes] = packed,
-    other: bytes = b"",
+    donor: bytes = b"",
 ) -> bytes:
-    """Return an archive with a few changes: of entries, which another one may have too, or of headers."""
+    """Return an archive with a few changes of entries or headers."""
     try:
-        entries, others = entries_of(data), entries_of(other or data)
+        entries, others = entries_of(data), entries_of(donor or data)
     except (zipfile.BadZipFile, RuntimeError, EOFError, ValueError, zlib.error):
-        return mutate_bytes(rng, data, other)
+        return mutate_bytes(rng, data, donor)
     for _ in range(rng.choice((1, 1, 1, 2))):
         name, kind = rng.choice(list(entries) or [""]), rng.random()
         taken = rng.choice(list(others) or [""])
@@ -68,9 +68,15 @@ def mutate_zip(
             entries[rng.choice((taken, name))] = others.get(taken, b"")
         else:
             entries[name] = change(rng, name, entries.get(name, b""), others.get(name, b""))
-    made = write({name.encode("utf-8", "replace").decode(): held for name, held in entries.items()})
+    archive = write({name.encode("utf-8", "replace").decode(): held for name, held in entries.items()})
     kind = rng.random()
-    return _damaged(rng, made) if kind < 0.1 else mutate_bytes(rng, made, other) if kind < 0.15 else made
+    return (
+        _damaged(rng, archive)
+        if kind < 0.1
+        else mutate_bytes(rng, archive, donor)
+        if kind < 0.15
+        else archive
+    )
 
 
 def _damaged(rng: random.Random, data: bytes) -> bytes:

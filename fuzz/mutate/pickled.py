@@ -17,12 +17,12 @@ _NAMES = (
 _BARE = b"0()}]{NRbtsuae.Q\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x93\x94"
 
 
-def mutate_pickle(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
+def mutate_pickle(rng: random.Random, data: bytes, donor: bytes = b"") -> bytes:
     """Return a pickle with opcodes removed, repeated, exchanged or replaced."""
     try:
         ops = list(pickletools.genops(data))
     except ValueError:
-        return mutate_bytes(rng, data, other)
+        return mutate_bytes(rng, data, donor)
     starts = [position or 0 for _, _, position in ops] + [len(data)]
     parts = [data[one:two] for one, two in pairwise(starts)]
     for _ in range(rng.choice((1, 1, 1, 2, 4))):

@@ -10,16 +10,16 @@ from functools import lru_cache
 from fuzz.mutate.values import FLOATS, INTEGERS, TEXTS, integer
 
 
-def mutate_bytes(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """Return bytes with a few changes: bits, numbers at limits, pieces removed, repeated or exchanged."""
+def mutate_bytes(rng: random.Random, data: bytes, donor: bytes = b"") -> bytes:
+    """Return bytes with a few changes: bits, numbers at limits, pieces."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         kind, at, size = rng.randrange(8), rng.randrange(len(out) + 1), rng.choice((1, 2, 4, 8))
         if kind == 0:
             out[at:at] = rng.randbytes(rng.choice((1, 4, 64)))
-        elif kind == 1 and other:
-            start, length = rng.randrange(len(other)), rng.choice((1, 16, 64, 512))
-            out[at : at + rng.choice((0, length))] = other[start : start + length]
+        elif kind == 1 and donor:
+            start, length = rng.randrange(len(donor)), rng.choice((1, 16, 64, 512))
+            out[at : at + rng.choice((0, length))] = donor[start : start + length]
         elif kind == 2 and at < len(out):
             out[at] ^= 1 << rng.randrange(8)
         elif kind == 3:
@@ -42,7 +42,7 @@ def tokens_of(text: str) -> tuple[str, ...]:
 
 
 def mutate_text(rng: random.Random, text: str, other: str = "") -> str:
-    """Return a text with a few changes of tokens; new ones come from it, from another text, or are odd."""
+    """Return a text with a few changed tokens: its own, a donor's or odd ones."""
     parts, known = list(tokens_of(text)), tokens_of(other) or tokens_of(text) or ("x",)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         at, kind = rng.randrange(len(parts) + 1), rng.randrange(7)

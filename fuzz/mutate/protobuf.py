@@ -29,7 +29,7 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
 @lru_cache(1 << 14)
 def fields_of(data: bytes) -> tuple[Field, ...] | None:
     """Return number, wire type and value of each field; None if bytes are no message."""
-    found: list[Field] = []
+    fields: list[Field] = []
     position = 0
     try:
         while position < len(data):
@@ -37,7 +37,7 @@ def fields_of(data: bytes) -> tuple[Field, ...] | None:
             wire, value = key & 7, b""
             if wire == 0:
                 number, position = _number(data, position)
-                found.append((key >> 3, wire, number))
+                fields.append((key >> 3, wire, number))
                 continue
             size = {1: 8, 5: 4}.get(wire, LONGEST)
             if wire == 2:
@@ -45,11 +45,11 @@ def fields_of(data: bytes) -> tuple[Field, ...] | None:
             value = data[position : position + size]
             if not key >> 3 or wire not in (1, 2, 5) or len(value) != size:
                 return None
-            found.append((key >> 3, wire, value))
+            fields.append((key >> 3, wire, value))
             position += size
     except IndexError:
         return None
-    return tuple(found)
+    return tuple(fields)
 
 
 def message_of(fields: list[Field]) -> bytes:
@@ -72,7 +72,7 @@ def _below(data: bytes, depth: int = 0) -> tuple[Field, ...]:
 
 
 def mutate_protobuf(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """Return a message with a few changes at any depth; fields come from it and from another one."""
+    """Return a message with a few changes at any depth, also from a donor."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         data = _changed(rng, data, rng.choice((data, data, other)), 0)
     return data

@@ -18,7 +18,7 @@ from xdlc.schema.table import Blob, Table
 _BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 
-def mutate_tables(rng: random.Random, data: bytes, root: type[Table], other: bytes = b"") -> bytes:
+def mutate_tables(rng: random.Random, data: bytes, root: type[Table], donor: bytes = b"") -> bytes:
     """Return a flatbuffer with a few changes of its tables, rarely of its bytes."""
     try:
         found = decode(data if rng.random() < 0.9 else b"", root, "seed")
@@ -26,7 +26,7 @@ def mutate_tables(rng: random.Random, data: bytes, root: type[Table], other: byt
             _change(rng, list(_tables(found)))
         return bytes(encode(found))
     except (XdlcError, struct.error, UnicodeEncodeError, OverflowError):
-        return mutate_bytes(rng, data, other)
+        return mutate_bytes(rng, data, donor)
 
 
 def _tables(table: Any, depth: int = 0) -> Iterator[Any]:
@@ -39,7 +39,7 @@ def _tables(table: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _single(rng: random.Random, kind: str, near: Any, known: list[Any]) -> Any:
-    """Return a scalar or a text in place of another one; known are those in the same field elsewhere."""
+    """Return a scalar or text in place of another, maybe one of the same field."""
     if known and rng.random() < 0.3:
         return rng.choice(known)
     if kind == "string":
@@ -57,22 +57,20 @@ def _single(rng: random.Random, kind: str, near: Any, known: list[Any]) -> Any:
 def _change(rng: random.Random, tables: list[Any]) -> None:
     """Change one field of one of some tables in place."""
     # The types of tables have the same chance, not the tables: most of them are tensors.
-    chosen = rng.choice(
-        sorted({type(each) for each in tables if each.FIELDS}, key=lambda kind: kind.__name__)
-    )
-    same = [each for each in tables if type(each) is chosen]
+    chosen = rng.choice(sorted({type(row) for row in tables if row.FIELDS}, key=lambda kind: kind.__name__))
+    same = [row for row in tables if type(row) is chosen]
     table = rng.choice(same)
-    present = [each for each in table.FIELDS if getattr(table, each.name) not in (None, each.default)]
+    present = [row for row in table.FIELDS if getattr(table, row.name) not in (None, row.default)]
     field = rng.choice(present if present and rng.random() < 0.7 else table.FIELDS)
-    value, known = getattr(table, field.name), [getattr(each, field.name) for each in same]
+    value, values = getattr(table, field.name), [getattr(row, field.name) for row in same]
     if field.kind in ("table", "union"):
-        new: Any = rng.choice((None, rng.choice(known)))
+        new: Any = rng.choice((None, rng.choice(values)))
     elif field.kind in ("mapped", "vector64") or field.element == "ubyte":
         new = rng.choice((None, Blob(memoryview(mutate_bytes(rng, bytes(value or b""))))))
     elif field.kind == "vector":
-        new = _items(rng, field.element, list(value if value is not None else ()), known)
+        new = _items(rng, field.element, list(value if value is not None else ()), values)
     else:
-        new = _single(rng, field.kind, value, known)
+        new = _single(rng, field.kind, value, values)
     setattr(table, field.name, new)
 
 

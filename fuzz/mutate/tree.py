@@ -36,18 +36,18 @@ def mutate_tree(rng: random.Random, root: Any) -> Any:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_places(top))
         holder, key = rng.choice(places)
-        held, kind = holder[key], rng.randrange(9)
+        item, kind = holder[key], rng.randrange(9)
         if kind == 0 and holder is not top:
             del holder[key]
         elif kind == 1 and isinstance(holder, list):
-            holder += [held] * rng.choice((1, 1, 2, 50))
-        elif kind == 2 and isinstance(held, dict):
-            held[rng.choice(TEXTS)] = _junk(rng)
-        elif kind in (2, 3) and isinstance(held, str):
-            holder[key] = mutate_text(rng, held)
-        elif kind in (2, 3, 4) and isinstance(held, int | float) and abs(held) < 1e300:
+            holder += [item] * rng.choice((1, 1, 2, 50))
+        elif kind == 2 and isinstance(item, dict):
+            item[rng.choice(TEXTS)] = _junk(rng)
+        elif kind in (2, 3) and isinstance(item, str):
+            holder[key] = mutate_text(rng, item)
+        elif kind in (2, 3, 4) and isinstance(item, int | float) and abs(item) < 1e300:
             holder[key] = rng.choice(
-                (-held, str(held), held * 2, held + 1, held / 2, *rng.choices(INTEGERS, k=4))
+                (-item, str(item), item * 2, item + 1, item / 2, *rng.choices(INTEGERS, k=4))
             )
         elif kind in (4, 5):
             source, which = rng.choice(places)
@@ -57,24 +57,24 @@ def mutate_tree(rng: random.Random, root: Any) -> Any:
             holder[rng.choice((rng.choice(TEXTS), mutate_text(rng, key)))] = holder.pop(key)
         elif kind == 7 and rng.random() < 0.1:
             for _ in range(rng.choice((5, 200, 900))):
-                held = rng.choice(([held], [held], {"a": held}))
-            holder[key] = held
+                item = rng.choice(([item], [item], {"a": item}))
+            holder[key] = item
         else:
             holder[key] = _junk(rng)
     return top[""]
 
 
-def mutate_json(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
+def mutate_json(rng: random.Random, data: bytes, donor: bytes = b"") -> bytes:
     """Return a JSON document with a few changes, rarely of its bytes."""
     try:
         made = mutate_tree(rng, json.loads(data)) if rng.random() < 0.95 else None
         return json.dumps(made, ensure_ascii=rng.random() < 0.8).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
-        return mutate_bytes(rng, data, other)
+        return mutate_bytes(rng, data, donor)
 
 
-def mutate_xml(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """Return an XML document with a few changes, of its elements as a tree or of its text."""
+def mutate_xml(rng: random.Random, data: bytes, donor: bytes = b"") -> bytes:
+    """Return an XML document with a few changes of its tree or text."""
     try:
         root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
         made = _element(mutate_tree(rng, _lists(root))) if rng.random() < 0.85 else None
@@ -82,7 +82,7 @@ def mutate_xml(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
         made = None
     if made is not None:
         return bytes(etree.tostring(made, encoding="UTF-8"))
-    texts = (each.decode("utf-8", "replace") for each in (data, other))
+    texts = (each.decode("utf-8", "replace") for each in (data, donor))
     return mutate_text(rng, *texts).encode("utf-8", "surrogatepass")
 
 
@@ -96,7 +96,7 @@ def _lists(element: Any) -> list[Any]:
 
 
 def _element(held: list[Any]) -> Any:
-    """Return the element of a name, attributes, a text and elements; what is none is dropped."""
+    """Return an element from a name, attributes, text and children, if valid."""
     made = etree.Element(str(held[0]), {key: str(value) for key, value in dict(held[1]).items()})
     made.text = None if held[2] is None else str(held[2])
     made.extend(_element(each) for each in held[3] if isinstance(each, list) and len(each) == 4)

@@ -1,1 +1,1 @@
-"""A sweep of HTP: small cases of every operator, host against the vendor's emulation."""
+"""A sweep of HTP: small cases of every operator, host against emulation."""

@@ -1,4 +1,4 @@
-"""Cases of the sweep: a few ONNX nodes with their data, and the choices that lead to them."""
+"""Cases of the sweep: a few ONNX nodes, their data and their choices."""
 
 from __future__ import annotations
 

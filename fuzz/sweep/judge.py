@@ -1,4 +1,4 @@
-"""Verdicts of the sweep: a network of several cases on the host and on the emulation of a SoC."""
+"""Verdicts of the sweep: a network of cases on the host and the emulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fuzz.sweep.draft import SAMPLES, Draft, feeds, network, prefix
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import Model, ScaleOffset
 from xdlc.passes.base import REPORT
-from xdlc.runtime.htp.process import ChildDiedError
+from xdlc.worker.process import ChildDiedError
 
 Results = Mapping[str, Any]
 MODES = {"float": None, "w8a8": 8, "w8a16": 16}
@@ -62,7 +62,7 @@ class Verdict:
 
 
 def judge(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
-    """Return the verdicts of cases, which are run in one network as far as HTP accepts it."""
+    """Return the verdicts of cases, run in one network if HTP accepts it."""
     sound, verdicts = [], []
     for case in cases:
         early = _refused_early(case, mode)
@@ -113,7 +113,7 @@ def _together(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
 
 
 def _excuse(case: Draft, soc: str) -> str:
-    """Return the word for floats that are off for a reason that is no fault; empty if there is none."""
+    """Return the reason why floats are off without a fault, or ""."""
     if _within_float16(case, soc):
         return "float16"
     return "stated" if _is_near_zero(case, soc) else ""
@@ -131,7 +131,7 @@ def _is_bug(error: Exception) -> bool:
 
 
 def _without_named(cases: Sequence[Draft], error: Exception) -> list[Sequence[Draft]]:
-    """Return cases that an error names alone and the others together; quarters if it names none or all."""
+    """Return the cases that an error names and the others, or quarters."""
     named = {int(number) for number in re.findall(r"\bk(\d+)_", str(error))}
     if named and len(named) < len(cases):
         others = [case for index, case in enumerate(cases) if index not in named]
@@ -141,7 +141,7 @@ def _without_named(cases: Sequence[Draft], error: Exception) -> list[Sequence[Dr
 
 
 def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[tuple[str, str] | None]:
-    """Run cases in one network; return excuse and size of what HTP is off by, or None, for each."""
+    """Run cases in one network; return excuse and error of HTP for each, or None."""
     model = _model(cases, mode)
     sample, native = feeds(cases, 0), MODES[mode] == 8
     host = xdlc.run(model, sample, native=native)
@@ -189,7 +189,7 @@ def _loss(host: Any, htp: Any, mode: str) -> str | None:
 
 
 def _within_float16(case: Draft, soc: str) -> bool:
-    """Return whether the host's own float16 is as far from float32 as a quarter of HTP's result is."""
+    """Return whether the host's float16 error is a quarter of HTP's or more."""
     sample = feeds([case], 0)
     whole = xdlc.run(xdlc.convert(network([case]), notify=_ignore), sample)
     half_model = xdlc.annotate(xdlc.convert(network([case]), notify=_ignore), float_bitwidth=16)
@@ -215,12 +215,11 @@ def _is_near_zero(case: Draft, soc: str) -> bool:
 
 
 def _within_own_loss(case: Draft, start: str, model: Model, host: Results, htp: Results) -> bool:
-    """Return whether HTP's fixed point is hardly further from the floats than the host's.
+    """Return whether HTP's error in fixed point is similar to the host's.
 
     A step between two operators, which each rounds its own way at a tie, may become several of the result.
 
     Args:
-        case: The case.
         start: What its names begin with in the network of several.
         model: That network.
         host: Its results on the host, as they are stored.

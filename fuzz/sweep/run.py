@@ -59,18 +59,18 @@ def _quiet() -> None:
     os.nice(5)
 
 
-def sweep(given: argparse.Namespace) -> Iterator[Verdict]:
+def sweep(options: argparse.Namespace) -> Iterator[Verdict]:
     """Yield verdicts as they come, until the time is over or all batches are done."""
-    deadline = time.monotonic() + given.seconds
-    waiting = plans(given.modes, given.socs)
+    deadline = time.monotonic() + options.seconds
+    waiting = plans(options.modes, options.socs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, context, _quiet) as pool:
+    with ProcessPoolExecutor(options.jobs, context, _quiet) as pool:
         running: set[Future[list[Verdict]]] = set()
         for number, mode, soc in waiting:
-            if number >= given.batches or time.monotonic() > deadline:
+            if number >= options.batches or time.monotonic() > deadline:
                 break
-            running.add(pool.submit(batch, number + given.start, given.families, mode, soc))
-            if len(running) >= 2 * given.jobs:
+            running.add(pool.submit(batch, number + options.start, options.families, mode, soc))
+            if len(running) >= 2 * options.jobs:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     yield from future.result()
@@ -102,34 +102,37 @@ def _counts(words: Counter[str]) -> str:
     return ", ".join(f"{word} {number}" for word, number in words.most_common())
 
 
+def _names(text: str) -> list[str]:
+    return text.split(",")
+
+
 def main() -> int:
     """Run the command line; return 1 if HTP computes a case otherwise than the host."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.sweep.run", description=__doc__.split("\n")[0])
-    listed = {"type": lambda text: text.split(",")}
     parser.add_argument("--seconds", type=float, default=1e9, help="time in all")
     parser.add_argument("--batches", type=int, default=1 << 40, help="number of batches")
     parser.add_argument("--start", type=int, default=0, help="number of the first batch")
     parser.add_argument(
-        "--families", default=sorted(FAMILIES.all()), help="names separated by commas", **listed
+        "--families", default=sorted(FAMILIES.all()), help="names separated by commas", type=_names
     )
-    parser.add_argument("--leave", default=[], help="names of families to leave out", **listed)
-    parser.add_argument("--modes", default=list(MODES), help=f"of {','.join(MODES)}", **listed)
-    parser.add_argument("--socs", default=list(SOCS), help=f"default: {','.join(SOCS)}", **listed)
+    parser.add_argument("--leave", default=[], help="names of families to leave out", type=_names)
+    parser.add_argument("--modes", default=list(MODES), help=f"of {','.join(MODES)}", type=_names)
+    parser.add_argument("--socs", default=list(SOCS), help=f"default: {','.join(SOCS)}", type=_names)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder of sweep.jsonl")
     parser.add_argument("--case", help="name of a case to show and run alone")
-    given = parser.parse_args()
-    given.families = [name for name in given.families if name not in given.leave]
-    if given.case:
-        show(given.case, given.modes, given.socs)
+    options = parser.parse_args()
+    options.families = [name for name in options.families if name not in options.leave]
+    if options.case:
+        show(options.case, options.modes, options.socs)
         return 0
-    if given.seconds > 1e8 and given.batches > 1 << 39:
+    if options.seconds > 1e8 and options.batches > 1 << 39:
         parser.error("state --seconds or --batches")
-    given.work.mkdir(parents=True, exist_ok=True)
+    options.work.mkdir(parents=True, exist_ok=True)
     words: Counter[str] = Counter()
     by_family: dict[str, Counter[str]] = {}
-    with (given.work / "sweep.jsonl").open("a", buffering=1) as log:
-        for verdict in sweep(given):
+    with (options.work / "sweep.jsonl").open("a", buffering=1) as log:
+        for verdict in sweep(options):
             print(json.dumps(asdict(verdict)), file=log)
             words[verdict.word] += 1
             by_family.setdefault(verdict.case.partition("/")[0], Counter())[verdict.word] += 1

@@ -24,7 +24,7 @@ def built(write: Callable[[Path], object]) -> Files:
 
 
 def convert(path: Path, rng: random.Random, *dims: Any, **options: Any) -> str:
-    """Convert a model, save it, read it again and sometimes run it; return how far this came."""
+    """Convert, save, read and sometimes run a model; return the last stage."""
     model = xdlc.convert(path, *dims, notify=lambda _: None, **options)
     if rng.random() < 0.4:
         return "converted"
@@ -46,7 +46,7 @@ def keep(model: xdlc.Model, path: Path, rng: random.Random) -> str:
 
 
 def run(model: xdlc.Model, rng: random.Random) -> str:
-    """Run a model on small inputs; return "ran", or nothing if the inputs are too large."""
+    """Run a model on small inputs; return "ran", or "" if they are too large."""
     feeds = {}
     for tensor in model.main.inputs:
         shape = [2 if axis in tensor.dynamic_axes else size for axis, size in enumerate(tensor.shape)]

@@ -1,4 +1,4 @@
-"""Random nodes of importers: types that have handlers, with attributes out of the words of their code."""
+"""Random nodes of importers, with attributes out of the words of their code."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def words(module: str) -> tuple[str, ...]:
 
 
 def drawn(rng: random.Random, handlers: Handlers, *more: str) -> tuple[str, dict[str, Any]]:
-    """Return a node type that has a handler, and attributes; ``more`` are further words."""
+    """Return a node type with a handler, and attributes with ``more`` words."""
     domain, type = rng.choice(sorted(each for each in handlers.all() if not each[0]))
     known = (*words(inspect.unwrap(handlers.all()[domain, type].function).__module__), *more)
     return type, {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 1, 2, 4, 6)))}
 
 
-def value(rng: random.Random, known: tuple[str, ...], *, single: bool = False) -> Any:
-    """Return a value of an attribute: small or at a limit, or one of some words, or a list of these."""
+def value(rng: random.Random, texts: tuple[str, ...], *, single: bool = False) -> Any:
+    """Return an attribute's value: small, at a limit, a word, or a list of these."""
     if not single and rng.random() < 0.35:
-        first = value(rng, known, single=True)
-        many = [first if rng.random() < 0.8 else value(rng, known, single=True) for _ in range(4)]
+        first = value(rng, texts, single=True)
+        many = [first if rng.random() < 0.8 else value(rng, texts, single=True) for _ in range(4)]
         return many[: rng.choice((0, 1, 2, 2, 3, 4, 4))]
     limit = max(-(1 << 63), min(rng.choice(INTEGERS), (1 << 63) - 1))
     small = rng.choice((0, 1, 1, 2, 2, 3, -1))
-    return rng.choice((small, small, small, rng.choice((0.0, 0.5, 1e-5)), True, rng.choice(known), limit))
+    return rng.choice((small, small, small, rng.choice((0.0, 0.5, 1e-5)), True, rng.choice(texts), limit))
 
 
 def array(rng: random.Random, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""Caffe nets as text, and their weights; Caffe2 nets with the nets that fill their weights."""
+"""Caffe nets as text with weights; Caffe2 nets with nets of weights."""
 
 from __future__ import annotations
 
@@ -80,22 +80,22 @@ RESERVED = ("self", "type", "inputs", "outputs", "name")
 
 def operators(rng: random.Random) -> Files:
     """Return a net of a few operators: inputs and arguments of any number and type."""
-    made, names = TinyNet(), ["data"]
+    net, names = TinyNet(), ["data"]
     for index in range(rng.choice((0, 1, 2, 3))):
-        names.append(made.fill(f"w{index}", array(rng, rng.choice(SHAPES), rng.choice(sorted(FILLS)))))
-    made.init("ConstantFill", ["c"], shape=[2, 3], value=0.5)
+        names.append(net.fill(f"w{index}", array(rng, rng.choice(SHAPES), rng.choice(sorted(FILLS)))))
+    net.init("ConstantFill", ["c"], shape=[2, 3], value=0.5)
     for index in range(rng.choice((1, 1, 2, 3))):
         type, args = drawn(rng, operator)
         inputs = [rng.choice((*names, "c")) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))]
         outputs = [f"y{index}{end}" for end in ("", "b", "c")[: rng.choice((1, 1, 1, 2, 3))]]
-        made.op(
+        net.op(
             type,
             inputs,
             outputs,
             **{key: one for key, one in args.items() if one != [] and key not in RESERVED},
         )
         names += outputs
-    return built(lambda folder: made.write(folder, ("data",), (names[-1],)))
+    return built(lambda folder: net.write(folder, ("data",), (names[-1],)))
 
 
 TEXT = """name: "n"
@@ -108,14 +108,14 @@ external_input: "data" external_output: "y"
 
 def nets() -> Iterator[Files]:
     """Iterate over a network, its predict net binary or text."""
-    made = TinyNet()
-    made.fill("w", np.ones((2, 3, 3, 3), np.float32), packed=True)
-    made.fill("b", np.ones(2, np.float32))
-    made.op("Conv", ["data", "w", "b"], ["conv"], kernel=3, stride=1, pad=1, order="NCHW", name="conv")
-    made.op("Relu", ["conv"], ["conv"]).op("MaxPool", ["conv"], ["p"], kernels=[2, 2]).op(
+    net = TinyNet()
+    net.fill("w", np.ones((2, 3, 3, 3), np.float32), packed=True)
+    net.fill("b", np.ones(2, np.float32))
+    net.op("Conv", ["data", "w", "b"], ["conv"], kernel=3, stride=1, pad=1, order="NCHW", name="conv")
+    net.op("Relu", ["conv"], ["conv"]).op("MaxPool", ["conv"], ["p"], kernels=[2, 2]).op(
         "Softmax", ["p"], ["y"]
     )
-    files = built(made.write)
+    files = built(net.write)
     yield files
     yield {"predict_net.pbtxt": TEXT.encode(), "init_net.pb": files["init_net.pb"]}
 

@@ -1,4 +1,4 @@
-"""Files that users name beside a model: definitions, encodings, requests, lists, samples, logs."""
+"""Files beside a model: definitions, encodings, requests, lists, samples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import contextlib
 import io
 import json
 import random
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from fuzz.targets._steps import built
 from tests.boundary.test_files import CONFIG, CUSTOM
 from tests.opdefs.user_configs import BLEND
 from tests.runtime.test_vendor_errors import LINES
-from tests.section_models import Net
+from tests.support.section_models import Net
 from tests.udo.config.test_bad_configs import GOOD
 from xdlc.boundary import files
 from xdlc.quant.overrides import read_overrides
@@ -57,10 +58,14 @@ def override(folder: Path, rng: random.Random) -> str:
     return "quantized"
 
 
+def _export(version: str, folder: Path) -> None:
+    xdlc.export_encodings(model()[1], folder / "m.encodings", version)
+
+
 def encodings() -> Iterator[Files]:
     """Iterate over encodings of all versions."""
     for version in ("0.6.1", "1.0.0", "2.0.0"):
-        yield built(lambda folder, v=version: xdlc.export_encodings(model()[1], folder / "m.encodings", v))
+        yield built(partial(_export, version))
     rows = {"activation_encodings": {"x": [{"bitwidth": 8, "min": -1.0, "max": 1.0}]}, "param_encodings": {}}
     yield {"m.encodings": json.dumps(rows).encode()}
 
@@ -96,14 +101,22 @@ def sample(folder: Path, rng: random.Random) -> str:
     return f"read {min(sum(1 for _ in FileSamples(path, model()[0].main)), 3)}"
 
 
+def _save_array(x: Any, folder: Path) -> None:
+    np.save(folder / "s.npy", x)
+
+
+def _save_archive(save: Callable[..., None], x: Any, folder: Path) -> None:
+    save(folder / "s.npz", x=x)
+
+
 def samples() -> Iterator[Files]:
     """Iterate over files of numpy arrays."""
     for dtype in ("<f4", "<f8", ">f4", "|u1"):
         x = np.ones((2, 4, 4, 3), dtype)
-        yield built(lambda folder, x=x: np.save(folder / "s.npy", x))
+        yield built(partial(_save_array, x))
         for save in (np.savez, np.savez_compressed):
-            yield built(lambda folder, x=x, save=save: save(folder / "s.npz", x=x))
-    yield built(lambda folder: np.save(folder / "s.npy", np.asfortranarray(np.ones((2, 4, 4, 3), "<f4"))))
+            yield built(partial(_save_archive, save, x))
+    yield built(partial(_save_array, np.asfortranarray(np.ones((2, 4, 4, 3), "<f4"))))
 
 
 def explain(folder: Path, rng: random.Random) -> str:

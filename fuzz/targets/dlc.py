@@ -15,14 +15,13 @@ import xdlc
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, keep, run
 from fuzz.targets._sweep import SHAPES, array, value, words
-from tests.cache_models import put_cache
 from tests.container import test_old_formats as old
-from tests.container.udo.test_kernel_records import KERNEL
-from tests.control_flow_models import if_model, loop_model
 from tests.converter.snpe.test_layers import Net, window
-from tests.custom_ops import scale_graph
 from tests.opdefs.user_configs import BLEND
-from tests.section_models import on_cpu, residual
+from tests.support.cache_models import put_cache
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.custom_ops import scale_graph
+from tests.support.section_models import on_cpu, residual
 from xdlc import ir
 from xdlc.api import executable
 from xdlc.container import udo
@@ -35,13 +34,12 @@ from xdlc.schema._generated.dlc4_params import Elements
 
 @cache
 def models() -> tuple[xdlc.Model, ...]:
-    """Return small models: with caches and definitions, with control flow, with sections, quantized."""
+    """Return small models with caches, definitions, control flow or sections."""
     first = scale_graph()
     put_cache(first, "sm8550")
     put_cache(first, "sm8650", noted=False)
     collection = parse_collection(BLEND.encode(), "blend.xml")
     udo.add_definitions(first, {collection.package: collection})
-    udo.add_kernel(first, "Pkg", "Scale", ["s"], KERNEL)
     return first, if_model(), loop_model(), on_cpu(residual(), [3]), residual()
 
 
@@ -79,7 +77,7 @@ def use(folder: Path, rng: random.Random) -> str:
         "text": lambda: ir.to_text(model, data="inline"),
         "verdicts": lambda: xdlc.verdicts(model, "sm8450"),
         "caches": lambda: [each.problem for each in caches(model)],
-        "definitions": lambda: (udo.definitions(model), udo.kernels(model, {})),
+        "definitions": lambda: udo.definitions(model),
         "hta": lambda: model.graphs and xdlc.prepare_hta(model),
     }
     for action in rng.sample(sorted(actions), 3):
@@ -124,14 +122,14 @@ def layers(rng: random.Random) -> Files:
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind, function = rng.choice(sorted(load_all().items()))
         known = words(function.__module__)
-        given = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
-        given |= window() if rng.random() < 0.3 else {}
-        held = {
+        params = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
+        params |= window() if rng.random() < 0.3 else {}
+        weights: dict[str, Any] = {
             name: array(rng, rng.choice(SHAPES[1:]), "float32")
             for name in rng.choice(((), ("weights", "bias")))
         }
         with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # values without a form
-            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], given, **held)
+            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], params, **weights)
     return {"m.txt": ir.to_text(net.model(), data="inline").encode()}
 
 

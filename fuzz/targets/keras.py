@@ -13,8 +13,8 @@ from xdlc.converter.keras.handling import handler
 
 
 def layers(rng: random.Random) -> Files:
-    """Return a model of a few layers: options, inputs and weights of any number and type."""
-    made, names = [entry("x", *rng.choice(SHAPES))], ["x"]
+    """Return a model of a few layers with any options, inputs and weights."""
+    entries, names = [entry("x", *rng.choice(SHAPES))], ["x"]
     weights = {}
     for index in range(rng.choice((1, 1, 2, 3))):
         type, config = drawn(rng, handler, "units", "filters", "kernel_size", "strides")
@@ -23,11 +23,11 @@ def layers(rng: random.Random) -> Files:
         inbound = call(*inputs) if rng.random() < 0.8 else call([*map(ref, inputs)])
         one = layer(type, f"l{index}", [inbound])
         one["config"] |= config
-        made.append(one)
+        entries.append(one)
         names.append(f"l{index}")
         arrays = [array(rng, rng.choice(SHAPES[1:]), "float32") for _ in range(rng.choice((0, 1, 2, 3)))]
         weights[f"layers/{type.lower()}{'_1' * (index > 0)}"] = arrays
-    model = functional(made, ["x"], [names[-1]])
+    model = functional(entries, ["x"], [names[-1]])
     return built(lambda folder: archive(folder / "m.keras", model, weights))
 
 

@@ -16,7 +16,7 @@ from onnx import helper
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
 from fuzz.targets._sweep import SHAPES, TYPES, array, value
-from tests.onnx_models import build, node
+from tests.support.onnx_models import build, node
 
 W = np.ones((2, 3, 3, 3), np.float32) / 9
 FLOAT, STRING = onnx.AttributeProto.FLOAT, onnx.AttributeProto.STRING
@@ -45,13 +45,13 @@ def network() -> Any:
         node("Reshape", "l shape", "y"),
     ]
     scale, size, zero = np.array(0.1, np.float32), np.array([1, -1]), np.array(128, np.uint8)
-    held = {"w": W, "b": W[0, 0, 0, :2], "s": scale, "z": zero, "m": np.array(2), "k": np.array(True)}
-    held["shape"] = size
-    return build(nodes, {"x": np.ones((1, 3, 8, 8), np.float32)}, held, ["y"], 17)
+    constants: dict[str, Any] = {"w": W, "b": W[0, 0, 0, :2], "s": scale, "z": zero}
+    constants |= {"m": np.array(2), "k": np.array(True), "shape": size}
+    return build(nodes, {"x": np.ones((1, 3, 8, 8), np.float32)}, constants, ["y"], 17)
 
 
 def operators(rng: random.Random) -> Files:
-    """Return a model of a few operators: inputs and attributes of any number and type, many constant."""
+    """Return a model of a few operators with any inputs and attributes."""
     nodes: list[Any] = []
     feeds: dict[str, Any] = {}
     weights: dict[str, Any] = {}
@@ -63,24 +63,24 @@ def operators(rng: random.Random) -> Files:
     opset = rng.choice((7, 11, 13, 17, 18, 21))
     for index in range(rng.choice((1, 1, 2, 3))):
         schema = rng.choice(schemas())
-        given: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for key, one in schema.attributes.items():
             if one.required or rng.random() < 0.4:
                 made = value(rng, ("linear", "constant", "SAME_UPPER", "ij,jk->ik", "float"))
                 made = float(made) if one.type == FLOAT and isinstance(made, int) else made
-                given[key] = str(made) if one.type == STRING and rng.random() < 0.5 else made
+                attributes[key] = str(made) if one.type == STRING and rng.random() < 0.5 else made
         count = rng.choice((schema.min_input, schema.min_input, min(schema.max_input, 6), rng.randrange(5)))
         outputs = [f"n{index}_{number}" for number in range(rng.choice((1, 1, 1, 2, 3)))]
         inputs = [rng.choice(names) for _ in range(count)]
         try:
-            nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **given))
+            nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **attributes))
         except (TypeError, ValueError):  # an empty list has no type
             nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain))
         names += outputs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = build(nodes, feeds, weights, [names[-1]], opset)
-    return {"m.onnx": made.SerializeToString()}
+        model = build(nodes, feeds, weights, [names[-1]], opset)
+    return {"m.onnx": model.SerializeToString()}
 
 
 def seeds() -> Iterator[Files]:

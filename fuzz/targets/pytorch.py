@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,35 +40,35 @@ def operator(rng: random.Random) -> str:
 
 def program(rng: random.Random) -> Files:
     """Return a program of a few operators: arguments by their kinds or of others."""
-    made = TinyProgram()
+    tiny = TinyProgram()
     shape = rng.choice(SHAPES)
-    known: list[Any] = [made.input("x", shape)]
+    values: list[Any] = [tiny.input("x", shape)]
     for index in range(rng.choice((0, 1, 2))):
         own = shape if rng.random() < 0.6 else rng.choice(SHAPES)
-        known.append(made.weight(f"w{index}", array(rng, own, rng.choice(TYPES))))
+        values.append(tiny.weight(f"w{index}", array(rng, own, rng.choice(TYPES))))
     for _ in range(rng.choice((1, 1, 2))):
         name = operator(rng)
-        given = {
-            each.name: _argument(rng, each.kind, known)
+        arguments = {
+            each.name: _argument(rng, each.kind, values)
             for each in schema(name) or ()
             if each.default is REQUIRED or rng.random() < 0.3
         }
         own, dtype = rng.choice((shape, shape, *SHAPES)), rng.choice(TYPES)
         if rng.random() < 0.8:
-            known.append(made.op(name, named=given, shape=own, dtype=dtype))
+            values.append(tiny.op(name, named=arguments, shape=own, dtype=dtype))
         else:
-            known += made.op(name, named=given, results=[(own, dtype)] * 2, listed=rng.random() < 0.5)
-    return built(lambda folder: made.write(folder, [known[-1]]))
+            values += tiny.op(name, named=arguments, results=[(own, dtype)] * 2, listed=rng.random() < 0.5)
+    return built(lambda folder: tiny.write(folder, [values[-1]]))
 
 
-def _argument(rng: random.Random, kind: str, known: list[Any]) -> Any:
+def _argument(rng: random.Random, kind: str, values: list[Any]) -> Any:
     bare = kind.rstrip("?!")
     if rng.random() < 0.08 or (kind != bare and rng.random() < 0.3):
-        return rng.choice((None, rng.choice(known), value(rng, ("mean", "zeros"), single=True)))
+        return rng.choice((None, rng.choice(values), value(rng, ("mean", "zeros"), single=True)))
     if bare.endswith("[]"):
-        return [_argument(rng, bare[:-2], known) for _ in range(rng.choice((0, 1, 2, 2, 3, 4)))]
+        return [_argument(rng, bare[:-2], values) for _ in range(rng.choice((0, 1, 2, 2, 3, 4)))]
     if bare == "T":
-        return rng.choice(known)
+        return rng.choice(values)
     if bare == "D":
         return np.dtype(rng.choice([each for each in DTYPES if each != "bfloat16"]))
     if bare == "Str":
@@ -93,20 +95,22 @@ def code(rng: random.Random) -> Files:
 
 def programs() -> Iterator[Files]:
     """Iterate over programs."""
-    made = TinyProgram({"s0": 2})
-    x = made.input("x", ("s0", 3))
-    y = made.op("linear", x, made.weight("w", X), made.weight("b", X[0, :2]), shape=("s0", 2))
-    made.op("_softmax", made.op("relu", y, shape=("s0", 2)), 1, False, shape=("s0", 2))
-    made.ranges = {"s0": {"min_val": 2, "max_val": 8}}
-    yield built(made.write)
+    tiny = TinyProgram({"s0": 2})
+    x = tiny.input("x", ("s0", 3))
+    y = tiny.op("linear", x, tiny.weight("w", X), tiny.weight("b", X[0, :2]), shape=("s0", 2))
+    tiny.op("_softmax", tiny.op("relu", y, shape=("s0", 2)), 1, False, shape=("s0", 2))
+    tiny.ranges = {"s0": {"min_val": 2, "max_val": 8}}
+    yield built(tiny.write)
+
+
+def _write_script(body: str, folder: Path) -> None:
+    script(folder, net(body), module("Net", w=X), [X[0]], traced=[X])
 
 
 def scripts() -> Iterator[Files]:
     """Iterate over archives with code."""
     for body in BODIES:
-        yield built(
-            lambda folder, body=body: script(folder, net(body), module("Net", w=X), [X[0]], traced=[X])
-        )
+        yield built(partial(_write_script, body))
 
 
 TARGETS = (

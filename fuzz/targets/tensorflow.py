@@ -33,7 +33,7 @@ def operators(rng: random.Random) -> Files:
             graph.input(name, *own, dtype=dtype)
     for index in range(rng.choice((1, 1, 1, 2, 4))):
         type, drawn_attributes = drawn(rng, handler)
-        given: dict[str, Any] = {"T": Type(rng.choice(TYPES))} if rng.random() < 0.7 else {}
+        attributes: dict[str, Any] = {"T": Type(rng.choice(TYPES))} if rng.random() < 0.7 else {}
         for key, one in drawn_attributes.items():
             of_list = (
                 [each.encode() if isinstance(each, str) else each for each in one]
@@ -46,10 +46,10 @@ def operators(rng: random.Random) -> Files:
                 Type(rng.choice(sorted(NUMBERS))),
                 array(rng, shape, "int32"),
             )
-            given[key] = rng.choice(special) if rng.random() < 0.3 else of_list
+            attributes[key] = rng.choice(special) if rng.random() < 0.3 else of_list
         inputs = [rng.choice(names) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
         try:
-            graph.node(type, f"n{index}", inputs, **given)
+            graph.node(type, f"n{index}", inputs, **attributes)
         except (TypeError, ValueError):  # a value that an attribute cannot hold
             del graph.proto.node[-1]
             continue

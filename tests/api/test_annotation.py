@@ -96,7 +96,7 @@ def test_texts(path: Path, tmp_path: Path) -> None:
     assert (args["model_version"], args["model_copyright"]) == ("1.2", "ours")
     with pytest.raises(UsageError, match="64 bytes"):
         annotate(model, model_version="x" * 65)
-    with pytest.raises(UsageError, match="32 or 16"):
+    with pytest.raises(UsageError, match="32, 16"):
         annotate(model, float_bitwidth=8)
     with pytest.raises(UsageError, match="the string 'x'"):
         annotate(model, preserve_io_datatype="x")

@@ -27,7 +27,7 @@ def test_unknown_runtime_options(models: Any) -> None:
 
 
 def test_sections_of_a_model(tmp_path: Path) -> None:
-    from tests.section_models import feeds_of, residual
+    from tests.support.section_models import feeds_of, residual
     from xdlc.errors import ContainerError
     from xdlc.prepare import hta
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.conftest import Models
-from tests.htp_models import cnn
+from tests.support.htp_models import cnn
 from xdlc.cli.tools.convert import main
 from xdlc.errors import BackendError, ModelError, StorageError, UsageError
 from xdlc.ir import Tensor

@@ -3,8 +3,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc import api
-from xdlc.api import argument_types, options
+from xdlc import api, options
+from xdlc.api import verbs
 from xdlc.errors import UsageError
 
 
@@ -61,11 +61,12 @@ def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
 )
 def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any]) -> None:
     names = {**vars(typing), **vars(options), "Model": xdlc.Model}
+    kind = verbs.evaluated(annotation, names)
     for value in right:
-        argument_types.check("verb", "option", value, annotation, names)
+        verbs.check_type("verb", "option", value, kind)
     for value in wrong:
         with pytest.raises(UsageError, match="verb: option is of type"):
-            argument_types.check("verb", "option", value, annotation, names)
+            verbs.check_type("verb", "option", value, kind)
 
 
 @pytest.mark.parametrize("option", ["notify", "step"])
@@ -148,13 +149,9 @@ def test_calls_that_do_not_fit_are_xdlc_errors(models: Any) -> None:
         assert caught.value.fix
 
 
-def of_verb(name: str) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(getattr(api, name)).parameters)
-
-
-def keyword_only(function: Callable[..., Any]) -> set[str]:
-    found = inspect.signature(function).parameters.values()
-    return {each.name for each in found if each.kind is each.KEYWORD_ONLY}
+def keyword_only(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(function).parameters
+    return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
 
 
 def test_signatures_state_every_option_of_what_they_call() -> None:
@@ -167,41 +164,24 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.runtime.export import export
     from xdlc.udo.udo_set import udo_set
 
-    convert, options = Frontend.convert, {field.name for field in fields(QuantOptions)}
-    shared = {field.name: field.default for field in fields(Options)}
-    del shared["udos"], shared["input_dims"], shared["boundary"], shared["failed_passes"]
-    own = {"diagnostics"}
-    for name, functions, internal in (
-        ("convert", (convert, udo_set), own),
-        ("check", (convert, udo_set), own | {"notify", "step"}),
-        ("quantize", (quantize,), set()),
-        ("prepare", (prepare_all, edit), set()),
-        ("to_onnx", (export,), set()),
+    internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes"}
+    for verb, callees, fields_of in (
+        (api.convert, (Frontend.convert, udo_set), Options),
+        (api.quantize, (quantize,), QuantOptions),
+        (api.prepare, (prepare_all, edit), None),
+        (api.to_onnx, (export,), None),
     ):
-        expected = set().union(*map(keyword_only, functions)) - internal
-        expected |= options if name == "quantize" else set()
-        expected |= set(shared) if convert in functions else set()
-        stated = of_verb(name)
-        assert {each for each in stated if each != "input_dims"} >= expected - {"input_dims"}, name
-        for function in functions:
-            for each in inspect.signature(function).parameters.values():
-                is_same = each.name not in ("input_dims", "boundary")
-                if each.name in stated and each.kind is each.KEYWORD_ONLY and is_same:
-                    assert stated[each.name].default == each.default, (name, each.name)
-    for name, default in shared.items():
-        assert of_verb("convert")[name].default == (
-            None if name in ("define_symbol", "set_inputs") else default
-        ), name
-    defaults = QuantOptions()
-    unlike = {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of", "output_kind"}
-    for name in options - unlike:
-        assert of_verb("quantize")[name].default == getattr(defaults, name)
-    assert all(
-        each.kind is not each.VAR_KEYWORD or each.annotation.startswith("Unpack[")
-        for name in xdlc.__all__
-        if inspect.isfunction(getattr(xdlc, name))
-        for each in inspect.signature(getattr(xdlc, name)).parameters.values()
-    )
+        stated = keyword_only(verb)
+        expected = {name: each.default for callee in callees for name, each in keyword_only(callee).items()}
+        if fields_of is not None:
+            expected |= {field.name: field.default for field in fields(fields_of)}
+        assert expected.keys() - internal <= stated.keys()
+        for name, default in expected.items():
+            if name not in internal and default is not MISSING and not isinstance(default, Mapping):
+                assert stated[name].default == default, (verb, name)
+    assert keyword_only(api.check).keys() == keyword_only(api.convert).keys() - {"notify", "step"} | {
+        "target"
+    }
 
 
 def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path: Path) -> None:
@@ -240,7 +220,7 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
     ],
 )
 def test_flags_in_the_words_of_python(text: str, said: str) -> None:
-    assert options.in_python(text) == said
+    assert verbs.in_python(text) == said
 
 
 def test_lists_that_differ_in_length_are_no_array(models: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import build, floats, node
+from tests.support.onnx_models import build, floats, node
 from xdlc.errors import BackendError, UsageError, XdlcError
 
 
@@ -109,7 +109,7 @@ def test_closing_cancels_what_waits_and_ends_what_runs(slow: Any) -> None:
 
 
 def test_a_run_on_the_cpu_ends_at_its_deadline() -> None:
-    from tests.control_flow_models import loop_model
+    from tests.support.control_flow_models import loop_model
     from xdlc.runtime.cpu import CpuSession
 
     session = CpuSession(loop_model(most=2**31 - 1), loop_timeout=15)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import add, cnn, needs_htp
-from tests.running import run_htp
+from tests.support.htp_models import add, cnn, needs_htp
+from tests.support.running import run_htp
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, u32
 from xdlc.ir import dtype as dt
@@ -30,16 +30,16 @@ def types(model: Model) -> list[str]:
 def neurons(*dtypes: dt.DType, encoding: ScaleOffset | None = None) -> Model:
     """Return a chain of Relu whose values are of the types given."""
     graph = Graph("g")
-    held = graph.add_input(Tensor("t0", (1, 4), dtypes[0], encoding if dtypes[0].is_fixed else None))
+    tensor = graph.add_input(Tensor("t0", (1, 4), dtypes[0], encoding if dtypes[0].is_fixed else None))
     for number, (kind, before) in enumerate(zip(dtypes[1:], dtypes, strict=False), 1):
-        made = Tensor(f"t{number}", (1, 4), kind, encoding if kind.is_fixed else None)
+        result = Tensor(f"t{number}", (1, 4), kind, encoding if kind.is_fixed else None)
         name = {(True, False): "Dequantize", (False, True): "Quantize"}.get((before.is_fixed, kind.is_fixed))
-        held = (
-            add(graph, name, [held], made)
+        tensor = (
+            add(graph, name, [tensor], result)
             if name
-            else add(graph, "ElementWiseNeuron", [held], made, operation=u32(4))
+            else add(graph, "ElementWiseNeuron", [tensor], result, operation=u32(4))
         )
-    graph.add_output(held)
+    graph.add_output(tensor)
     return Model({"g": graph})
 
 
@@ -66,7 +66,7 @@ def test_float_io_widens_other_floats_and_leaves_integers() -> None:
     edited = edit(neurons(dt.FLOAT16, dt.FLOAT16), use_float_io=True)
     assert types(edited) == ["Cast", "ElementWiseNeuron", "Cast"]
     assert [port[0] for port in forms(edited).values()] == ["float32", "float32"]
-    with pytest.warns(UserWarning, match="use_float_io changes nothing"):
+    with pytest.warns(UserWarning, match="use_float_io has no effect"):
         assert types(edit(neurons(dt.INT32, dt.INT32), use_float_io=True)) == ["ElementWiseNeuron"]
 
 

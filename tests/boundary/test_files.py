@@ -41,12 +41,12 @@ def write(path, text, name="io.yaml"):
 
 
 def test_custom_io_sets_layout_type_and_scale(path):
-    made = xdlc.convert(path, custom_io=write(path, CUSTOM))
-    (x,), (y,) = made.main.inputs, made.main.outputs
+    model = xdlc.convert(path, custom_io=write(path, CUSTOM))
+    (x,), (y,) = model.main.inputs, model.main.outputs
     assert (x.shape, x.dtype.name, y.dtype.name) == ((1, 16, 16, 3), "ufixed8", "float16")
     assert (x.encoding.scale, x.encoding.offset) == (0.5, -128)
     image = np.random.default_rng(1).integers(-64, 63, (1, 3, 16, 16)).astype(np.float32)
-    found = xdlc.run(made, {"x": image.transpose(0, 2, 3, 1)})["y"]
+    found = xdlc.run(model, {"x": image.transpose(0, 2, 3, 1)})["y"]
     expected = xdlc.run(xdlc.convert(path), {"x": image})["y"].astype(np.float16)
     np.testing.assert_array_equal(found.astype(np.float16), expected)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.image_steps import preprocessed
-from tests.onnx_models import build, node
+from tests.support.image_steps import preprocessed
+from tests.support.onnx_models import build, node
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
 from xdlc.ir.fingerprint import fingerprint
 
@@ -45,13 +45,13 @@ def test_matches_numpy(models, case):
     shape, options = CASES[case]
     path = models.save(models.cnn())
     given = {name: {"x": value} for name, value in options.items()}
-    made = xdlc.convert(path, desired_input_layout={} if len(shape) == 3 else {"x": "NHWC"}, **given)
-    assert made.main.inputs[0].shape == shape
+    model = xdlc.convert(path, desired_input_layout={} if len(shape) == 3 else {"x": "NHWC"}, **given)
+    assert model.main.inputs[0].shape == shape
     fed = np.random.default_rng(0).integers(0, 256, shape)
-    fed = fed.astype(made.main.inputs[0].dtype.numpy)
+    fed = fed.astype(model.main.inputs[0].dtype.numpy)
     sized = preprocessed(fed, SIZE, **{name[6:]: value for name, value in options.items()})
     expected = xdlc.run(xdlc.convert(path), {"x": sized.transpose(0, 3, 1, 2)})["y"]
-    np.testing.assert_allclose(xdlc.run(made, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(xdlc.run(model, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_preprocess_on_models_that_are_made(models, tmp_path):
     samples = [{"x": rng.uniform(-2.5, 2.9, (1, 3, 16, 16)).astype("f4")} for _ in range(4)]
     quantized = xdlc.quantize(plain, samples)
     for model, source in ((plain, tmp_path / "m.dlc"), (quantized, quantized)):
-        made = xdlc.preprocess(source, "x", **steps)
-        assert (made.main.inputs[0].dtype.name, made.main.inputs[0].shape) == ("uint8", (1, 30, 20))
-        made.save(tmp_path / "made.dlc")
+        fitted = xdlc.preprocess(source, "x", **steps)
+        assert (fitted.main.inputs[0].dtype.name, fitted.main.inputs[0].shape) == ("uint8", (1, 30, 20))
+        fitted.save(tmp_path / "made.dlc")
         again = xdlc.load(tmp_path / "made.dlc")
         again.main.verify()
-        assert again.metadata["preprocessing"] == made.metadata["preprocessing"]
-        assert fingerprint(again.main) == fingerprint(made.main)  # caches are found again
+        assert again.metadata["preprocessing"] == fitted.metadata["preprocessing"]
+        assert fingerprint(again.main) == fingerprint(fitted.main)  # caches are found again
         expected, found = xdlc.run(model, {"x": image})["y"], xdlc.run(again, {"x": fed})["y"]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if model is plain else 0.02)
 
@@ -126,18 +126,18 @@ def test_graphs_of_integers_batches_and_dynamic_sizes(models):
     whole = [node("Cast", "x", "f", to=1), node("Conv", "f w", "y")]
     for nodes, held in ((whole, np.rint(image).astype("u1")), ([node("Conv", "x w", "y")], image)):
         path = models.save(build(nodes, {"x": held}, weights, ["y"], 17))
-        made = xdlc.convert(path, input_encoding={"x": "nv21 rgb"})
+        converted = xdlc.convert(path, input_encoding={"x": "nv21 rgb"})
         expected = xdlc.run(xdlc.convert(path), {"x": held})["y"]
-        np.testing.assert_allclose(xdlc.run(made, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-3)
+        np.testing.assert_allclose(xdlc.run(converted, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-3)
     model = build(nodes, {"x": image}, weights, ["y"], 17)
     for axis, name in enumerate("NCHW"):
         if name != "C":
             model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
     path, steps = models.save(model), {"input_mean": {"x": (1, 2, 3)}, "input_encoding": {"x": "rgb bgr"}}
-    made = xdlc.convert(path, input_layout={"x": "NCHW"}, **steps)
+    converted = xdlc.convert(path, input_layout={"x": "NCHW"}, **steps)
     wanted = image[:, ::-1] - np.float32([1, 2, 3]).reshape(3, 1, 1)
     expected = xdlc.run(xdlc.convert(path), {"x": wanted})["y"]
-    np.testing.assert_allclose(xdlc.run(made, {"x": image})["y"], expected, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(xdlc.run(converted, {"x": image})["y"], expected, rtol=1e-5, atol=1e-3)
     with pytest.raises(ConstraintError):
         xdlc.convert(path, input_layout={"x": "NCHW"}, input_crop={"x": "20,20"})
 
@@ -146,14 +146,14 @@ def test_bytes_of_quantized_graphs_stay_bytes(models):
     rng = np.random.default_rng(9)
     samples = [{"x": rng.random((1, 3, 16, 16), np.float32)} for _ in range(4)]
     quantized = xdlc.quantize(xdlc.convert(models.save(models.cnn())), samples)
-    made = xdlc.preprocess(quantized, "x", encoding=("rgba", "bgr"), crop=(20, 18), resize="17,17 nearest")
-    assert made.main.inputs[0].encoding == quantized.main.inputs[0].encoding
-    assert "Quantize" not in [op.type for op in made.main.ops]
+    model = xdlc.preprocess(quantized, "x", encoding=("rgba", "bgr"), crop=(20, 18), resize="17,17 nearest")
+    assert model.main.inputs[0].encoding == quantized.main.inputs[0].encoding
+    assert "Quantize" not in [op.type for op in model.main.ops]
     fed = rng.random((1, 4, 20, 18), np.float32)
     image = preprocessed(
         fed.transpose(0, 2, 3, 1), SIZE, "rgba bgr", crop=(20, 18), resize=(17, 17, "nearest")
     ).transpose(0, 3, 1, 2)
-    np.testing.assert_array_equal(xdlc.run(made, {"x": fed})["y"], xdlc.run(quantized, {"x": image})["y"])
+    np.testing.assert_array_equal(xdlc.run(model, {"x": fed})["y"], xdlc.run(quantized, {"x": image})["y"])
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_encodings_of_the_source_are_those_of_the_network(options, holders):
         "activation_encodings": {"image": [{"bitwidth": 8, "min": -2.0, "max": 2.0}]},
         "param_encodings": {},
     }
-    found, requests = [], {key: {"image": value} for key, value in options.items()}
+    notices, requests = [], {key: {"image": value} for key, value in options.items()}
     after = xdlc.annotate(
-        xdlc.convert(source, **requests), quantization_overrides=encodings, notify=found.append
+        xdlc.convert(source, **requests), quantization_overrides=encodings, notify=notices.append
     )
     before = xdlc.annotate(xdlc.convert(source), quantization_overrides=encodings)
     edited = xdlc.preprocess(
@@ -178,4 +178,4 @@ def test_encodings_of_the_source_are_those_of_the_network(options, holders):
     for model, count in ((after, holders), (edited, 1)):
         assert model.main.inputs[0].encoding is None
         assert sum(tensor.encoding is not None for tensor in model.main.tensors.values()) == count
-    assert len(found) == 1 - holders
+    assert len(notices) == 1 - holders

@@ -68,14 +68,14 @@ def test_a_template_stops_before_the_dlc(path, tmp_path):
 
 
 def test_a_template_has_the_source_with_the_shapes_that_are_bound(path, tmp_path):
-    made = ("-i", path, "-o", tmp_path / "out.dlc", "-d", "x", "1,3,16,16")
+    command = ("-i", path, "-o", tmp_path / "out.dlc", "-d", "x", "1,3,16,16")
     wanted = ("--desired_input_layout", "x", "NHWC", "--dump_config_template", tmp_path / "io.yaml")
-    code, output = run(*made, *wanted)
+    code, output = run(*command, *wanted)
     assert code == 0
     assert "--desired_input_layout" in output  # is not in the file
     assert "NHWC" not in (tmp_path / "io.yaml").read_text()
-    assert run(*made, "--config", tmp_path / "io.yaml")[0] == 0
-    assert run(*made[:-1], "1,3,32,32", "--config", tmp_path / "io.yaml")[0] == 2
+    assert run(*command, "--config", tmp_path / "io.yaml")[0] == 0
+    assert run(*command[:-1], "1,3,32,32", "--config", tmp_path / "io.yaml")[0] == 2
 
 
 def test_a_dlc_gets_another_boundary(path):
@@ -93,7 +93,7 @@ def test_a_dlc_gets_another_boundary(path):
 
 
 def test_names_that_are_no_text_are_errors(path):
-    with pytest.raises(xdlc.XdlcError, match="names 5"):
+    with pytest.raises(xdlc.XdlcError, match="input_layout"):
         xdlc.convert(path, input_layout={5: "NCHW"})
     with pytest.raises(xdlc.XdlcError, match="runtime 5"):
         xdlc.Session(xdlc.convert(path), runtime=5)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.section_models import residual, with_record
+from tests.support.section_models import residual, with_record
 from xdlc.cli.tools import info
 from xdlc.container.aip_record import AipBuffer, Dimension, Engine, Section
 from xdlc.prepare import hta

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.cache_models import put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import put_cache
+from tests.support.htp_models import cnn
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.errors import UsageError
 
@@ -40,8 +40,8 @@ def dlc(tmp_path: Path) -> Path:
         (["--check", "sm8650", "--outputs", "pol"], 2, "nearest: pool"),
         (["--check", "sm8250"], 5, "sm8250 has no HTP"),
         (["--check", "sm9999"], 2, "unknown SoC 'sm9999'"),
-        (["--check", "sm8650", "--htp_socs", "sm8650"], 2, "--htp_socs does not go with --check"),
-        (["--outputs", "y"], 2, "--outputs goes with --check"),
+        (["--check", "sm8650", "--htp_socs", "sm8650"], 2, "--htp_socs has no effect with --check"),
+        (["--outputs", "y"], 2, "--outputs requires --check"),
     ],
 )
 def test_check_tells_and_exits(dlc: Path, options: list[str], code: int, said: str) -> None:

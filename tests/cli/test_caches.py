@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cache_models import put_cache
 from tests.container.test_cache_entry import JSON, places, put_in
-from tests.htp_models import cnn
+from tests.support.cache_models import put_cache
+from tests.support.htp_models import cnn
 from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, summary, table_lines
 from xdlc.cli.tools.info import main as info
 from xdlc.ir import Model, raw_data

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.custom_ops import my_node, onnx_model
+from tests.support.custom_ops import my_node, onnx_model
 from xdlc.cli.tools import onnx_to_dlc
 from xdlc.errors import UsageError
 
@@ -72,7 +72,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     words = ["-i", source, "-udo", *files, "-cpl", f"{shapes},{unread}"]
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
-    assert "notice: --op_package_lib changes nothing" in result.stderr
+    assert "notice: --op_package_lib is ignored" in result.stderr
     assert f"notice: {unread} infers the outputs of no op" in result.stderr
     result = invoke(*words, "--dry_run")
     assert "notice: no op of the model is My::Other" in result.stdout

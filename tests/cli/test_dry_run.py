@@ -87,7 +87,7 @@ def test_report_as_json(troubled: Any) -> None:
 
 
 def test_flags_that_need_the_dry_run(troubled: Any) -> None:
-    assert "go with --dry_run" in invoke("-i", troubled, "--target", "sm8650", code=2).stderr
+    assert "require --dry_run" in invoke("-i", troubled, "--target", "sm8650", code=2).stderr
     invoke("-i", troubled, "--dry_run", "--report", troubled, code=2)
     invoke("-i", troubled, "--dry_run", "all", code=2)
 

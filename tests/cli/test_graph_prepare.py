@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.htp_models import cnn, needs_htp, partly
+from tests.support.htp_models import cnn, needs_htp, partly
 from xdlc.cli.tools import graph_prepare
 
 
@@ -58,8 +58,8 @@ def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_pat
 def test_float_ports_and_the_default_soc(dlc: Path) -> None:
     flags = ["--htp_dlbc", "true", "--vtcm_override", 0, "--udo_package_path", "lib.so"]
     result = invoke("--input_dlc", dlc, "--use_float_io", *flags)
-    assert "notice: no SoC is named: the default is sm8650" in result.stderr
-    assert "notice: --udo_package_path changes nothing: " in result.stderr
+    assert "notice: no SoC is named; the default is sm8650" in result.stderr
+    assert "notice: --udo_package_path is ignored: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [
         ("x", "QNN_DATATYPE_FLOAT_32"),
@@ -73,7 +73,7 @@ def test_float_ports_and_the_default_soc(dlc: Path) -> None:
 @pytest.mark.parametrize(("word", "on"), [("--htp_dlbc", True), ("--htp_dlbc=false", False)])
 def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
     result = invoke("--input_dlc", dlc, word, "--memorymapped_buffer_hint=true", "--htp_socs", "sm8650")
-    assert "notice: --memorymapped_buffer_hint changes nothing" in result.stderr
+    assert "notice: --memorymapped_buffer_hint is ignored" in result.stderr
     assert bool(cached(dlc)[1][0]["graphBlobInfo"]["htpDlbc"]) is on
 
 
@@ -113,7 +113,7 @@ def test_each_soc_is_accounted_for(dlc: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_architectures_exclude_socs(dlc: Path) -> None:
     result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", "--htp_archs", "v73", code=2)
-    assert "htp_archs and SoCs are both given" in result.stderr
+    assert "htp_archs and SoCs exclude each other" in result.stderr
 
 
 @needs_htp

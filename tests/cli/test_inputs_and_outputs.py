@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.onnx_models import build, node
+from tests.support.onnx_models import build, node
 
 CASES = {
     "the model": ("convert", "-i net.onnx -o net.onnx"),

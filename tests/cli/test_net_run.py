@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.htp_models import cnn, needs_htp
-from tests.onnx_models import build, floats, node
+from tests.support.htp_models import cnn, needs_htp
+from tests.support.onnx_models import build, floats, node
 from xdlc import api
 from xdlc.cli.text import clean
 from xdlc.cli.tools.net_run import _forecast, main

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
+from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.tools.net_run import main
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.worker.process import Process
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 
@@ -38,14 +40,13 @@ def results(folder: Path, name: str = "y") -> list[np.ndarray]:
 def test_a_cache_runs_the_whole_list_in_one_child(
     dlc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[list[str]] = []
-    command = process.worker_command()
+    started: list[str] = []
 
-    def counted() -> list[str]:
-        started.append(command)
-        return command
+    def counted(service: str, *rest: Any) -> Process:
+        started.append(service)
+        return Process(service, *rest)
 
-    monkeypatch.setattr(process, "worker_command", counted)
+    monkeypatch.setattr(process, "Process", counted)
     done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8650", "--validate_cache")
     assert done.exit_code == 0, done.output
     assert len(started) == 1
@@ -68,7 +69,7 @@ def test_without_a_soc_the_first_usable_cache_tells_it(dlc: Path, tmp_path: Path
         (["--soc", "sm8450"], "htp.cache.sm8650.0: arch: found v75, accepted v69 or lower"),
         (
             ["--soc", "sm8650", "--cache_compatibility_mode", "always_generate_new"],
-            "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new takes no record\n",
+            "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new uses no record\n",
         ),
         (["--soc", "sm8650", "--set_output_tensors", "pool"], "outputs: found 'y', accepted 'pool', 'y'"),
     ],
@@ -108,9 +109,9 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--soc", "sm8650"], "--soc goes with --runtime htp"),
-        (["--validate_cache"], "--validate_cache goes with --runtime htp"),
-        (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode goes with --runtime htp"),
+        (["--soc", "sm8650"], "--soc requires --runtime htp"),
+        (["--validate_cache"], "--validate_cache requires --runtime htp"),
+        (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode requires --runtime htp"),
         (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout is 0.0"),
         (
             ["--runtime", "htp", "--validate_cache", "--cache_compatibility_mode", "always_generate_new"],

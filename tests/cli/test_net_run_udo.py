@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.runtime.udo.kernel_meta import call, written
 from tests.runtime.udo.udo_graphs import between_relus
+from tests.support.compilers import build_library, needs_cc
 from xdlc import api
 from xdlc.cli.tools.net_run import main
-from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Model, f32
 from xdlc.opdefs.source_match import Kernel
@@ -35,12 +35,11 @@ def python_file(tmp_path: Path) -> Path:
     return path
 
 
-def with_kernel(model: Model, folder: Path) -> Model:
+def compiled(model: Model, folder: Path) -> Path:
     library = build_library(SAMPLE, folder / "kernel.so", "-DPLAIN_KERNEL")
     values = (3, 0.0, "", np.zeros(2, np.float32))
     kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{MACHINE}", "cc 1", library.read_bytes())
-    udo.add_kernel(model, "Math", "Scale", ["custom"], kernel)
-    return model
+    return written(folder, call(model, kernel, "custom"))
 
 
 def net_run(folder: Path, model: Model, *options: object) -> Result:
@@ -68,7 +67,7 @@ def test_a_library_and_a_file_that_is_not_needed(tmp_path: Path, model: Model, p
     python_file.write_text(python_file.read_text().replace('"Math"', '"Other"'))
     done = net_run(tmp_path, model, "--udo_package_path", f"{library},{python_file}")
     assert done.exit_code == 0, done.output
-    assert f"nothing of {python_file} is used" in done.output
+    assert f"{python_file} is unused" in done.output
     np.testing.assert_array_equal(
         np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
     )
@@ -83,12 +82,8 @@ def test_without_a_kernel_the_op_is_told_and_nothing_is_written(tmp_path: Path, 
 
 
 @needs_cc
-def test_a_kernel_of_the_dlc_is_loaded_only_if_allowed(tmp_path: Path, model: Model) -> None:
-    done = net_run(tmp_path, with_kernel(model, tmp_path))
-    assert done.exit_code == 4
-    assert "--allow_embedded_kernels if you trust the DLC, which carries kernel 'plain'" in done.output
-    assert "built by 'cc 1'" in done.output
-    done = net_run(tmp_path, model, "--allow_embedded_kernels")
+def test_a_compiled_kernel_of_a_plugin(tmp_path: Path, model: Model) -> None:
+    done = net_run(tmp_path, model, "--udo_package_path", compiled(model, tmp_path))
     assert done.exit_code == 0, done.output
     np.testing.assert_array_equal(
         np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
@@ -96,21 +91,20 @@ def test_a_kernel_of_the_dlc_is_loaded_only_if_allowed(tmp_path: Path, model: Mo
 
 
 @needs_cc
-def test_what_the_user_names_goes_before_what_the_dlc_carries(
-    tmp_path: Path, model: Model, python_file: Path
-) -> None:
+def test_python_precedes_a_compiled_kernel(tmp_path: Path, model: Model, python_file: Path) -> None:
     python_file.write_text(PYTHON.replace("return inputs[0] *", "return inputs[0] * 0 +"))
-    options = ("--allow_embedded_kernels", "--udo_package_path", python_file)
-    done = net_run(tmp_path, with_kernel(model, tmp_path), *options)
+    folder = compiled(model, tmp_path)
+    done = net_run(tmp_path, model, "--udo_package_path", f"{folder},{python_file}")
     assert done.exit_code == 0, done.output
+    assert f"{folder / 'plain.json'} is unused" in done.output
     np.testing.assert_array_equal(np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), np.full(6, 3))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--allow_embedded_kernels",), "carries no kernels"),
-        (("--udo_timeout", "5"), "no kernels are"),
+        (("--allow_embedded_kernels",), "write --udo_package_path kernel_meta"),
+        (("--udo_timeout", "5"), "--udo_timeout"),
         (("--udo_package_path", "/nowhere/lib.so"), "/nowhere/lib.so: there is no such file"),
         (("--udo_package_path", "{file},{file}"), "is given twice"),
         (("--udo_package_path", "{file}", "--udo_timeout", "0"), "time-out"),

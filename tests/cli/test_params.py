@@ -17,7 +17,13 @@ from xdlc.errors import StorageError
 
 def test_dims_by_name() -> None:
     @click.command()
-    @click.option("-d", "dims", type=(str, str), multiple=True, callback=params.dims_by_name)
+    @click.option(
+        "-d",
+        "dims",
+        type=(str, str),
+        multiple=True,
+        callback=lambda _context, _param, pairs: params.dims(pairs, least=-1),
+    )
     def command(dims: dict[str, tuple[int, ...]]) -> None:
         click.echo(dims)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc import __version__
 from xdlc.cli.tools import platform_check
 from xdlc.errors import BackendError

@@ -202,7 +202,7 @@ def test_names_with_slashes_make_folders(models: Any, tmp_path: Path) -> None:
 
 def test_soc_goes_with_htp(dlc: Path, listing: Path) -> None:
     words = ["--container", dlc, "--input_list", listing]
-    assert "--soc goes with" in invoke(net_run, *words, "--soc", "sm8650", code=2).stderr
+    assert "--soc requires" in invoke(net_run, *words, "--soc", "sm8650", code=2).stderr
 
 
 def test_unknown_soc_names_the_near_ones(dlc: Path) -> None:

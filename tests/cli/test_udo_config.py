@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from onnx import helper
 
 import xdlc
-from tests.custom_ops import my_node, onnx_model
+from tests.support.custom_ops import my_node, onnx_model
 from tests.udo.config.test_reader import TEMPLATE
 from xdlc.cli.main import main as xdlc_main
 from xdlc.cli.tools import udo_config
@@ -103,9 +103,9 @@ def test_nothing_is_written_where_anything_is_wrong(tmp_path: Path, config: Path
     target = tmp_path / "out.xml"
     target.write_text("as it was")
     bad = tmp_path / "bad.json"
-    bad.write_text(TEMPLATE % ("MyOp", ",,", ","))
+    bad.write_text(TEMPLATE % ("MyOp", ";", ","))
     result = invoke("convert", bad, "-o", target, code=3)
-    assert f"{bad}:12: " in result.stderr
+    assert f"{bad}:11: " in result.stderr
     assert "fix: " in result.stderr
     assert target.read_text() == "as it was"
     assert "would replace the input" in invoke("convert", config, "-o", config, code=2).stderr

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from click.testing import CliRunner
 
-from tests.custom_ops import param, place
+from tests.support.custom_ops import param, place
 from xdlc.cli.tools.info import main
 from xdlc.container import udo
 from xdlc.ir import Graph, Model, Op, Tensor, f32, make_op, raw_data, static, string, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32, STRING, UINT32
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
-from xdlc.opdefs.source_match import Kernel
 
-BINARY = b"\x7fELF and so on"
 INTERP = OpDef(
     "Interp",
     "Pkg",
@@ -88,7 +84,6 @@ def test_packages_tell_their_ops_types_cores_and_layouts(tmp_path: Path) -> None
     assert (mode["enumeration"], mode["dtypes"]) == (["NEAREST", "LINEAR"], {"any": ["uint32"]})
     assert (label["default"], label["mandatory"]) == ("plain", False)
     assert (gains["rank"], gains["default"]) == (2, "[[1, 2], [3, 4]]")
-    assert held["kernels"] == []
 
 
 def test_text_shows_a_table_and_values_by_name(tmp_path: Path) -> None:
@@ -97,43 +92,11 @@ def test_text_shows_a_table_and_values_by_name(tmp_path: Path) -> None:
     assert "gains=[[0.5,0.25]]  label=blue  mode=1 (LINEAR)" in text
     assert "3: Pkg::Interp 2, their.pkg::Vendor 1" in text
     assert "user-defined operations of package Pkg  (domain my.domain, version 1.2)" in text
-    assert "none in this DLC: give --udo_package_path" in text
     assert "CPU float32; DSP uint8" in text
     assert "scalar, one of NEAREST|LINEAR" in text
     assert "rank 2, static" in text
     assert "scalar, optional, default plain" in text
     assert "other records" not in text
-
-
-def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
-    model = interp_model()
-    values = (3, 0.5, float("nan"), "blue", np.float32([[1, 2]]), np.zeros((9, 9), "i4"))
-    kernel = Kernel("interp", "entry", "iffsoo", values, "linux-x86_64", "gcc 12.2", BINARY)
-    udo.add_kernel(model, "Pkg", "Interp", ["interp_0"], kernel)
-    udo.add_kernel(model, "Pkg", "Other", ["o"], kernel)
-    (held,) = packages(model, tmp_path)["Pkg"]["types"]
-    digest = hashlib.sha256(BINARY).hexdigest()
-    assert held["kernels"] == [
-        {
-            "record": "xdlc.kernel.Pkg.Interp.0",
-            "ops": ["interp_0"],
-            "name": "interp",
-            "entry": "entry",
-            "arguments": "iffsoo",
-            "values": [3, 0.5, "nan", "blue", [[1.0, 2.0]], {"dtype": "int32", "shape": [9, 9]}],
-            "machine": "linux-x86_64",
-            "tool": "gcc 12.2",
-            "bytes": len(BINARY),
-            "sha256": digest,
-            "sharing": 2,
-        }
-    ]
-    text = show(model, tmp_path)
-    assert "kernel interp, runs with --allow_embedded_kernels only" in text
-    assert "i=3  f=0.5  f=nan  s=blue  o=[[1,2]]  o=int32[9x9]" in text
-    assert digest in text
-    assert f"({len(BINARY)} bytes), stored once for 2 kernels" in text
-    assert "gcc 12.2" in text
 
 
 def test_ops_without_definitions_are_told_as_such(tmp_path: Path) -> None:
@@ -147,25 +110,14 @@ def test_ops_without_definitions_are_told_as_such(tmp_path: Path) -> None:
     assert "alpha=0.5" in text
 
 
-@pytest.mark.parametrize("name", ["xdlc.udo.Pkg", "xdlc.kernel.Pkg.Interp.0"])
-def test_damaged_records_are_told_beside_the_rest(tmp_path: Path, name: str) -> None:
-    model = interp_model()
+def test_a_damaged_record_is_reported_beside_the_rest(tmp_path: Path) -> None:
+    model, name = interp_model(), "xdlc.udo.Pkg"
     model.records[name] = raw_data(b"no such thing \x1b[2J")
     text = show(model, tmp_path)
     assert "cannot be read" in text
     assert name in text
     assert "\x1b" not in text
     assert "interp_1" in text
-
-
-def test_names_from_a_file_steer_no_terminal(tmp_path: Path) -> None:
-    model = interp_model()
-    kernel = Kernel("in\x9b2J", "entry", "", (), "linux-x86_64", "gcc\x1b[2J", BINARY)
-    udo.add_kernel(model, "Pkg", "Interp", ["\x1b[2J"], kernel)
-    text = show(model, tmp_path)
-    assert "in\\x9b2J" in text
-    assert "\x9b" not in text
-    assert "\x1b" not in text
 
 
 def test_a_model_without_such_ops_has_no_packages(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.section_models import feeds_of, residual, with_record
+from tests.support.section_models import feeds_of, residual, with_record
 from xdlc.cli.tools import net_run
 from xdlc.container.aip_record import Engine, Section
 from xdlc.prepare import hta

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cache_models import port, put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import port, put_cache
+from tests.support.htp_models import cnn
 from xdlc.container.cache_entry import CachedTensor, read_entry, vendor_name
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt

@@ -65,7 +65,7 @@ def _damaged(change: Any) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda words, cache, graph: words.update(version=2), "is of version 2, known is 1"),
+        (lambda words, cache, graph: words.update(version=2), "has version 2"),
         (lambda words, cache, graph: words.update(caches=[]), "has a list in the place of 'caches'"),
         (lambda words, cache, graph: words["caches"].update(c=1), "has a int in the place of the entry"),
         (lambda words, cache, graph: cache.pop("graphs"), "NoneType in the place of 'graphs'"),

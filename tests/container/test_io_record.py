@@ -36,17 +36,17 @@ def test_written_and_read_back(
     assert list(read) == (["float32"] if dtype is dt.FLOAT32 else ["float32", "native"])
     counts = dtype in (dt.INT64, dt.BOOL8)
     assert list(written) == (list(reversed(read)) if counts else list(read))  # the default first
-    given = array.astype(dtype.numpy) if encoding is None else array.astype("f4")
+    written_array = array.astype(dtype.numpy) if encoding is None else array.astype("f4")
     for form, code in written.items():
-        exec(code, {"numpy": numpy, "array": given})
+        exec(code, {"numpy": numpy, "array": written_array})
         path = tmp_path / 'odd "name".raw'
         assert path.stat().st_size == (4 * 6 if form == "float32" else tensor.nbytes)
         if form == "native":
             path.rename(tmp_path / 'odd "name"_native.raw')
         found = eval(read[form], {"numpy": numpy})
         if dtype.bits == 8 and encoding is not None and form == "native" and encoding.bits == 4:
-            given = given.clip(-8 * 0.2, 7 * 0.2)
-        numpy.testing.assert_allclose(found, given, atol=0.1)
+            written_array = written_array.clip(-8 * 0.2, 7 * 0.2)
+        numpy.testing.assert_allclose(found, written_array, atol=0.1)
 
 
 def test_no_recipe_for_what_numpy_cannot_write() -> None:

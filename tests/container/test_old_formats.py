@@ -40,13 +40,13 @@ def tensor(name, role):
 
 
 def graph_40(attributes=None):
-    given = [
+    default_attributes = [
         dlc4_model.Attribute(
             "eltwise_type", role=2, scalar=dlc4_model.Scalar(NONE, text="ElementWiseSubtract")
         )
     ]
     node = dlc4_model.Node(
-        "n", "Eltwise_Binary", ["x", "w"], ["y"], given if attributes is None else attributes
+        "n", "Eltwise_Binary", ["x", "w"], ["y"], default_attributes if attributes is None else attributes
     )
     tensors = [tensor("x", 0), tensor("w", 4), tensor("y", 1)]
     return prefixed(4, 0, encode(dlc4_model.Model([dlc4_model.Graph("g", [node], tensors)])))

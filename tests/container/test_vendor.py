@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.vendor_compare import differences
+from tests.support.vendor_compare import differences
 from xdlc.container import caches, load, save
 from xdlc.container.aip_record import parse_aip
 from xdlc.ir import Graph, Model, Tensor, make_op, static, string, u32
@@ -121,12 +121,12 @@ def test_several_graphs_in_any_order(vendor_check, tmp_path):
         graph.append(make_op(graph, "ElementWiseBinary", [x, weight], [y], {"operation": u32(0)}))
         graph.add_output(y)
     # An op of a package the vendor does not know, and an accumulator that starts empty.
-    other = model.graphs["then"]
+    branch = model.graphs["then"]
     start = static("start", np.zeros((0, 3), np.float32))
     grown = Tensor("grown", (2, 3), FLOAT32, dynamic_axes=(0,))
     params = {"then_graph": string("then"), "else_graph": string("else")}
-    other.append(make_op(other, "Anything", [start, other.inputs[0]], [grown], params, package="xdlc"))
-    other.add_output(grown)
+    branch.append(make_op(branch, "Anything", [start, branch.inputs[0]], [grown], params, package="xdlc"))
+    branch.add_output(grown)
     path = tmp_path / "several.dlc"
     save(model, path)
     answer = vendor_check("read", path)

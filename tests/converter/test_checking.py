@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import ConstraintError, ModelError, StorageError, UnsupportedOp, UsageError
 from xdlc.runtime.htp import library
 
@@ -122,7 +122,7 @@ def test_a_failing_library_is_one_more_problem(models: Any, monkeypatch: pytest.
 
     monkeypatch.setattr(support, "_has_library", lambda: True)
     monkeypatch.setattr(process, "library_folder", lambda: models.folder)
-    monkeypatch.setattr(process, "worker_command", lambda: ["false"])
+    monkeypatch.setattr(process, "SERVICE", "no_module_of_this_name")
     report = xdlc.check(models.save(models.cnn()), target="sm8650")
     assert [each.kind for each in report.problems] == ["ChildDiedError"]
     assert report.exit_code == 7

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.cli.report import contract
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
 from xdlc.errors import XdlcError, each_problem

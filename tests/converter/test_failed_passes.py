@@ -3,7 +3,7 @@
 import pytest
 
 import xdlc
-from tests.onnx_models import build, expected, floats, node
+from tests.support.onnx_models import build, expected, floats, node
 from xdlc.errors import ModelError
 from xdlc.passes import FailedPass
 from xdlc.passes.base import RAISING

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from onnx import helper
 
 import xdlc
-from tests.control_flow_models import binary, graph_of, if_model, loop_model, model_of
 from tests.documents.control_flow_nets import WEIGHTS, branches, converted, loop, rnn
-from tests.htp_models import needs_htp
+from tests.support.control_flow_models import binary, graph_of, if_model, loop_model, model_of
+from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import graph_prepare, net_run, onnx_to_dlc
 from xdlc.errors import BackendError, ConstraintError
 from xdlc.ir import Graph, Model, Tensor

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.documents import inception
-from tests.section_models import residual
+from tests.support.section_models import residual
 from xdlc.cli.main import main
 from xdlc.runtime.section_record import layer_ids
 
@@ -142,7 +142,7 @@ def test_a_part_that_hta_refuses_is_an_error_and_the_dlc_is_written(
     monkeypatch.chdir(tmp_path)
     residual().save(tmp_path / "net_quantized.dlc")
     said = call(f"{AGAIN} --hta_partitions 0-11", code=5)
-    assert "HTA does not take layer 11" in said.stderr
+    assert "HTA does not support layer 11" in said.stderr
     assert not xdlc.load("again.dlc").records.keys() & {"xdlc.aip.metadata0", "aip.metadata0"}
 
 
@@ -152,14 +152,14 @@ def test_a_part_that_hta_refuses_is_an_error_and_the_dlc_is_written(
     [
         ("--enable_hta", [("HTA", 0, 215)]),
         ("--enable_hta --hta_partitions 0-11", [("HTA", 0, 11), ("HNN", 12, 215)]),
-        # With the dash of the page's typesetting; and so in the ranges.
+        # With the dash of the page's typesetting.
         ("\u2013enable_hta", [("HTA", 0, 215)]),
-        ("\u2013enable_hta \u2013hta_partitions 0\u201311,177-215", TWO),
+        ("\u2013enable_hta \u2013hta_partitions 0-11,177-215", TWO),
     ],
 )
 def test_sections_as_printed(folder: Path, flags: str, expected: object) -> None:
     said = call(f"{QUANTIZE.replace('net_quantized', 'other')} {flags}")
-    assert ("typographic" in said.stderr) == (not flags.isascii())
+    assert ("read as hyphens: --enable_hta" in said.stderr) == (not flags.isascii())
     assert sections("other.dlc") == expected
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from tests.udo.plugin.plugins import EXAMPLES, op_of, written
 from tests.udo.plugin.test_attributes import onnx_model, seen
 from tests.udo.plugin.test_caffe import net
@@ -103,17 +103,17 @@ def test_reduction_is_parsed_inferred_built_registered_and_run(tmp_path: Path, p
     assert (first.param("operation"), second.param("operation")) == (3, 1)
     assert (second.param("min_size").tolist(), second.param("offset").tolist()) == ([1.5, 2], [7])
     x = np.random.default_rng(1).standard_normal((2, 3, 4, 5)).astype(np.float32)
-    found = xdlc.run(model, {"x": x}, allow_embedded_kernels=True)
-    np.testing.assert_allclose(found["r"].reshape(-1), 2 * x.mean((1, 2, 3)), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found["s"][..., 0], np.abs(x).sum(-1), rtol=1e-5)
     xdlc.save(model, tmp_path / "net.dlc")
     folder = tmp_path / "kernel_meta"
-    written = CliRunner().invoke(udo_config.main, ["kernels", str(tmp_path / "net.dlc"), "-o", str(folder)])
-    assert written.stdout.count("written: ") == 4
+    found = xdlc.run(tmp_path / "net.dlc", {"x": x}, udo_package_path=folder)
+    np.testing.assert_allclose(found["r"].reshape(-1), 2 * x.mean((1, 2, 3)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["s"][..., 0], np.abs(x).sum(-1), rtol=1e-5)
     described, library = folder / "Reduction.json", folder / "Reduction.so"
     stated = json.loads(described.read_text())
-    assert (library.read_bytes()[:4], stated["arguments"]) == (b"\x7fELF", "iiiisisfs")
-    assert stated["values"][:6] == [2, 3, 4, 5, "float16", 1]
+    first, second = stated["calls"]
+    assert (library.read_bytes()[:4], first["arguments"]) == (b"\x7fELF", "iiiisisfs")
+    assert first["values"][:6] == [2, 3, 4, 5, "float16", 1]
+    assert (first["ops"], second["ops"]) == (["r"], ["s"])
 
 
 @needs_cc
@@ -218,9 +218,9 @@ def test_formats_of_several_inputs_and_weights_of_a_quantized_convolution() -> N
 @pytest.mark.frameworks
 def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> None:
     checked = ["check-plugin", str(EXAMPLES / "reduction.py"), "--nodes", "1", "--attribute", "axis", "1"]
-    assert "kernels: embedded, compute" in CliRunner().invoke(udo_config.main, checked).stdout
+    assert "kernels: compile_c, compute" in CliRunner().invoke(udo_config.main, checked).stdout
     report = api.check_plugin(str(EXAMPLES / "reduction.py"), 2, attributes={"axis": 1})
-    assert (report.nodes, report.kernels, report.problems) == (2, ("embedded", "compute"), {})
+    assert (report.nodes, report.kernels, report.problems) == (2, ("compile_c", "compute"), {})
     wrong = plugin.read_text().replace(
         "    def build_kernel", "    def compute(self, i, p, o):\n        return i[0]\n\n    def build_kernel"
     )

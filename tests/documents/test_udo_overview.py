@@ -12,11 +12,11 @@ from onnx import helper
 
 import xdlc
 from tests.cli.test_udo_config import invoke
-from tests.compilers import build_library, needs_cc
-from tests.custom_ops import onnx_model
 from tests.documents.test_opdef_schema import OPDEF, document, written
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
+from tests.support.compilers import build_library, needs_cc
+from tests.support.custom_ops import onnx_model
 from xdlc.cli.main import main as xdlc_main
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Graph, f32

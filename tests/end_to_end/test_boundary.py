@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel, relative_error
-from tests.image_steps import preprocessed
+from tests.support.corpus_models import CorpusModel, relative_error
+from tests.support.image_steps import preprocessed
 
 pytestmark = pytest.mark.corpus
 TOLERANCE = 1e-6

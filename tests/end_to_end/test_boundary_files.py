@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel, relative_error
 from tests.end_to_end.test_boundary import LAST, NETWORKS, TOLERANCE
+from tests.support.corpus_models import CorpusModel, relative_error
 
 pytestmark = pytest.mark.corpus
 CUSTOM = """

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 import xdlc
-from tests.corpus_models import CNNS, OTHERS, CorpusModel, relative_error
+from tests.support.corpus_models import CNNS, OTHERS, CorpusModel, relative_error
 
 pytestmark = pytest.mark.corpus
 TOLERANCE = 1e-5

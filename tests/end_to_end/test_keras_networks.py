@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import relative_error
+from tests.support.corpus_models import relative_error
 from xdlc.opdefs.traits import operation_name
 
 pytestmark = pytest.mark.frameworks

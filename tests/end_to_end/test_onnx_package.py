@@ -14,7 +14,7 @@ import onnx.backend.test
 import pytest
 
 import xdlc
-from tests.corpus_models import relative_error
+from tests.support.corpus_models import relative_error
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 LIGHT = sorted((DATA / "light").glob("*.onnx"))

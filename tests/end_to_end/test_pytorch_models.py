@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import relative_error
+from tests.support.corpus_models import relative_error
 
 TOLERANCE = 1e-4
 CORPUS = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
+from tests.support.corpus_models import CorpusModel
 from xdlc import api
 from xdlc.container.aip_record import Engine
 from xdlc.prepare import hta

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import relative_error
+from tests.support.corpus_models import relative_error
 
 pytestmark = pytest.mark.corpus
 TOLERANCE = 1e-4

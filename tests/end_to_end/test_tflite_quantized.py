@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc import ir
 
 pytestmark = pytest.mark.corpus

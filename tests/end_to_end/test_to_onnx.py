@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import xdlc
-from tests.corpus_models import CNNS, CorpusModel
+from tests.support.corpus_models import CNNS, CorpusModel
 from xdlc.ir.equality import differences
 
 pytestmark = pytest.mark.corpus

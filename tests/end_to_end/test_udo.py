@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import helper
 
-from tests.compilers import build_library, needs_cc
-from tests.custom_ops import onnx_model
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.support.compilers import build_library, needs_cc
+from tests.support.custom_ops import onnx_model
 from xdlc import api
 from xdlc.cli.tools.info import main as info
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc

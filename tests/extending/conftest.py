@@ -37,15 +37,28 @@ class Overlay:
 
     def extend(self, path: str, text: str) -> None:
         """Append to a file of the package."""
+        self.replace(path, "", text)
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Replace a text that a file of the package has once; an empty one is its end."""
         place = self.folder / "xdlc" / path
-        old = place.read_text()
+        before, found, after = place.read_text().rpartition(old) if old else (place.read_text(), "", "")
+        assert found == old
+        assert not old or old not in before, f"{path} has {old!r} several times"
         place.unlink()
-        place.write_text(old + text)
+        place.write_text(before + new + after)
 
     def run(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run ``xdlc`` on some words."""
+        return self._run("-m", "xdlc", *words, code=code)
+
+    def python(self, program: str, *words: object) -> None:
+        """Run a program that imports the package."""
+        self._run("-c", program, *words)
+
+    def _run(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "xdlc", *map(str, words)],
+            [sys.executable, *map(str, words)],
             env=os.environ | {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"},
             cwd=self.folder,
             capture_output=True,

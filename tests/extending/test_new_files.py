@@ -12,6 +12,8 @@ import onnx
 import pytest
 
 import xdlc
+from tests.converter.pytorch.programs import TinyProgram
+from tests.converter.tflite.models import TinyModel
 from tests.extending.conftest import Overlay
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -57,6 +59,39 @@ def test_an_onnx_operator(overlay: Overlay, models: Any) -> None:
     overlay.run("convert", "-i", source)
     (found,) = xdlc.run(source.with_suffix(".dlc"), {"x": X}).values()
     np.testing.assert_array_equal(found, np.maximum(X, 0))
+
+
+def test_operators_of_two_frameworks_that_share_a_function(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add(
+        "converter/nhwc/halving.py",
+        "from xdlc.converter.nhwc.shapes import number\n"
+        "def halved(g, x):\n"
+        '    return g("Mul", [x, number(g, x, 0.5)])\n',
+    )
+    overlay.add(
+        "converter/pytorch/ops/halve.py",
+        "from xdlc.converter.nhwc.halving import halved\n"
+        "from xdlc.converter.pytorch.registry import aten\n"
+        '@aten("_foobar", ignores=("arg1", "arg2", "arg3"))\n'
+        "def foobar(node, g, self):\n"
+        "    return halved(g, self)\n",
+    )
+    overlay.add(
+        "converter/tflite/ops/halve.py",
+        "from xdlc.converter.nhwc.halving import halved\n"
+        "from xdlc.converter.tflite.registry import handler\n"
+        '@handler("HALVE")\n'
+        "def halve(node, g):\n"
+        "    return halved(g, node.required(0))\n",
+    )
+    program, network = TinyProgram(), TinyModel()
+    program.op("_foobar", program.input("x", (1, 3)))
+    x, y = network.tensor("x", (1, 3)), network.tensor("y", (1, 3))
+    network.op("HALVE", [x], [y])
+    for source in (program.write(tmp_path), network.write(tmp_path / "net.tflite", [x], [y])):
+        overlay.run("convert", "-i", source, "-o", tmp_path / "net.dlc")
+        (result,) = xdlc.run(tmp_path / "net.dlc", {"x": X}).values()
+        np.testing.assert_array_equal(result, X / 2)
 
 
 def test_a_definition_and_its_constraint(overlay: Overlay, models: Any) -> None:
@@ -153,11 +188,50 @@ def test_an_accuracy_algorithm(overlay: Overlay, tmp_path: Path) -> None:
         "quant/algorithms/loud.py",
         "from xdlc.quant.algorithms import Stage, algorithm\n"
         '@algorithm("loud", Stage.GRAPH)\n'
-        "def loud(job):\n"
-        '    print("loud on", *(op.name for op in job.graph.ops))\n',
+        "def loud(plan, calibration, engine):\n"
+        '    print("loud on", *(op.name for op in plan.graph.ops))\n'
+        "    return plan\n",
     )
     words = ("-i", dlc_of(tmp_path, "Relu"), "-l", samples(tmp_path), "-o", tmp_path / "q.dlc")
     assert "loud on n\n" in overlay.run("quant", *words, "--algorithms", "loud").stdout
+
+
+def test_a_fact_about_the_source_in_the_dlc(overlay: Overlay, tmp_path: Path) -> None:
+    layers = '"layers": {"*": int},'
+    overlay.replace("ir/metadata_forms.py", layers, f'{layers}\n    "authors": [str],')
+    overlay.replace("container/trace.py", '"layers")', '"layers", "authors")')
+    version = '"version": model.metadata.get("version", ""),'
+    overlay.replace(
+        "cli/inspection.py", version, f'{version}\n        "authors": model.metadata.get("authors"),'
+    )
+    source, target = dlc_of(tmp_path, "Relu"), tmp_path / "signed.dlc"
+    write = (
+        "import sys, xdlc\n"
+        "model = xdlc.load(sys.argv[1])\n"
+        'model.metadata["authors"] = {}\n'
+        "model.save(sys.argv[2])\n"
+    )
+    overlay.python(write.format(["A", "B"]), source, target)
+    assert json.loads(overlay.run("info", "-i", target, "--json").stdout)["authors"] == ["A", "B"]
+    overlay.python(write.format([1]), source, target)
+    assert "authors" in overlay.run("info", "-i", target, code=6).stderr
+
+
+def test_a_section_of_the_report(overlay: Overlay, tmp_path: Path) -> None:
+    schema = "    schema: int\n"
+    overlay.replace("quant/report/model.py", schema, f"{schema}    steps: tuple[str, ...]\n")
+    steps = "tuple(op.name for op in subject.graph.ops)"
+    overlay.replace("quant/report/measure.py", "        SCHEMA,\n", f"        SCHEMA,\n        {steps},\n")
+    overlay.replace("quant/report/page/page.html", "</main>", '<section id="steps"></section></main>')
+    overlay.replace("quant/report/page/page.js", "const s = ", '$("steps").append(R.steps);\nconst s = ')
+    dlc, target = dlc_of(tmp_path, "Relu"), tmp_path / "q.dlc"
+    words = ("-i", dlc, "-l", samples(tmp_path), "-o", target)
+    for form in ("json", "html"):
+        overlay.run("quant", *words, "--report", tmp_path / f"report.{form}")
+    assert json.loads((tmp_path / "report.json").read_text())["steps"] == ["n"]
+    page = (tmp_path / "report.html").read_text()
+    assert '"steps":["n"]' in page
+    assert '<section id="steps">' in page
 
 
 def test_a_tool(overlay: Overlay) -> None:

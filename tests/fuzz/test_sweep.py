@@ -13,7 +13,7 @@ from fuzz.sweep import judge as judging
 from fuzz.sweep.draft import FAMILIES, Draft, draw, feeds, network, prefix
 from fuzz.sweep.judge import judge
 from fuzz.sweep.run import FIXED_ONLY, plans
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import ModelError
 from xdlc.ir import ScaleOffset
 from xdlc.passes.base import REPORT

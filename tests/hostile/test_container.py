@@ -17,7 +17,7 @@ from xdlc.container import cache_provenance, describe, load, save
 from xdlc.container.aip_record import parse_aip
 from xdlc.container.archive import CENTRAL, END, END64, LOCAL, LOCATOR, ArchiveWriter
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.container.udo import definitions, kernels
+from xdlc.container.udo import definitions
 from xdlc.errors import ConstraintError, ContainerError, ModelError, StorageError
 from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, parse, raw_data, static, u32
 from xdlc.ir.data import TensorData
@@ -275,7 +275,7 @@ BROKEN = {
     "tensor type -1": {"tensors": [tensor(role=-1)]},
     "data type 0x77": {"tensors": [tensor(dtype=0x77)]},
     "dynamic axes": {"tensors": [tensor(dynamic_axes=[1])]},
-    "more elements than": {"tensors": [tensor(dims=[0xFFFFFFFF] * 4)]},
+    "elements are supported": {"tensors": [tensor(dims=[0xFFFFFFFF] * 4)]},
     "99 axes": {"tensors": [tensor(dims=[1] * 99)]},
     "static but has no data": {"tensors": [tensor(), tensor("y", 1), WEIGHT]},
     "no range for its data": {
@@ -516,7 +516,6 @@ class Hole(TensorData):
 RECORDS = {
     "xdlc.caches": cache_provenance.read,
     "xdlc.udo.P": definitions,
-    "xdlc.kernel.P.T.0": kernels,
     "aip.metadata0": lambda model: parse_aip(model.records["aip.metadata0"].content(), where="aip"),
 }
 ENTRIES = ["model", "model.params", "model.encodings.bin", "xdlc.trace", "xdlc.io", "dlc.metadata"]

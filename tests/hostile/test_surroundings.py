@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import cnn, needs_htp
+from tests.support.htp_models import cnn, needs_htp
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

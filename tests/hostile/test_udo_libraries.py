@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import SAMPLE, Libraries
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
+from tests.support.compilers import build_library, needs_cc
 from xdlc.errors import BackendError, ProblemList, XdlcError
 from xdlc.ir import f32, string
 from xdlc.runtime.cpu import CpuSession
@@ -50,18 +50,18 @@ def evil(kernels: Kernels, how: str) -> BackendError:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("segfault", "executing it ended its process with SIGSEGV"),
-        ("abort", "executing it ended its process with SIGABRT"),
-        ("exit", "executing it ended its process with status 0"),
-        ("die", "executing it ended its process with status 3"),
-        ("write the input", "executing it ended its process with SIGSEGV"),
+        ("segfault", "executing it ended with SIGSEGV"),
+        ("abort", "executing it ended with SIGABRT"),
+        ("exit", "executing it ended with status 0"),
+        ("die", "executing it ended with status 3"),
+        ("write the input", "executing it ended with SIGSEGV"),
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
-        ("close the line", "executing it (closed its line|ended its process)"),
+        ("close the line", "executing it (closed its line|ended with)"),
         ("babble", "executing it wrote into the line that answers go through"),
         ("fail", "execute returned XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
         ("odd status", "execute returned the unknown status 77"),
         ("refuse", "validate returned XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
-        ("crash in validate", "opening it ended its process with SIGSEGV"),
+        ("crash in validate", "opening it ended with SIGSEGV"),
         ("no factory", "create_factory returned XDLC_UDO_ERROR_OUT_OF_MEMORY: there are no factories left"),
         ("wrong shape", r"infers that output 0 has shape \[3, 3\], the model states \[2, 3\]"),
         ("huge rank", "infer_outputs returned output 0 rank 1000"),
@@ -120,7 +120,7 @@ def opened(path: Path) -> XdlcError:
         (["-DNUM_OPS=0"], "lists no operations"),
         (
             ["-DNUM_OPS=4000"],
-            "loading it ended its process with SIG|has no operation type|lists the operation|says that",
+            "loading it ended with SIG|has no operation type|lists the operation|says that",
         ),
         (["-DVALIDATE=NULL"], "has no function validate in its table"),
         (["-DCORES=0"], "runs on cores 0x0, which are unknown"),
@@ -133,7 +133,7 @@ def opened(path: Path) -> XdlcError:
         ),
         (['-DLIBRARY="/lib/x.so"'], "names the implementation library '/lib/x.so'"),
         (['-DLIBRARY=".."'], "names the implementation library '..'"),
-        (['-DLIBRARY="libNone.so"'], "no such file in its folder"),
+        (['-DLIBRARY="libNone.so"'], "not in its folder"),
     ],
 )
 def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str], said: str) -> None:
@@ -210,7 +210,7 @@ def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
     source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void go(void) { abort(); }\n")
     path = build_library(source, tmp_path / "bomb.so")
     error = opened(path)
-    assert error.problem == "loading it ended its process with SIGABRT"
+    assert error.problem == "loading it ended with SIGABRT"
     assert error.where == str(path)
 
 

@@ -82,8 +82,8 @@ def test_what_a_kernel_does_wrong(wrong: Kernels, number: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("import os\nos._exit(0)", "executing it ended its process with status 0\n  fix: let it return"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended its process with SIGKILL"),
+        ("import os\nos._exit(0)", "executing it ended with status 0\n  fix: let it return"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended with SIGKILL"),
         (
             "print('so far')\nimport sys; sys.stdout.flush()\nimport os; os.abort()",
             "SIGABRT; it printed 'so far'",
@@ -108,7 +108,7 @@ def test_a_kernel_that_takes_its_process_along(tmp_path: Path, text: str, said: 
         ("", "marks no function", None),
         ("from xdlc.udo import kernel\n@kernel('Math')\ndef f(): pass\n", "TypeError", 2),
         ("from xdlc.udo import kernel\n@kernel\ndef f(): pass\n", "TypeError", 2),
-        ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel takes names", 2),
+        ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel requires names", 2),
         (
             "from xdlc.udo import kernel\n@kernel('A', 'B')\ndef f(): 0\n@kernel('A', 'B')\ndef g(): 0\n",
             "has two functions for kernel of A::B: f and g",

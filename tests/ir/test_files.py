@@ -53,19 +53,19 @@ def test_a_mapped_file_that_became_shorter(tmp_path: Path) -> None:
 
 
 def test_inputs_and_outputs_are_kept_apart_by_inode(tmp_path: Path) -> None:
-    one, link, soft = tmp_path / "a", tmp_path / "b", tmp_path / "c"
-    one.write_bytes(b"old")
-    os.link(one, link)
-    soft.symlink_to(one)
+    original, link, soft = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    original.write_bytes(b"old")
+    os.link(original, link)
+    soft.symlink_to(original)
     with kept_apart():
-        check_readable(one)
-        for path in (one, link, soft):
+        check_readable(original)
+        for path in (original, link, soft):
             with pytest.raises(UsageError, match="would replace the input"):
                 check_output(path)
             with pytest.raises(UsageError, match="would replace the input"):
                 replace_file(path, b"new")
     with kept_apart():
-        check_output(one)
+        check_output(original)
         with kept_apart(), pytest.raises(UsageError, match="would replace the input"):
             check_readable(link)
         with pytest.raises(UsageError, match="two outputs"):
@@ -73,11 +73,11 @@ def test_inputs_and_outputs_are_kept_apart_by_inode(tmp_path: Path) -> None:
         check_output(tmp_path / "new")
         with pytest.raises(UsageError, match="two outputs"):
             check_output(tmp_path / "." / "new")
-    with kept_apart([one]):
-        check_readable(one)
-        check_output(one)
-        replace_file(one, b"new")
-    assert one.read_bytes() == b"new"
+    with kept_apart([original]):
+        check_readable(original)
+        check_output(original)
+        replace_file(original, b"new")
+    assert original.read_bytes() == b"new"
     assert link.read_bytes() == b"old"
 
 

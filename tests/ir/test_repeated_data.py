@@ -20,12 +20,15 @@ def test_elements(monkeypatch, shape, multiples, chunk):
     for module in (ir.data, repeated_data):
         monkeypatch.setattr(module, "ROWS_CHUNK", chunk)
     base = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
-    data, wanted = ir.Repeated(ir.ArrayData(base), multiples), np.tile(base, multiples)
-    forms = [(data, wanted), (data.transpose(range(len(shape))[::-1]), wanted.T)]
-    column = data.reshape((wanted.size, 1))
-    forms += [(column, wanted.reshape(-1, 1)), (column.reshape((1, wanted.size)), wanted.reshape(1, -1))]
-    forms += [(data.cast(int), wanted.astype(int))]
-    for made, array in [*forms, (pickle.loads(pickle.dumps(data)), wanted)]:
+    data, expected = ir.Repeated(ir.ArrayData(base), multiples), np.tile(base, multiples)
+    forms = [(data, expected), (data.transpose(range(len(shape))[::-1]), expected.T)]
+    column = data.reshape((expected.size, 1))
+    forms += [
+        (column, expected.reshape(-1, 1)),
+        (column.reshape((1, expected.size)), expected.reshape(1, -1)),
+    ]
+    forms += [(data.cast(int), expected.astype(int))]
+    for made, array in [*forms, (pickle.loads(pickle.dumps(data)), expected)]:
         assert made.shape == array.shape
         np.testing.assert_array_equal(made.numpy(), array)
         file = io.BytesIO()

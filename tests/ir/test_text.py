@@ -23,13 +23,13 @@ data_types = st.sampled_from([t for t in dt.BY_NAME.values() if t.kind not in ("
 
 @st.composite
 def data_of(draw, dtype, shape):
-    held = data_shape(dtype, shape)
+    stored_shape = data_shape(dtype, shape)
     stored = dtype.numpy
-    count = math.prod(held) * stored.itemsize
+    count = math.prod(stored_shape) * stored.itemsize
     content = draw(st.binary(min_size=count, max_size=count))
     if dtype.kind == "bool":
         content = bytes(byte & 1 for byte in content)
-    return ir.ArrayData(np.frombuffer(content, stored).reshape(held))
+    return ir.ArrayData(np.frombuffer(content, stored).reshape(stored_shape))
 
 
 @st.composite

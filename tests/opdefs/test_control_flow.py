@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.control_flow_models import graph_of, if_model, loop_model, model_of, op
+from tests.support.control_flow_models import graph_of, if_model, loop_model, model_of, op
 from xdlc.ir import Graph, ScaleOffset, Tensor, static, string, u32
 from xdlc.ir.dtype import BOOL8, FLOAT16, FLOAT32, INT32, UFIXED8
 from xdlc.opdefs.control_flow import Loop, blockers, called, has_control_flow, reachable, remove_uncalled

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.opdefs.user_configs import schema_errors
 from xdlc import opdefs
 from xdlc.errors import ModelError, StorageError, UsageError
 from xdlc.ir import dtype as dt
@@ -13,7 +14,7 @@ from xdlc.opdefs import loader
 from xdlc.opdefs.loader import BACKENDS, dtype_of, read_collection, supplement
 from xdlc.opdefs.op_verifier import OpVerifier
 from xdlc.opdefs.supplements import side_of, tensors_of
-from xdlc.opdefs.xml_reader import schema_problems_of, validate_xml
+from xdlc.opdefs.xml_reader import validate_xml
 
 DATA = Path(opdefs.__file__).parent / "data"
 FILES = sorted(DATA.rglob("*.xml"))
@@ -78,7 +79,7 @@ def written(tmp_path):
 
 def test_data_files_keep_to_the_schema():
     assert len(FILES) >= 159 + len(BACKENDS)
-    assert [str(problem) for path in FILES for problem in schema_problems_of(path)] == []
+    assert [error for path in FILES for error in schema_errors(path)] == []
 
 
 def test_each_file_defines_the_op_of_its_name():
@@ -165,9 +166,9 @@ def test_an_unknown_backend_is_a_usage_error():
 def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
     path = written(CUSTOM)
     assert validate_xml(path) == []
-    found = read_collection(path)
-    (scale,) = found.opdefs
-    assert (found.package, found.domain, found.version) == ("ExamplePackage", "example", "1.0")
+    collection = read_collection(path)
+    (scale,) = collection.opdefs
+    assert (collection.package, collection.domain, collection.version) == ("ExamplePackage", "example", "1.0")
     assert scale.inputs[0].dtypes == (dt.FLOAT32, dt.UFIXED8)
     assert scale.inputs[0].layout == "NHWC"
     assert scale.inputs[0].mandatory
@@ -175,7 +176,7 @@ def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
     assert scale.params["mode"].enumeration == ("SLOW", "FAST")
     assert scale.use_default_translation
     assert scale.backends == ("HTP",)
-    (table,) = found.supplements
+    (table,) = collection.supplements
     assert table.ops["Relu"][0].params["mode"].only_default
 
 

@@ -281,13 +281,13 @@ def test_documentation_that_looks_like_no_rule_has_no_notice():
 
 
 def test_open_extents_decide_nothing():
-    made = op()
-    made.inputs[0].dynamic_axes = (0,)
-    made.outputs[0].dynamic_axes = (0,)
+    opened = op()
+    opened.inputs[0].dynamic_axes = (0,)
+    opened.outputs[0].dynamic_axes = (0,)
     held = definition([("Shape", "shape(x)[0] == 99"), ("Shape", "shape(x) == [1, 3]")])
-    assert breaches(made, held) == []
+    assert breaches(opened, held) == []
     held = definition([("Shape", "shape(x) == [1, 4]"), ("Shape", "size(x) == 99")])
-    assert breaches(made, held) == ["input 'x': expected shape(x) == [1, 4], found shape(x) is [?, 3]"]
+    assert breaches(opened, held) == ["input 'x': expected shape(x) == [1, 4], found shape(x) is [?, 3]"]
 
 
 def test_ops_of_a_model_are_told_with_their_graph():

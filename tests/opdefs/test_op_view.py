@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.custom_ops import custom, param, place
+from tests.support.custom_ops import custom, param, place
 from xdlc import ir
 from xdlc.ir import Graph, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, INT32, UINT32

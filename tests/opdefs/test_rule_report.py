@@ -8,14 +8,14 @@ from xdlc.opdefs.lint import rule_report
 def test_each_constraint_is_told_with_its_line():
     text = BLEND.replace("&gt; 0", "gain &lt; top").replace("rank = 4<", "of a modest rank<")
     data = text.encode()
-    found = rule_report(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
+    report = rule_report(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
     told = {
         "rank(in[0]) = 4": "input 'in[0]': enforced",
         "gain &lt; top": "parameter 'gain': documentation, as 'top' is no name of the op",
         "of a modest rank": "input 'in[0]' for HTP: documentation",
         "shape(in[0])[0] = 1": "input 'in[0]' for HTP: enforced",
     }
-    assert found == [
+    assert report == [
         f"f.xml:{text.count(chr(10), 0, text.index(rule)) + 1}: op 'Blend': {verdict}: "
         f"{rule.replace('&lt;', '<')}"
         for rule, verdict in told.items()

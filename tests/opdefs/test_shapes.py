@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.running import run
+from tests.support.running import run
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, UINT32
@@ -12,14 +12,14 @@ from xdlc.opdefs.shapes import ShapeError, infer, verify_shapes
 
 
 def graph(type, output, weight=None, **params):
-    made = Graph("g")
-    x = made.add_input(Tensor("x", (1, 8, 8, 4), FLOAT32))
+    built = Graph("g")
+    x = built.add_input(Tensor("x", (1, 8, 8, 4), FLOAT32))
     inputs = [x] if weight is None else [x, static("w", np.ones(weight, np.float32))]
     values = {key: static("", np.asarray(value, np.uint32)) for key, value in params.items()}
     y = Tensor("y", output, FLOAT32)
-    made.append(make_op(made, type, inputs, [y], values))
-    made.add_output(y)
-    return made
+    built.append(make_op(built, type, inputs, [y], values))
+    built.add_output(y)
+    return built
 
 
 WINDOW = {"stride": [2, 2], "pad_amount": [[1, 1], [1, 1]]}
@@ -197,10 +197,12 @@ EACH = [(kind, family) for family, kinds in FAMILIES.items() for kind in kinds]
 def test_inferred_shapes_are_those_of_the_lowered_model(kind, family, seed):
     rng = np.random.default_rng([seed, len(kind)])
     operands, params = family(rng, kind)
-    made = Graph("g")
+    built = Graph("g")
     inputs = [
-        made.add_input(Tensor(f"x{at}", held, FLOAT32)) if isinstance(held, tuple) else static(f"c{at}", held)
-        for at, held in enumerate(operands)
+        built.add_input(Tensor(f"x{at}", value, FLOAT32))
+        if isinstance(value, tuple)
+        else static(f"c{at}", value)
+        for at, value in enumerate(operands)
     ]
     count = {"Split": 3, "TopK": 2}.get(kind, 1)
     if kind == "UnPack":
@@ -208,15 +210,15 @@ def test_inferred_shapes_are_those_of_the_lowered_model(kind, family, seed):
     types = {"Argmax": [UINT32], "TopK": [FLOAT32, UINT32]}.get(kind, [FLOAT32] * count)
     rank = 2 if kind == "FullyConnected" else 3
     blank = [Tensor(f"y{at}", (1,) * rank, dtype) for at, dtype in enumerate(types)]
-    shapes = infer(make_op(made, kind, inputs, blank, params, name="blank"))
+    shapes = infer(make_op(built, kind, inputs, blank, params, name="blank"))
     outputs = [
         Tensor(f"y{at}", dims, dtype) for at, (dims, dtype) in enumerate(zip(shapes, types, strict=True))
     ]
-    made.append(make_op(made, kind, inputs, outputs, params, name="op"))
+    built.append(make_op(built, kind, inputs, outputs, params, name="op"))
     for tensor in outputs:
-        made.add_output(tensor)
-    assert verify_shapes(made) == []
-    results = run(made, {t.name: np.ones(t.shape, np.float32) for t in made.inputs})
+        built.add_output(tensor)
+    assert verify_shapes(built) == []
+    results = run(built, {t.name: np.ones(t.shape, np.float32) for t in built.inputs})
     assert [results[tensor.name].shape for tensor in outputs] == shapes
 
 

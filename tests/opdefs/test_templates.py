@@ -63,15 +63,15 @@ def test_empty_elements_mean_nothing(prefix, backend, tmp_path):
     path = tmp_path / "empty.xml"
     path.write_text(with_empty_elements(prefix, backend))
     assert opdefs.validate_xml(path) == []
-    found = opdefs.read_valid(path)
-    (op,) = found.opdefs
-    assert (found.package, found.domain, found.version) == ("ExamplePackage", "example", "1.0")
+    collection = opdefs.read_valid(path)
+    (op,) = collection.opdefs
+    assert (collection.package, collection.domain, collection.version) == ("ExamplePackage", "example", "1.0")
     assert (op.name, op.description, op.references, op.backends) == ("OpName", (), (), (backend,))
     assert not op.use_default_translation
-    (held,) = op.inputs
-    assert (held.name, held.mandatory, held.dtypes, held.rank) == ("in[0]", True, (dt.FLOAT32,), 1)
-    assert (held.layout, held.text, held.default, held.constraints) == ("", "", None, ())
-    assert (held.repeated, held.is_static) == (False, False)
+    (place,) = op.inputs
+    assert (place.name, place.mandatory, place.dtypes, place.rank) == ("in[0]", True, (dt.FLOAT32,), 1)
+    assert (place.layout, place.text, place.default, place.constraints) == ("", "", None, ())
+    assert (place.repeated, place.is_static) == (False, False)
     assert op.params["param"].enumeration == ()
-    assert opdefs.resolve(op, found, backend).inputs == op.inputs
-    assert opdefs.parse_collection(opdefs.write_collection(found).encode(), "again") == found
+    assert opdefs.resolve(op, collection, backend).inputs == op.inputs
+    assert opdefs.parse_collection(opdefs.write_collection(collection).encode(), "again") == collection

@@ -17,12 +17,12 @@ BASE = definition([("Shape", "rank <= 2")])
 def package(backend, *rules, only_default=False):
     """Return Mix for CPU and another backend, which has rules for x, or takes axis 0 alone."""
     axis = replace(BASE.params["axis"], default="0")
-    made = replace(BASE, backends=("CPU", backend), params={**BASE.params, "axis": axis})
+    opdef = replace(BASE, backends=("CPU", backend), params={**BASE.params, "axis": axis})
     x = SupplementTensor("x", (), tuple(rules))
     params = {"axis": SupplementTensor("axis", (), only_default=True)} if only_default else {}
     row = SupplementOp("Mix", {"x": x}, {}, params)
     tables = (SupplementTable(backend, frozenset(), {"Mix": (row,)}),)
-    return made, Collection("Pkg", "", "1.0", (made,), tables)
+    return opdef, Collection("Pkg", "", "1.0", (opdef,), tables)
 
 
 NARROW, WIDE = Constraint("0", "Shape", "rank == 1"), Constraint("0", "Shape", "rank >= 1")
@@ -43,8 +43,8 @@ NARROW, WIDE = Constraint("0", "Shape", "rank == 1"), Constraint("0", "Shape", "
     ],
 )
 def test_a_backend_that_refuses_is_a_notice(rule, shape, problems, notices):
-    made, held = package("HTP", rule)
-    verifier = UdoVerifier(made, held)
+    opdef, held = package("HTP", rule)
+    verifier = UdoVerifier(opdef, held)
     assert len(list(verifier.problems(op(shape)))) == problems
     assert list(verifier.notices(op(shape))) == [
         f"op 'node' (Mix of Pkg) is not for {text}" for text in notices
@@ -52,21 +52,21 @@ def test_a_backend_that_refuses_is_a_notice(rule, shape, problems, notices):
 
 
 def test_what_no_backend_takes_is_an_error():
-    made, held = package("HTP", Constraint("0", "Shape", "rank == 3"))
-    base = replace(made, inputs=(replace(made.inputs[0], constraints=(NARROW,)), *made.inputs[1:]))
+    opdef, collection = package("HTP", Constraint("0", "Shape", "rank == 3"))
+    base = replace(opdef, inputs=(replace(opdef.inputs[0], constraints=(NARROW,)), *opdef.inputs[1:]))
     graph = ir.Graph("main")
     graph.append(op())
-    found = verify_udos(ir.Model({"main": graph}), [base], {"Pkg": held})
-    assert [str(problem.problem) for problem in found] == [
+    problems = verify_udos(ir.Model({"main": graph}), [base], {"Pkg": collection})
+    assert [str(problem.problem) for problem in problems] == [
         "input 'x': expected rank == 1 (for CPU), found rank is 2 (constraint '0')",
         "input 'x': expected rank == 3 (for HTP), found rank is 2 (constraint '0')",
     ]
-    assert list(UdoVerifier(base, held).notices(op())) == []
+    assert list(UdoVerifier(base, collection).notices(op())) == []
 
 
 def test_a_backend_that_takes_the_default_alone():
-    made, held = package("HTP", only_default=True)
-    verifier = UdoVerifier(made, held)
+    opdef, held = package("HTP", only_default=True)
+    verifier = UdoVerifier(opdef, held)
     assert list(verifier.notices(op(axis=i32(0)))) == []
     (notice,) = verifier.notices(op(axis=i32(1)))
     assert notice.endswith("is not for HTP: parameter 'axis': expected its default 0 alone, found 1")

@@ -61,11 +61,11 @@ def test_a_description_keeps_the_order_of_words_and_code():
 def test_lines_are_those_where_start_tags_end(ends):
     text = BLEND.replace('id="7" Type', 'id="7"\n          Type').replace("UTF-8", "utf-8")
     lines = opdefs.collection_lines(b"\xef\xbb\xbf" + text.replace("\n", ends).encode(), "f.xml")
-    wanted = {
+    starts = {
         (): "PackageName=",
         ("PackageName",): "PackageName=",
         ("op", 1, "Name"): "<Name>Relu",
         ("table", 1, "op", "Blend", "input", "in[0]", "Constraint", "7"): 'Type="Shape">shape(',
     }
-    found = {key: lines[key] for key in wanted}
-    assert found == {key: f"f.xml:{text.count(chr(10), 0, text.index(at)) + 1}" for key, at in wanted.items()}
+    found = {key: lines[key] for key in starts}
+    assert found == {key: f"f.xml:{text.count(chr(10), 0, text.index(at)) + 1}" for key, at in starts.items()}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.opdefs.user_configs import schema_errors
 from xdlc import opdefs
 from xdlc.errors import ModelError
 from xdlc.ir import dtype as dt
@@ -19,7 +20,6 @@ from xdlc.opdefs import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.xml_reader import schema_problems_of
 
 NATIVE = sorted((Path(opdefs.__file__).parent / "data").rglob("*.xml"))
 ODD = 'a < b && "c" > d\r\n\t\u2014 \U0001f600'
@@ -102,7 +102,7 @@ def test_every_field_survives(tmp_path):
     path = tmp_path / "all.xml"
     path.write_bytes(opdefs.write_collection(full()).encode())
     assert opdefs.read_collection(path) == full()
-    assert schema_problems_of(path) == []
+    assert schema_errors(path) == []
 
 
 def test_native_definitions_survive(tmp_path):

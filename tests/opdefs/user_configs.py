@@ -1,4 +1,8 @@
-"""A configuration as a user would write it, with all that the schema has."""
+"""A configuration as a user would write it, with all that the schema has, and its validation."""
+
+from lxml import etree
+
+from xdlc.opdefs.xml_reader import schema_text
 
 BLEND = """<?xml version="1.0" encoding="UTF-8"?>
 <!-- Two operations of a user. -->
@@ -177,3 +181,10 @@ BLEND = """<?xml version="1.0" encoding="UTF-8"?>
 </OpDefCollection>
 """
 """Valid; some elements are empty, as the vendor's templates have them."""
+
+
+def schema_errors(path):
+    """Return the breaches of the schema alone: native definitions keep other rules than those of UDOs."""
+    schema = etree.XMLSchema(etree.fromstring(schema_text().encode()))
+    schema.validate(etree.parse(path))
+    return [f"{path}:{error.line}: {error.message}" for error in schema.error_log]

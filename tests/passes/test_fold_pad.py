@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
-from tests.running import run
+from tests.support.htp_models import needs_htp
+from tests.support.running import run
 from xdlc.ir import Model, parse
 from xdlc.passes.fold_pad import FoldPad
 

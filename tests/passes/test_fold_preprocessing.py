@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import check, floats, node
+from tests.support.onnx_models import check, floats, node
 from xdlc.ir import parse
 from xdlc.passes.fold_preprocessing import FoldPreprocessing
 

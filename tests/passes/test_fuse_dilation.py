@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc.ir import parse
 from xdlc.passes.fuse_dilation import FuseDilation
 

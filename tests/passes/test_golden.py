@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc import passes
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Dequantized, parse, to_text

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc.ir import parse
 from xdlc.passes.hoist_transposes import HoistTransposes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.missing_ops import CASES, binary, floats, fused, integers, one_op
-from tests.running import run
+from tests.support.missing_ops import CASES, binary, floats, fused, integers, one_op
+from tests.support.running import run
 from xdlc import passes
 from xdlc.ir import Graph, Tensor, b8, dtype, make_op, static, u32, u32s
 from xdlc.opdefs import elementwise_enums as enums

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
-from tests.running import run, run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.running import run, run_htp
 from xdlc import passes
 from xdlc.ir import AxisScaleOffset, Graph, ScaleOffset, Tensor, make_op, static, u32, u32s
 from xdlc.ir.dtype import SFIXED8, UFIXED8, UFIXED16

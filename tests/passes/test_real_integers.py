@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
-from tests.htp_models import needs_htp
-from tests.running import run, run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.running import run, run_htp
 from xdlc import passes
 from xdlc.ir import HOST_PACKAGE
 

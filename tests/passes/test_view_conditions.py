@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc import passes
 from xdlc.ir import Model, parse
 from xdlc.passes.drop_neutral import DropNeutral

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import add, needs_htp
+from tests.support.htp_models import add, needs_htp
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.errors import ConstraintError, each_problem
 from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, make_op, static, string, u32
@@ -77,7 +77,7 @@ def test_a_prepare_library_is_told_to_change_nothing(tmp_path: Path) -> None:
     flags = ["--input_dlc", tmp_path / "m.dlc", "--partition", "--udo_package_path", "libUdoPkgImplDsp.so"]
     result = CliRunner().invoke(main, [str(flag) for flag in flags], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert "--udo_package_path changes nothing" in result.output
+    assert "--udo_package_path is ignored" in result.output
     assert (tmp_path / "m_cached.dlc").exists()
 
 

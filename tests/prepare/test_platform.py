@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import BackendError, UsageError
 from xdlc.prepare.platform import check_platform
 from xdlc.runtime import cpu, htp

@@ -6,9 +6,10 @@ from tests.quant.udo_models import KERNELS
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
+from xdlc.quant.calibrating import calibrated
+from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
+from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Samples
 
 settings.register_profile("untimed", deadline=None)
@@ -79,6 +80,13 @@ class Net:
         return [{"x": (rng.standard_normal(self.x.shape) * scale).astype(np.float32)} for _ in range(count)]
 
 
+def decided_plan(model, samples, *, precision=None, **options):
+    """Return the decided plan of a model that it changes, and the calibration of the plan."""
+    plan = Plan.of(model, QuantOptions.of(options), precision)
+    calibration = calibrated(plan, Samples(samples), Engine())
+    return plan.decided(calibration), calibration
+
+
 @pytest.fixture
 def net():
     return Net
@@ -89,12 +97,9 @@ def decided():
     """Return a function that calibrates a model and gives forms and sources of its activations by name."""
 
     def decide(model, samples, **options):
-        asked = QuantOptions.of(options)
-        job = Job(model, asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
-        job.calibrate()
-        job.decide()
-        forms = {tensor.name: form for tensor, form in job.decision.activations.items()}
-        return forms, {tensor.name: source for tensor, source in job.decision.sources.items()}
+        plan, _ = decided_plan(model, samples, **options)
+        forms = {tensor.name: form for tensor, form in plan.decision.activations.items()}
+        return forms, {tensor.name: source for tensor, source in plan.decision.sources.items()}
 
     return decide
 

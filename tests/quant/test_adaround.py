@@ -2,12 +2,10 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.quant.conftest import decided_plan
 from xdlc.ir.quantization import float_data
 from xdlc.quant.algorithms import find_algorithms
-from xdlc.quant.job import Job
-from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Samples
+from xdlc.quant.engine import Engine
 from xdlc.runtime import CpuSession
 
 
@@ -62,27 +60,22 @@ def test_the_float_model_stays_as_it_was(net):
 
 def run(model, samples, name, **options):
     options = {"weights_bitwidth": 4, **options}
-    job = Job(
-        model.clone(), QuantOptions(**options), Samples(samples), Precision(8, options["weights_bitwidth"])
-    )
-    job.calibrate()
-    job.decide()
+    plan, calibration = decided_plan(model.clone(), samples, **options)
     (algorithm,) = find_algorithms([name])
-    algorithm.run(job)
-    return job
+    return algorithm.run(plan, calibration, Engine())
 
 
 def test_weights_lie_on_the_grid_of_their_encoding_and_biases_follow(net):
     model, samples, _ = a_net_and_samples(net)
-    job = run(model, samples, "adaround")
-    for (op, index), (_, encoding) in job.decision.statics.items():
+    plan = run(model, samples, "adaround")
+    for (op, index), (_, encoding) in plan.decision.statics.items():
         if index == 1 and op.type == "Conv2d":
             steps = op.inputs[1].numpy().astype(np.float64) / np.float32(encoding.scales)
             np.testing.assert_allclose(steps, np.rint(steps), atol=1e-5)
             assert steps.min() >= -8.001
             assert steps.max() <= 7.001
-            source = job.decision.activations[op.inputs[0]][1].scale
-            bias = job.decision.statics[op, 2][1].scales
+            source = plan.decision.activations[op.inputs[0]][1].scale
+            bias = plan.decision.statics[op, 2][1].scales
             np.testing.assert_allclose(bias, np.float64(encoding.scales) * source, rtol=1e-5)
 
 
@@ -108,8 +101,8 @@ def test_seqmse_leaves_weights_and_changes_scales(net):
 def test_a_network_without_weights_is_told_so(net, name):
     n = net(1, 4)
     model = n.done(n.neuron(n.x, 4, "y"))
-    job = run(model, n.samples(4), name)
-    assert job.notes == [f"{name}: not applied, for there is no layer with weights that it can fit"]
+    plan = run(model, n.samples(4), name)
+    assert plan.notes == (f"{name}: not applied, for there is no layer with weights that it can fit",)
 
 
 def test_shared_weights_are_left_and_named(net):
@@ -117,15 +110,13 @@ def test_shared_weights_are_left_and_named(net):
     a = n.conv(n.x, 3, "a", bias=False)
     b = n.conv(a, 3, "b", bias=False)
     n.graph.set_inputs(b.producer, [a, a.producer.inputs[1]])
-    job = run(n.done(b), n.samples(4), "adaround")
-    assert "adaround: 'a_op' is left as it is: other ops share its weight" in job.notes
+    plan = run(n.done(b), n.samples(4), "adaround")
+    assert "adaround: 'a_op' is left as it is: other ops share its weight" in plan.notes
 
 
 def test_eight_bit_weights_keep_their_scales(net):
     model, samples, _ = a_net_and_samples(net)
-    job = run(model, samples, "adaround", weights_bitwidth=8)
-    plain = Job(model.clone(), job.options, job.samples, job.precision)
-    plain.calibrate()
-    plain.decide()
+    plan = run(model, samples, "adaround", weights_bitwidth=8)
+    plain, _ = decided_plan(model.clone(), samples, weights_bitwidth=8)
     kept = [form for (op, index), form in plain.decision.statics.items() if index == 1]
-    assert [form for (op, index), form in job.decision.statics.items() if index == 1] == kept
+    assert [form for (op, index), form in plan.decision.statics.items() if index == 1] == kept

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
-from tests.htp_models import needs_htp
-from tests.running import run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.running import run_htp
 from xdlc.errors import ModelError
 from xdlc.quant.attention_masks import bound_masks
 

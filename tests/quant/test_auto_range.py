@@ -2,22 +2,23 @@ import numpy as np
 import pytest
 
 from xdlc.quant import auto_range as module
-from xdlc.quant.auto_range import CANDIDATES, Choice
-from xdlc.quant.job import Job
+from xdlc.quant.auto_range import CANDIDATES, choose
+from xdlc.quant.calibrating import calibrated
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import Score, judged, parts_of_outputs
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
+from xdlc.quant.range_methods import Choice
 from xdlc.quant.samples import Samples, Spread
 
 RELU, SIGMOID = 4, 6
 
 
-def calibrated(model, samples, **options):
-    asked = QuantOptions.of(options)
-    job = Job(model, asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
-    job.calibrate()
-    job.choose()
-    return job
+def chosen(model, samples, **options):
+    plan = Plan.of(model, QuantOptions.of(options))
+    calibration = calibrated(plan, Samples(samples), Engine())
+    return choose(plan, calibration, Engine()), calibration
 
 
 def classifier(net):
@@ -35,20 +36,20 @@ def samples_with_outliers(n, count):
 
 def test_auto_clips_where_that_helps(net):
     n, model = classifier(net)
-    job = calibrated(model, samples_with_outliers(n, 8))
-    assert job.choice in CANDIDATES
-    job.decide()
-    forms = {tensor.name: form for tensor, form in job.decision.activations.items()}
-    assert str(job.choice) in job.notes[0]
-    assert "min-max at" in job.notes[0]
-    assert job.decision.sources[job.graph.tensors["x"]] == f"{job.choice} of 8 samples"
+    plan, calibration = chosen(model, samples_with_outliers(n, 8))
+    assert plan.choice in CANDIDATES
+    plan = plan.decided(calibration)
+    forms = {tensor.name: form for tensor, form in plan.decision.activations.items()}
+    assert str(plan.choice) in plan.notes[0]
+    assert "min-max at" in plan.notes[0]
+    assert plan.decision.sources[plan.graph.tensors["x"]] == f"{plan.choice} of 8 samples"
     assert forms["x"][1].scale <= 305.0 / 255
 
 
 def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
     monkeypatch.setattr(module, "MIN_GAIN", 1000.0)
     n, model = classifier(net)
-    assert calibrated(model, n.samples(4)).choice == Choice("min-max")
+    assert chosen(model, n.samples(4))[0].choice == Choice("min-max")
 
 
 @pytest.mark.parametrize("options", [{}, {"output_kind": {"y": "labels"}}])
@@ -56,7 +57,7 @@ def test_auto_has_no_choice_by_outputs_of_zeros_or_labels(net, options):
     n = net(1, 8, 8, 3)
     y = n.conv(n.x, 4, "y", bias=False)
     samples = n.samples(6) if options else [{"x": np.zeros((1, 8, 8, 3), np.float32)}] * 6
-    assert calibrated(n.done(y), samples, **options).choice is None
+    assert chosen(n.done(y), samples, **options)[0].choice is None
 
 
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
@@ -69,7 +70,7 @@ def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
     monkeypatch.setattr(module._Trials, "forget", lambda self, left: None)
     monkeypatch.setattr(module._Trials, "score", lambda self, choice: Score((), np.zeros((0, 0))))
     n, model = classifier(net)
-    assert calibrated(model, n.samples(4)).choice == wanted
+    assert chosen(model, n.samples(4))[0].choice == wanted
 
 
 def test_a_gain_of_one_sample_alone_is_chance():
@@ -86,21 +87,21 @@ def test_a_gain_of_one_sample_alone_is_chance():
 def test_the_same_samples_give_the_same_choice(net):
     n, model = classifier(net)
     samples = samples_with_outliers(n, 6)
-    one, two = (calibrated(model.clone(), samples) for _ in range(2))
+    one, two = (chosen(model.clone(), samples)[0] for _ in range(2))
     assert one.choice == two.choice
     assert one.notes == two.notes
 
 
 def test_nothing_is_tried_for_16_bits(net):
     n, model = classifier(net)
-    job = calibrated(model, n.samples(2), act_bitwidth=16)
-    assert job.choice is None
-    assert not job.notes
+    plan, _ = chosen(model, n.samples(2), act_bitwidth=16)
+    assert plan.choice is None
+    assert not plan.notes
 
 
 def test_a_method_by_name_is_taken_as_it_is(net):
     n, model = classifier(net)
-    assert calibrated(model, n.samples(2), act_quantizer_calibration="mse").choice is None
+    assert chosen(model, n.samples(2), act_quantizer_calibration="mse")[0].choice is None
 
 
 def test_what_goes_into_a_softmax_is_judged(net):
@@ -108,13 +109,14 @@ def test_what_goes_into_a_softmax_is_judged(net):
     assert judged(model.main) == ["logits"]
 
 
-def test_the_decision_of_a_job_is_not_touched_by_looking(net):
+def test_the_decision_of_a_plan_is_not_touched_by_others(net):
     n, model = classifier(net)
-    job = calibrated(model, n.samples(2))
-    job.decide()
-    before = dict(job.decision.activations)
-    assert job.decide_activations().activations == before
-    assert job.decision.activations == before
+    plan, calibration = chosen(model, n.samples(2))
+    plan = plan.decided(calibration)
+    before = dict(plan.decision.activations)
+    assert plan.main.ranges(calibration, plan.options, plan.choice).activations == before
+    assert plan.with_precision(Precision(16, 8)).decided(calibration).decision.activations != before
+    assert plan.decided(calibration).decision.activations == before
 
 
 def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():

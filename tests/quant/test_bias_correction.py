@@ -2,20 +2,12 @@ import numpy as np
 
 from xdlc.ir import static, u32
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
 from xdlc.runtime.cpu import CpuSession
 
 
-def notes_of(monkeypatch, model, samples, **options):
-    notes, finish = [], Job.finish
-
-    def keep(job):
-        if job.reference is not None:
-            notes.extend(job.notes)
-        finish(job)
-
-    monkeypatch.setattr(Job, "finish", keep)
-    return notes, quantize(model, samples, **options)
+def notes_of(model, samples, **options):
+    notes = []
+    return notes, quantize(model, samples, notify=notes.append, **options)
 
 
 def error(model, rounded, samples):
@@ -34,7 +26,7 @@ def test_the_quantized_network_comes_closer(net, monkeypatch):
     model, samples = clipped(n), n.samples(24)
     options = {"weights_bitwidth": 4, "act_quantizer_calibration": "percentile"}
     options["percentile_calibration_value"] = 97.0
-    notes, better = notes_of(monkeypatch, model, samples, algorithms=["bias_correction"], **options)
+    notes, better = notes_of(model, samples, algorithms=["bias_correction"], **options)
     assert any("biases corrected" in note for note in notes)
     fresh = n.samples(16, seed=7)
     plain = quantize(model, samples, **options)
@@ -48,7 +40,7 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
     monkeypatch.setattr(
         "xdlc.quant.algorithms.bias_correction._certain", lambda errors: np.full(errors.shape[1], 5.0)
     )
-    notes, after = notes_of(monkeypatch, model, samples, algorithms=["bias_correction"])
+    notes, after = notes_of(model, samples, algorithms=["bias_correction"])
     assert "bias_correction: refused, the outputs did not gain by it" in notes
     for name in ("a_b", "b_b", "y_b"):
         np.testing.assert_array_equal(after.main.tensors[name].numpy(), plain.main.tensors[name].numpy())
@@ -72,7 +64,7 @@ def test_chance_is_no_correction():
 def test_a_graph_without_biases(net, monkeypatch):
     n = net(1, 4, 4, 4)
     model = n.done(n.conv(n.x, 3, "y", bias=False))
-    notes, _ = notes_of(monkeypatch, model, n.samples(1), algorithms=["bias_correction"])
+    notes, _ = notes_of(model, n.samples(1), algorithms=["bias_correction"])
     assert "bias_correction: not applied, for no op has a bias that can be corrected" in notes
 
 

@@ -1,8 +1,7 @@
-import sys
-
 import numpy as np
 import pytest
 
+from tests.services import written
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
@@ -209,17 +208,16 @@ def test_an_error_in_a_process_is_the_same_error(net):
         calibrate(model, activations(model), [], jobs=2)
 
 
-def test_a_process_that_dies(net, monkeypatch):
+def test_a_process_that_dies(net, monkeypatch, tmp_path):
     n, model = network(net)
-    script = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck'); sys.exit(3)"
-    monkeypatch.setattr(
-        "xdlc.quant.calibration.worker.worker_command", lambda: [sys.executable, "-c", script]
-    )
-    with pytest.raises(BackendError, match=r"status 3 \(out of luck\)(?s:.*)jobs=1"):
+    text = "import os, sys\ndef commands(): sys.stderr.write('out of luck'); os._exit(3)"
+    monkeypatch.setattr("xdlc.quant.calibration.worker.SERVICE", written(monkeypatch, tmp_path, text))
+    with pytest.raises(BackendError, match=r"status 3; it printed 'out of luck'(?s:.*)jobs=1"):
         calibrate(model, activations(model), n.samples(2), jobs=2)
 
 
 def test_measured_comes_back_from_its_file(tmp_path):
     nothing = ModelStatistics()
-    nothing.save(tmp_path / "a.npz")
-    assert ModelStatistics.load(tmp_path / "a.npz") == nothing
+    with open(tmp_path / "a.npz", "w+b") as file:
+        nothing.save(file)
+        assert ModelStatistics.load(file) == nothing

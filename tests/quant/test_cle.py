@@ -4,7 +4,6 @@ import pytest
 from xdlc.ir import f32, static, u32
 from xdlc.quant import quantize
 from xdlc.quant.equalization.chains import Shift, find_chains, rescale, shift
-from xdlc.quant.job import Job
 from xdlc.runtime.cpu import CpuSession
 
 ONES = {"stride": static("s", np.ones(2, np.uint32)), "dilation": static("d", np.ones(2, np.uint32))}
@@ -171,16 +170,9 @@ def test_unequal_channels_gain(net, bits):
     assert sqnr(model, samples, weights_bitwidth=bits, algorithms=["cle"]) > plain + (3 if bits == 8 else 0.5)
 
 
-def notes_of(monkeypatch, model, samples, **options):
+def notes_of(model, samples, **options):
     notes = []
-    finish = Job.finish
-
-    def keep(job):
-        notes.extend(job.notes)
-        finish(job)
-
-    monkeypatch.setattr(Job, "finish", keep)
-    quantize(model, samples, **options)
+    quantize(model, samples, notify=notes.append, **options)
     return notes
 
 
@@ -195,7 +187,7 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
 
     monkeypatch.setattr("xdlc.quant.equalization.run.best_factors", promise)
     before = quantize(model, samples)
-    notes = notes_of(monkeypatch, model, samples, algorithms=["cle"])
+    notes = notes_of(model, samples, algorithms=["cle"])
     assert any("did not gain by it" in note for note in notes)
     after = quantize(model, samples, algorithms=["cle"])
     stored = {tensor.name: tensor for tensor in before.main.tensors.values() if tensor.is_static}
@@ -206,7 +198,7 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
 
 def test_the_notes_say_what_was_done(net, monkeypatch):
     n = net(1, 8, 8, 4)
-    notes = notes_of(monkeypatch, unequal(n, 5.0), n.samples(4), algorithms=["cle"])
+    notes = notes_of(unequal(n, 5.0), n.samples(4), algorithms=["cle"])
     (note,) = (note for note in notes if "chains rescaled" in note)
     assert not note.startswith("cle: 0")
     assert " dB before, " in note
@@ -214,7 +206,7 @@ def test_the_notes_say_what_was_done(net, monkeypatch):
 
 def test_a_graph_without_chains(net, monkeypatch):
     n = net(1, 4, 4, 4)
-    notes = notes_of(monkeypatch, n.done(n.conv(n.x, 3, "y")), n.samples(1), algorithms=["cle"])
+    notes = notes_of(n.done(n.conv(n.x, 3, "y")), n.samples(1), algorithms=["cle"])
     assert notes[:1] == ["cle: no op whose channels could be rescaled"]
 
 
@@ -253,5 +245,5 @@ def test_a_high_bias_is_absorbed(net, monkeypatch):
     model, samples = n.done(y), n.samples(8)
     plain, better = sqnr(model, samples), sqnr(model, samples, algorithms=["cle"])
     assert better > plain + 2
-    notes = notes_of(monkeypatch, model, samples, algorithms=["cle"])
+    notes = notes_of(model, samples, algorithms=["cle"])
     assert any("shifted after" in note for note in notes)

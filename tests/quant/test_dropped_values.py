@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.missing_ops import floats
+from tests.support.missing_ops import floats
 from xdlc.errors import ModelError
 from xdlc.ir import Graph, Model, Tensor, dtype, make_op, static, u32
 from xdlc.opdefs import elementwise_enums as enums

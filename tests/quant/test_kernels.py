@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.compilers import build_library, needs_cc
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -15,7 +14,8 @@ from tests.quant.udo_models import (
     types,
 )
 from tests.runtime.udo.conftest import SAMPLE
-from xdlc.container import udo
+from tests.runtime.udo.kernel_meta import call, written
+from tests.support.compilers import build_library, needs_cc
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, each_problem
 from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import FLOAT32, SFIXED8, UFIXED8
@@ -122,8 +122,8 @@ def test_processes_have_kernels_of_their_own(net, quantized):
 
 def test_branches_and_what_only_they_read(kernels, quantized):
     """Users' ops that follow each other in a branch: nothing of QNN reads what is between."""
-    from tests.control_flow_models import graph_of, model_of
-    from tests.control_flow_models import op as append
+    from tests.support.control_flow_models import graph_of, model_of
+    from tests.support.control_flow_models import op as append
     from xdlc.ir import Tensor, f32, string
     from xdlc.ir.dtype import BOOL8
 
@@ -174,18 +174,18 @@ def test_branches_and_what_only_they_read(kernels, quantized):
 
 @needs_cc
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_kernels_that_the_model_carries_run_if_they_are_allowed(net, tmp_path, jobs):
+def test_compiled_kernels_of_a_plugin_run(net, tmp_path, jobs):
     n = net(1, 6, 6, 4)
     model = n.done(n.op("Scale", [n.neuron(n.x, 4, "r")], n.x.shape, "y", package="Math"))
     defined(model, "Scale", package="Math", x="uint8", y="uint8")
     binary = build_library(SAMPLE, tmp_path / "kernel.so", "-DPLAIN_KERNEL").read_bytes()
     values = (3, 0.0, "", np.zeros(2, "f4"))
     kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{MACHINE}", "cc 1", binary)
-    udo.add_kernel(model, "Math", "Scale", ["y_op"], kernel)
     with pytest.raises(UnsupportedOp) as caught:
         quantize(model, SAMPLES)
-    assert "--allow_embedded_kernels" in caught.value.fix
-    made = quantize(model, SAMPLES, allow_embedded_kernels=True, jobs=jobs)
+    assert "kernel_meta" in caught.value.fix
+    folder = written(tmp_path, call(model, kernel, "y_op"))
+    made = quantize(model, SAMPLES, udo_package_path=folder, jobs=jobs)
     highest = 3 * max(float(sample["x"].max()) for sample in SAMPLES)
     y = made.main.tensors["y"]
     assert y.dtype is UFIXED8

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import quant
 from xdlc.errors import ConstraintError
 from xdlc.ir.data import ArrayData

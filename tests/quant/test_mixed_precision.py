@@ -3,18 +3,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.quant.conftest import decided_plan
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import static
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
+from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import Group, Level, find_groups, graph_cost
 from xdlc.quant.mixed.search import search
 from xdlc.quant.mixed.trials import Trials
-from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Samples
 from xdlc.runtime.cpu import CpuSession
 
 RELU, ADD, MULTIPLY = 4, 0, 13
@@ -269,10 +268,9 @@ def test_a_metric_that_ends_the_process_is_an_error(net, tmp_path, place):
 @pytest.mark.parametrize("chance", [0.0, 0.3, 0.6, 1.0])
 def test_one_session_emulates_all_widths(net, chance):
     n, model = weak_spot(net)
-    job = Job(model, QuantOptions(), Samples(n.samples(6)), Precision(8, 8))
-    job.calibrate()
-    groups = find_groups(job.graph, job.placement, job.sharing, job.precision, job.options)
-    trials = Trials(job, groups, job.precision, job.measured, 1000)
+    plan, calibration = decided_plan(model, n.samples(6))
+    groups = find_groups(plan.graph, plan.placement, plan.main.groups, plan.precision, plan.options)
+    trials = Trials(plan, calibration, Engine(), groups, calibration.measured, 1000)
     rng = np.random.default_rng(1)
     levels = tuple(int(rng.random() < chance) for _ in groups)
     emulated = trials.sqnr(levels)

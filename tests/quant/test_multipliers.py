@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, ScaleOffset, f32, static
 from xdlc.ir.data import ArrayData
 from xdlc.quant import quantize

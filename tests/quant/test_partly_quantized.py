@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc.ir import AxisScaleOffset, Model, ScaleOffset, parse
 from xdlc.ir.dtype import SFIXED8, UFIXED8
 from xdlc.quant import quantize

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tests.control_flow_models import if_model
-from tests.running import run
+from tests.support.control_flow_models import if_model
+from tests.support.running import run
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset, Tensor, Transform, static, to_text, u32
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16

@@ -2,17 +2,15 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.quant.conftest import decided_plan
 from xdlc.ir import static, u32
-from xdlc.quant.job import Job
-from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
+from xdlc.quant.engine import Engine
 from xdlc.quant.reconstruction.layout import layout_of
 from xdlc.quant.reconstruction.network import _added_to, fit_network
 from xdlc.quant.reconstruction.problem import TRIED, Sums, damping_for
 from xdlc.quant.reconstruction.rounding import best_scales, descended, error_of, nearest, rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, find_sites
 from xdlc.quant.reconstruction.walk import Walk
-from xdlc.quant.samples import Samples
 from xdlc.runtime import CpuSession
 
 LIMITS = (-8, 7)
@@ -192,35 +190,31 @@ def test_walking_level_by_level_gives_what_the_whole_graph_gives(net):
         walk.value(0, graph.tensors["ra"])
 
 
-def a_job(model, samples, **options):
-    asked = QuantOptions(weights_bitwidth=4, **options)
-    job = Job(model.clone(), asked, Samples(samples), Precision(8, 4))
-    job.calibrate()
-    job.decide()
-    return job
+def decided(model, samples):
+    return decided_plan(model.clone(), samples, weights_bitwidth=4)
 
 
 def test_what_does_worse_on_held_out_samples_is_taken_back(net):
-    job = a_job(*small(net))
-    before = [op.inputs[1].data for op in find_sites(job)[0]], dict(job.decision.statics)
+    plan, calibration = decided(*small(net))
+    before = [op.inputs[1].data for op in find_sites(plan)[0]], dict(plan.decision.statics)
 
-    def zeros(site, problem, matrix, scales):
+    def zeros(plan, site, problem, matrix, scales):
         return Fitted(np.zeros_like(matrix), scales * 0.5, None)
 
-    fit_network(job, "zeros", zeros, data=True)
-    assert any("zeros: taken back" in note for note in job.notes)
-    assert before == ([op.inputs[1].data for op in find_sites(job)[0]], dict(job.decision.statics))
+    plan = fit_network(plan, calibration, Engine(), "zeros", zeros, data=True)
+    assert any("zeros: taken back" in note for note in plan.notes)
+    assert before == ([op.inputs[1].data for op in find_sites(plan)[0]], dict(plan.decision.statics))
 
 
 def test_progress_counts_layers(net):
-    job = a_job(*small(net))
+    plan, calibration = decided(*small(net))
     steps = []
-    job.step = lambda *step: steps.append(step)
+    engine = Engine(step=lambda *step: steps.append(step))
 
-    def same(site, problem, matrix, scales):
+    def same(plan, site, problem, matrix, scales):
         return Fitted(nearest(matrix, scales, LIMITS), scales, None)
 
-    fit_network(job, "same", same, data=False)
+    fit_network(plan, calibration, engine, "same", same, data=False)
     assert steps == [("same", 1, 3), ("same", 2, 3), ("same", 3, 3)]
 
 

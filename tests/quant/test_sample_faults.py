@@ -7,9 +7,10 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, i32, make_op, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
+from xdlc.quant.calibrating import calibrated
+from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
+from xdlc.quant.plan import Plan
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples
@@ -39,18 +40,17 @@ def planar(arrays):
     return [np.ascontiguousarray(array.transpose(0, 3, 1, 2)) for array in arrays]
 
 
-def job_of(model, samples):
-    job = Job(model, QuantOptions(), Samples(samples), Precision(8, 8))
-    job.place()
-    summary = SampleSummary(job.graph, model.metadata.get("layouts", {}))
-    job.calibrate(summary)
-    return job, summary
+def faults_of(model, samples):
+    plan = Plan.of(model, QuantOptions())
+    summary = SampleSummary(plan.graph, model.metadata.get("layouts", {}))
+    calibration = calibrated(plan, Samples(samples), Engine(), summary)
+    return find_faults(plan, calibration, Engine(), summary)
 
 
 def kinds(model, samples, name="x"):
     """Return the kinds of faults, those that are questions with a question mark."""
     samples = [sample if isinstance(sample, dict) else {name: np.float32(sample)} for sample in samples]
-    faults = find_faults(*job_of(model, samples))
+    faults = faults_of(model, samples)
     assert all(fault.text and fault.fix for fault in faults)
     return [fault.kind + "?" * (not fault.is_certain) for fault in faults]
 
@@ -147,7 +147,7 @@ def test_the_cures_of_layouts_are_right(network, form, order):
     model = network(form)
     files = [np.ascontiguousarray(picture[0].transpose(order)) for picture in pictures(12)]
     samples = [{"x": file.reshape(model.main.inputs[0].shape)} for file in files]
-    (fault,) = find_faults(*job_of(model, samples))
+    (fault,) = faults_of(model, samples)
     axes = [int(word) for word in fault.fix.split("(")[1].split(")")[0].split(",")]
     right = planar(pictures(1)) if form == "NCHW" else pictures(1)
     np.testing.assert_array_equal(files[0].transpose(axes), right[0][0])
@@ -420,14 +420,12 @@ def test_processes_and_iterators_say_the_same(network):
     assert said(samples) == said(iter(samples)) == said(samples, jobs=2)
 
 
-def test_problems_are_known_before_figures_are_measured(network):
-    job, summary = job_of(network(), [{"x": picture} for picture in BYTES])
-    assert not job.data_problems
-    job.look_at_samples(summary)
-    assert len(job.data_problems) == 1
-    job, summary = job_of(network(), [{"x": picture} for picture in pictures(7)])
-    job.look_at_samples(summary)
-    assert not job.data_problems  # a question is none
+def test_problems_are_what_is_certain(network):
+    faults = faults_of(network(), [{"x": picture} for picture in BYTES])
+    assert sum(fault.is_problem for fault in faults) == 1
+    questions = faults_of(network(), [{"x": picture} for picture in pictures(7)])
+    assert questions
+    assert not any(fault.is_problem for fault in questions)
 
 
 def test_advice_names_the_samples_while_they_are_at_fault(net):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
-from tests.control_flow_models import op as call
 from tests.quant.udo_models import SAMPLES, defined, gain, op, quality, results, sandwich, sqnr, types
+from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
+from tests.support.control_flow_models import op as call
 from xdlc.ir import ScaleOffset, Tensor, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
 from xdlc.quant import quantize

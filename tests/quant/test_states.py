@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import XdlcError
 from xdlc.ir import Tensor, static
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16

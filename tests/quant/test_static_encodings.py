@@ -1,16 +1,15 @@
 import numpy as np
 import pytest
 
+from tests.quant.conftest import decided_plan
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, static
 from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import float_data
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
-from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Samples
+from xdlc.quant.storing import store
 from xdlc.runtime.cpu import CpuSession
 
 
@@ -24,15 +23,10 @@ def small(net, cin=16):
     return n, n.done(n.op("FullyConnected", [flat, *rows], (1, 5), "y"))
 
 
-def finished(n, model, **given):
-    options = QuantOptions(**given)
-    precision = Precision(options.act_bitwidth, options.weights_bitwidth)
-    with Samples(n.samples(4)) as samples:
-        job = Job(model.clone(), options, samples, precision)
-        job.calibrate()
-        job.decide()
-        job.finish()
-    return job
+def finished(n, model, **options):
+    """Return the stored plan, and the notes."""
+    plan, _ = decided_plan(model.clone(), n.samples(4), **options)
+    return plan, store(plan, {})
 
 
 @pytest.mark.parametrize(
@@ -82,22 +76,20 @@ def test_schemas_of_weights_with_one_scale(net, given, dtype, offset):
 
 def test_bits_of_single_ops(net):
     n, model = small(net)
-    with Samples(n.samples(2)) as samples:
-        job = Job(model.clone(), QuantOptions(), samples, Precision(8, 8, weights={"point_op": 4}))
-        job.calibrate()
-        job.decide()
-    ops = {op.name: op for op in job.graph.ops}
-    assert job.decision.statics[ops["point_op"], 1][1].bits == 4
-    assert job.decision.statics[ops["wide_op"], 1][1].bits is None
+    precision = Precision(8, 8, weights={"point_op": 4})
+    plan, _ = decided_plan(model, n.samples(2), precision=precision)
+    ops = {op.name: op for op in plan.graph.ops}
+    assert plan.decision.statics[ops["point_op"], 1][1].bits == 4
+    assert plan.decision.statics[ops["wide_op"], 1][1].bits is None
 
 
 @pytest.mark.parametrize("lpbq", [False, True])
 def test_blocks(net, tmp_path, lpbq):
     n, model = small(net)
-    job = finished(n, model, weights_bitwidth=4, weights_block_size=8, use_lpbq=lpbq)
-    tensors = job.graph.tensors
+    plan, notes = finished(n, model, weights_bitwidth=4, weights_block_size=8, use_lpbq=lpbq)
+    tensors = plan.graph.tensors
     assert isinstance(tensors["wide_w"].encoding, AxisScaleOffset)
-    assert job.notes[:1] == [
+    assert notes[:1] == [
         "weights of 'wide_op' have one scale per channel, not per block: only Conv2d of 1x1 without "
         "groups and FullyConnected have scales per block"
     ]
@@ -113,10 +105,10 @@ def test_blocks(net, tmp_path, lpbq):
             assert encoding.block_shape == ((1, 1, 8, 1) if axis else (1, 8))
         stored = tensors[name].numpy()
         assert -8 <= stored.min() < 0 < stored.max() <= 7
-    job.model.save(tmp_path / "blocks.dlc")
+    plan.model.save(tmp_path / "blocks.dlc")
     loaded = load(tmp_path / "blocks.dlc")
     (sample,) = n.samples(1, seed=9)
-    here, there = (CpuSession(graph).run(sample)["y"] for graph in (job.graph, loaded.main))
+    here, there = (CpuSession(graph).run(sample)["y"] for graph in (plan.graph, loaded.main))
     np.testing.assert_array_equal(here, there)
     assert loaded.main.tensors["rows_w"].encoding == tensors["rows_w"].encoding
 
@@ -127,7 +119,7 @@ def test_blocks_round_better_than_channels(net, given):
     wanted = model.main.tensors["rows_w"].numpy()
 
     def error(**options):
-        weight = finished(n, model, weights_bitwidth=4, **options).graph.tensors["rows_w"]
+        weight = finished(n, model, weights_bitwidth=4, **options)[0].graph.tensors["rows_w"]
         values = float_data(weight).numpy()
         return np.square((values if values.ndim == 2 else values[0, 0].T) - wanted).sum()
 
@@ -137,7 +129,7 @@ def test_blocks_round_better_than_channels(net, given):
 def test_min_max_blocks_clip_nothing(net):
     n, model = small(net)
     blocks = {"weights_block_size": 16, "use_lpbq": True, "param_quantizer_calibration": "min-max"}
-    weight = finished(n, model, weights_bitwidth=4, **blocks).graph.tensors["point_w"]
+    weight = finished(n, model, weights_bitwidth=4, **blocks)[0].graph.tensors["point_w"]
     error = np.abs(float_data(weight).numpy() - model.main.tensors["point_w"].numpy())[0, 0]
     steps = np.float32(weight.encoding.scales) * np.float32(weight.encoding.block_scales)
     assert (error <= steps / 2 * (1 + 1e-5)).all()
@@ -151,9 +143,9 @@ def test_blocks_that_fit_no_weight_are_refused(net):
 
 def test_extents_that_a_block_does_not_divide_keep_a_scale_per_channel(net):
     n, model = small(net)
-    job = finished(n, model, weights_bitwidth=4, weights_block_size=64)
-    assert isinstance(job.graph.tensors["point_w"].encoding, AxisScaleOffset)
-    assert any("'point_op'" in note and "16 input channels" in note for note in job.notes)
+    plan, notes = finished(n, model, weights_bitwidth=4, weights_block_size=64)
+    assert isinstance(plan.graph.tensors["point_w"].encoding, AxisScaleOffset)
+    assert any("'point_op'" in note and "16 input channels" in note for note in notes)
 
 
 def test_restricted_steps_bound_what_is_stored(net):
@@ -170,19 +162,20 @@ def test_large_biases_widen_the_weights_or_are_clipped(net):
     bias = n.graph.tensors["c_b"]
     n.graph.tensors["c_w"].data.numpy()[..., 0] *= 1e-9
     model = n.done(y)
-    adjusted = finished(n, model)
-    left = finished(n, model, adjust_bias_encoding=False)
-    scales = [job.graph.tensors["c_w"].encoding.scales for job in (adjusted, left)]
+    (adjusted, grown_notes), (left, clipped_notes) = (
+        finished(n, model, adjust_bias_encoding=adjusts) for adjusts in (True, False)
+    )
+    scales = [plan.graph.tensors["c_w"].encoding.scales for plan in (adjusted, left)]
     assert scales[0][0] > 10 * scales[1][0]
     assert scales[0][1] == scales[1][1]
     np.testing.assert_allclose(
         float_data(adjusted.graph.tensors["c_b"]).numpy(), bias.numpy(), rtol=1e-5, atol=1e-3
     )
     grown = scales[0][0] / scales[1][0]
-    assert len(adjusted.notes) == 1
+    assert len(grown_notes) == 1
     for part in ("1 layer", "1 scale", "biases fit 32 bits", f"{grown:.4g} in 'c_op'"):
-        assert part in adjusted.notes[0]
-    assert left.notes == [
+        assert part in grown_notes[0]
+    assert clipped_notes == [
         "1 of 2 biases of 'c_op' are beyond 32 bits in steps of input scale times weight scale "
         "and were clipped"
     ]
@@ -192,10 +185,10 @@ def test_blocks_whose_biases_are_large_are_noted(net):
     n, model = small(net)
     model.main.tensors["rows_w"].data.numpy()[:] *= 1e-9
     blocks = {"weights_bitwidth": 4, "weights_block_size": 8, "use_lpbq": True}
-    notes = finished(n, model, **blocks).notes
+    notes = finished(n, model, **blocks)[1]
     assert any("biases fit 32 bits" in note and "'y_op'" in note for note in notes)
     assert not any(
-        "biases fit" in note for note in finished(n, model, **blocks, adjust_bias_encoding=False).notes
+        "biases fit" in note for note in finished(n, model, **blocks, adjust_bias_encoding=False)[1]
     )
 
 
@@ -204,7 +197,7 @@ def test_factors_too_small_for_htp_are_noted(net):
     y = n.conv(n.x, 2, "c", bias=False)
     n.graph.tensors["c_w"].data.numpy()[..., 0] *= 1e-6
     model = n.done(y)
-    noted = {bits: finished(n, model, act_bitwidth=bits).notes for bits in (8, 16)}
+    noted = {bits: finished(n, model, act_bitwidth=bits)[1] for bits in (8, 16)}
     assert noted[8] == []
     assert any("1 scale(s) grew so that HTP" in note and "'c_op'" in note for note in noted[16])
 
@@ -218,23 +211,23 @@ def clip_notes(notes):
 )
 def test_clipped_weights_are_noted(net, options):
     n, model = small(net)
-    tight = finished(n, model, weights_bitwidth=4, **options)
-    plain = finished(n, model, weights_bitwidth=4, param_quantizer_calibration="min-max", **options)
-    assert len(clip_notes(tight.notes)) == 1
-    assert "param_quantizer_calibration min-max" in clip_notes(tight.notes)[0]
-    assert clip_notes(plain.notes) == clip_notes(finished(n, model).notes) == []
+    _, tight = finished(n, model, weights_bitwidth=4, **options)
+    _, plain = finished(n, model, weights_bitwidth=4, param_quantizer_calibration="min-max", **options)
+    assert len(clip_notes(tight)) == 1
+    assert "param_quantizer_calibration min-max" in clip_notes(tight)[0]
+    assert clip_notes(plain) == clip_notes(finished(n, model)[1]) == []
 
 
 def test_the_note_counts_what_is_beyond_the_ends(net):
     n = net(1, 4, 4, 4)
     model = n.done(n.conv(n.x, 4, "c"))
     weight = model.main.tensors["c_w"].numpy()
-    job = finished(n, model, weights_bitwidth=4)
-    units = weight / np.float32(job.graph.tensors["c_w"].encoding.scales)
+    plan, notes = finished(n, model, weights_bitwidth=4)
+    units = weight / np.float32(plan.graph.tensors["c_w"].encoding.scales)
     clipped = ((units > 7.5) | (units < -8.5)).mean()
     largest = max(units.max() / 7, units.min() / -8)
     assert 0.0 < clipped < 0.1
-    assert clip_notes(job.notes) == [
+    assert clip_notes(notes) == [
         f"weights of 1 layer(s): {100 * clipped:.2g} % are clipped, the largest is {largest:.3g} times the "
         "end of its scale, in 'c_op'; param_quantizer_calibration min-max clips none"
     ]

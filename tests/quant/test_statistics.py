@@ -12,7 +12,7 @@ from xdlc.quant.advice import most_reach
 from xdlc.quant.calibration.statistics import BINS, Histogram, Statistics, share_below
 from xdlc.quant.ranges import NOTHING, range_of
 from xdlc.quant.weights import channel_ranges
-from xdlc.quant.widening import typical_steps
+from xdlc.quant.widening.activations import typical_steps
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 near = st.floats(-8, 8, width=32)

@@ -1,18 +1,31 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
-from tests.running import run
+from tests.support.control_flow_models import (
+    ADD,
+    binary,
+    graph_of,
+    if_model,
+    loop_model,
+    model_of,
+    op,
+    while_params,
+)
+from tests.support.running import run
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
+from xdlc.quant.calibrating import calibrated
 from xdlc.quant.calibration.calibrate import calibrate
-from xdlc.quant.job import Job
+from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
+from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Samples
+from xdlc.quant.storing import quantized_copy, store
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 
@@ -59,20 +72,23 @@ def test_both_branches_are_quantized():
     close(model, quantized, samples)
 
 
+def decided_with_branches(model, samples):
+    options = QuantOptions()
+    plan = replace(Plan.of(model, options), inner=inner_graphs(model, options, UdoConstraints()))
+    calibration = calibrated(plan, Samples(samples), Engine())
+    return plan.decided(calibration), calibration
+
+
 def test_a_branch_that_no_sample_takes_stays_float():
     model, samples = branching(choose=lambda n: True)
-    with Samples(samples) as kept:
-        job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options, UdoConstraints())
-        job.calibrate()
-        job.decide()
-        job.finish()
-    assert any("'main_else' stays float: no sample has run it" in note for note in job.notes)
-    assert fixed(job.model.graphs["main_then"]) == ["Relu"]
-    other = job.model.graphs["main_else"]
+    plan, _ = decided_with_branches(model.clone(), samples)
+    notes = store(plan, {})
+    assert any("'main_else' stays float: no sample has run it" in note for note in notes)
+    assert fixed(plan.model.graphs["main_then"]) == ["Relu"]
+    other = plan.model.graphs["main_else"]
     assert contract(other) == contract(model.graphs["main_else"])
     assert [op.type for op in other.ops] == ["ElementWiseNeg"]
-    close(model, job.model, samples)
+    close(model, plan.model, samples)
 
 
 def test_each_branch_has_the_ranges_of_its_own_samples():
@@ -163,14 +179,10 @@ def test_what_a_loop_collects_stays_as_it_is():
 @pytest.mark.parametrize("algorithm", [[], ["cle"]])
 def test_trials_quantize_inner_graphs_too(algorithm):
     model, samples = branching()
-    with Samples(samples) as kept:
-        job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options, UdoConstraints())
-        job.calibrate()
-        job.decide()
-        trial = job.trial()
+    plan, calibration = decided_with_branches(model.clone(), samples)
+    trial = quantized_copy(plan, calibration)
     assert fixed(trial.graphs["main_then"]) == ["Relu"]
-    assert not fixed(job.model.graphs["main_then"])
+    assert not fixed(plan.model.graphs["main_then"])
     close(model, trial, samples)
     close(model, quantize(model, samples, algorithms=algorithm), samples)
 
@@ -184,6 +196,4 @@ def test_a_loop_without_an_end_ends_calibration(jobs):
         quantize(loop_model(), [sample], loop_timeout=0)
     assert QuantOptions(loop_timeout=60).loop_timeout == 15
     with pytest.raises(BackendError, match="the loop has not ended"):
-        Job(
-            loop_model(most=2**31 - 1), QuantOptions(loop_timeout=0.05), Samples([sample]), Precision(8, 8)
-        ).session(loop_model(most=2**31 - 1)).run(sample)
+        Engine(loop_timeout=0.05).session(loop_model(most=2**31 - 1)).run(sample)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.custom_ops import place
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -20,16 +19,17 @@ from tests.quant.udo_models import (
     types,
     values_of,
 )
+from tests.support.custom_ops import place
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place as place_ops
 from xdlc.quant.precision import Precision
-from xdlc.quant.sharing import Sharing
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos
 
@@ -337,8 +337,8 @@ def test_mixed_precision_raises_what_definitions_have_wider(net, types, levels):
     model = sandwich(net, x=types, w="ufixed8", y=types)
     precision = Precision(8, 8, udos=UdoConstraints.of(udo.definitions(model)))
     placement = place_ops(model.main, precision)
-    sharing = Sharing(model.main, placement)
-    groups = find_groups(model.main, placement, sharing, precision, QuantOptions())
+    shared = EncodingGroups(model.main, placement)
+    groups = find_groups(model.main, placement, shared, precision, QuantOptions())
     found = [group for group in groups if group.ops[0].name == "g_op"]
     assert [str(level) for group in found for level in group.levels] == levels
     for group in found:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.custom_ops import param, place
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -14,6 +13,7 @@ from tests.quant.udo_models import (
     sandwich,
     types,
 )
+from tests.support.custom_ops import param, place
 from xdlc.container import load, udo
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.ir import b8, f32, static
 from xdlc.ir.dtype import UFIXED16
 from xdlc.prepare.htp import prepare

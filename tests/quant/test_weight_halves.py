@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.ir import static
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import SFIXED8, SFIXED16, UFIXED16

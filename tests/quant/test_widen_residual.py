@@ -6,11 +6,11 @@ import pytest
 from onnx import numpy_helper
 
 import xdlc
-from tests.transformer_model import transformer
+from tests.support.transformer_model import transformer
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.ranges import Range
-from xdlc.quant.widening import FEW_STEPS, typical_steps
+from xdlc.quant.widening.activations import FEW_STEPS, typical_steps
 
 TOKENS, SIZE = 8, 32
 

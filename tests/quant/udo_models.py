@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.custom_ops import place
+from tests.support.custom_ops import place
 from xdlc.container import udo
 from xdlc.ir import Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, DType

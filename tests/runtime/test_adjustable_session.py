@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.control_flow_models import if_model
+from tests.support.control_flow_models import if_model
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32

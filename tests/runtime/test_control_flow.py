@@ -7,8 +7,17 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
-from tests.running import run
+from tests.support.control_flow_models import (
+    ADD,
+    binary,
+    graph_of,
+    if_model,
+    loop_model,
+    model_of,
+    op,
+    while_params,
+)
+from tests.support.running import run
 from xdlc.container import load, save
 from xdlc.errors import BackendError, ConstraintError, ProblemList, UsageError
 from xdlc.ir import Tensor, static, string, u32
@@ -101,14 +110,14 @@ def growing():
         op(graph, "Concat", [a, x], [longer], {"axis": u32(0)})
         return [longer, binary(graph, ADD, i, static("one", np.ones(1, np.int32)), "j")]
 
-    made = model_of(
+    model = model_of(
         graph_of("main", [("x", (1, 2), FLOAT32), ("n", (1,), INT32)], main),
         graph_of("main_cond", types, cond),
         graph_of("main_body", types, body),
     )
     for name in ("main_cond", "main_body"):
-        made.graphs[name].inputs[0].dynamic_axes = (0,)
-    return made
+        model.graphs[name].inputs[0].dynamic_axes = (0,)
+    return model
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])

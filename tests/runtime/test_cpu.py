@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32

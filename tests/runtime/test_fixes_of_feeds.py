@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from tests.conftest import Models
-from tests.htp_models import cnn, needs_htp
+from tests.support.htp_models import cnn, needs_htp
 from xdlc.errors import UsageError
 from xdlc.ir.quantization import to_quantized
 from xdlc.runtime.file_shapes import shape_fix

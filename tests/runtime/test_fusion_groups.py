@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.section_models import feeds_of, on_cpu, residual
+from tests.support.section_models import feeds_of, on_cpu, residual
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.fusion_groups import bonds, partitions_of
 from xdlc.runtime.sections import SectionSession

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.running import run, run_htp
+from tests.support.running import run, run_htp
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.runtime.htp_fusion import gate_of, shapes_product

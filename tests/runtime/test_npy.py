@@ -19,12 +19,12 @@ def test_arrays_that_numpy_saved(tmp_path: Path, dtype: str, shape: tuple[int, .
     found = npy.load(tmp_path / "a.npy")
     assert found.dtype == array.dtype
     assert np.array_equal(found, array)
-    with open(tmp_path / "a.npy", "rb") as file, open(tmp_path / "a.npy", "rb") as other:
+    with open(tmp_path / "a.npy", "rb") as file, open(tmp_path / "a.npy", "rb") as reference:
         read = npy.read_header(file, "")
-        version = np.lib.format.read_magic(other)
+        version = np.lib.format.read_magic(reference)
         assert version == (1, 0)
-        assert tuple(read) == np.lib.format.read_array_header_1_0(other)
-        assert file.tell() == other.tell()
+        assert tuple(read) == np.lib.format.read_array_header_1_0(reference)
+        assert file.tell() == reference.tell()
 
 
 def test_versions_and_other_writers() -> None:

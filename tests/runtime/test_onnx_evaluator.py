@@ -70,7 +70,7 @@ def test_a_copy_of_the_process_has_a_child_of_its_own() -> None:
 
 
 def test_frequent_constant_nodes_start_no_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(onnx_evaluator, "_CHILD", None)
+    monkeypatch.setattr(onnx_evaluator, "_WORKER", None)
     nodes = [
         helper.make_node("Shape", ["x"], ["all"]),
         helper.make_node("Gather", ["all", "zero"], ["first"]),

@@ -108,14 +108,14 @@ def test_8_bit_conv_runs_as_an_integer_kernel(rng, tmp_path, stated, kernel):
 def test_float_view_ignores_activation_encodings(rng):
     graph, x, _, weight, bias = conv_graph(rng)
     real = rng.normal(0, 1, x.shape).astype(np.float32)
-    found = CpuSession(graph, quantized=False).run({"x": real})["y"]
+    result = CpuSession(graph, quantized=False).run({"x": real})["y"]
     padded = np.pad(real.astype(np.float64), [(0, 0), (1, 1), (1, 1), (0, 0)])
     total = sum(
         np.einsum("bhwc,co->bhwo", padded[:, i : i + 6, j : j + 6], weight[i, j])
         for i in range(3)
         for j in range(3)
     )
-    np.testing.assert_allclose(found, total + bias, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result, total + bias, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_moves_with_the_same_encoding_are_exact(one_op, rng, type, params, dtype
     sources = [Tensor(f"x{i}", (1, 4, 4, 3), dtype, encoding) for i in range(2 if type == "Concat" else 1)]
     graph = one_op.graph(type, sources, [(shapes[type], dtype.name)], params)
     graph.outputs[0].encoding = encoding
-    found = CpuSession(graph).run(dict.fromkeys([t.name for t in sources], stored), native=True)["y0"]
+    result = CpuSession(graph).run(dict.fromkeys([t.name for t in sources], stored), native=True)["y0"]
     want = {
         "Reshape": lambda: stored.reshape(4, 12),
         "Transpose": lambda: stored.transpose(0, 3, 1, 2),
@@ -150,7 +150,7 @@ def test_moves_with_the_same_encoding_are_exact(one_op, rng, type, params, dtype
         "ResizeNearestNeighbor": lambda: stored.repeat(2, 1).repeat(2, 2),
         "StridedSlice": lambda: stored[:, :, 1:3],
     }[type]()
-    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(result, want)
 
 
 @settings(max_examples=20, deadline=None)
@@ -170,12 +170,12 @@ def test_activations_are_rounded_to_any_encoding(scale, offset, bits, name):
     graph.add_output(y)
     real = (np.linspace(-900, 900, 64) * scale).astype(np.float32)
     session = CpuSession(graph)
-    found = session.run({"x": real}, native=True)["y"].astype(np.int64)
-    assert np.abs(found - to_quantized(real, y).astype(np.int64)).max() <= 1
+    stored = session.run({"x": real}, native=True)["y"].astype(np.int64)
+    assert np.abs(stored - to_quantized(real, y).astype(np.int64)).max() <= 1
     limit = dtype.limits if bits is None else ((-(1 << bits - 1)) if dtype.is_signed else 0, 0)
-    assert found.min() >= limit[0]
+    assert stored.min() >= limit[0]
     back = session.run({"x": real})["y"]
-    np.testing.assert_allclose(back, (found + offset) * y.encoding.scale, rtol=1e-5, atol=scale * 1e-3)
+    np.testing.assert_allclose(back, (stored + offset) * y.encoding.scale, rtol=1e-5, atol=scale * 1e-3)
 
 
 def test_packed_and_masked_4_bit_values():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 
 MODELS = {
     "deconv_group": {},

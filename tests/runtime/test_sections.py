@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control_flow_models import if_model, loop_model
-from tests.section_models import feeds_of, on_cpu, residual, with_record
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.section_models import feeds_of, on_cpu, residual, with_record
 from xdlc.container.aip_record import OWN_RECORD, Engine, Section
 from xdlc.container.section_payload import read_subgraph, write_subgraph
 from xdlc.container.storage import model_bytes
@@ -186,12 +186,12 @@ def test_a_section_from_an_earlier_version_says_what_to_do():
 
 
 def test_a_section_of_another_state_of_the_model():
-    found = prepared()
-    stale = found.model.clone()
+    original = prepared()
+    stale = original.model.clone()
     conv = list(stale.main.ops)[13]
     conv.outputs[0].encoding = ScaleOffset(0.5, -3)
     refused(stale, "section 1 .*other operations, weights or encodings")
-    other = found.model.clone()
+    other = original.model.clone()
     list(other.main.ops)[2].outputs[0].encoding = ScaleOffset(0.5, -3)  # of another section
     SectionSession(other)
 

@@ -80,7 +80,7 @@ def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     notices: list[str] = []
     configured_ops([a], notify=notices.append)
     assert len(notices) == 1
-    assert "UDO_PACKAGE_PATH of package 'P' changes nothing" in notices[0]
+    assert "UDO_PACKAGE_PATH of package 'P' has no effect" in notices[0]
     assert not caplog.records
     configured_ops([a])
     assert [record.message for record in caplog.records] == notices

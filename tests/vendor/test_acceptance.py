@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CNNS, OTHERS, CorpusModel
-from tests.vendor_compare import differences
+from tests.support.corpus_models import CNNS, OTHERS, CorpusModel
+from tests.support.vendor_compare import differences
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor]
 QUANTIZED = ("mobilenet_v2_quant_nnstreamer",)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import relative_error
-from tests.htp_models import needs_htp
-from tests.onnx_models import build, expected, floats, node
+from tests.support.corpus_models import relative_error
+from tests.support.htp_models import needs_htp
+from tests.support.onnx_models import build, expected, floats, node
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 TOLERANCE = 1e-3

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
-from tests.running import run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.running import run_htp
 from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 from xdlc.container import load
 from xdlc.runtime.htp.cache_verdict import verdicts

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
-from tests.htp_models import cnn, needs_htp
+from tests.support.corpus_models import CorpusModel
+from tests.support.htp_models import cnn, needs_htp
 from tests.vendor.cached import SEVEN, differing, misfits
 from xdlc.ir import Model
 from xdlc.targets import find_soc

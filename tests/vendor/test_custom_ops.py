@@ -10,8 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 import xdlc
-from tests.custom_ops import converted, custom, my_node, onnx_model, param, place
-from tests.vendor_compare import differences
+from tests.support.custom_ops import converted, custom, my_node, onnx_model, param, place
+from tests.support.vendor_compare import differences
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, STRING, UINT32
 
 pytestmark = pytest.mark.vendor

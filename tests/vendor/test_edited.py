@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
-from tests.htp_models import needs_htp
+from tests.support.corpus_models import CorpusModel
+from tests.support.htp_models import needs_htp
 from tests.vendor.cached import differing, misfits, stored
 from xdlc.ir import ScaleOffset
 from xdlc.ir.quantization import to_float

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.faulty_ops import CASES, PRECISION, one_op
-from tests.htp_models import needs_htp
-from tests.running import run, run_htp
+from tests.support.faulty_ops import CASES, PRECISION, one_op
+from tests.support.htp_models import needs_htp
+from tests.support.running import run, run_htp
 from xdlc.ir import Graph, ScaleOffset, Tensor, b8, dtype, f32, make_op, static, u32, u32s
 from xdlc.ir.dtype import DType
 

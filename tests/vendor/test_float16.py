@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
-from tests.running import run
+from tests.support.htp_models import needs_htp
+from tests.support.running import run
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Model, ScaleOffset, Tensor, make_op, static, u32, u32s
 from xdlc.ir.dtype import FLOAT16, SFIXED8
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
-from tests.missing_ops import CASES
-from tests.running import run, run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.missing_ops import CASES
+from tests.support.running import run, run_htp
 from xdlc.ir import Graph, Tensor, make_op, static
 
 pytestmark = [pytest.mark.vendor, needs_htp]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
-from tests.htp_models import needs_htp
-from tests.htp_parts import in_segments, parts_of
+from tests.support.corpus_models import CorpusModel
+from tests.support.htp_models import needs_htp
+from tests.support.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_session import EmulatedPartitions

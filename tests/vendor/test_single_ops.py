@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
-from tests.htp_models import needs_htp
+from tests.support.corpus_models import CorpusModel
+from tests.support.htp_models import needs_htp
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.runtime.cpu import CpuSession
 

@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.sweep.draft import Draft
 from fuzz.sweep.judge import judge
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from xdlc.api.annotation import annotate
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
-from xdlc.api.execution import RunOptions, Session, run, session
-from xdlc.api.models import executable, export_encodings, load, save, to_onnx
-from xdlc.api.plugins import check_plugin, write_kernels
+from xdlc.api.engines import emulation, kernels, sections, with_stored_cache
+from xdlc.api.execution import Session, run, session
+from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
+from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
     check_platform,
     optimize,
@@ -18,6 +17,7 @@ from xdlc.api.preparation import (
     verdicts,
 )
 from xdlc.api.quantization import quantize
+from xdlc.options.running import RunOptions
 
 __all__ = [
     "RunOptions",
@@ -32,7 +32,6 @@ __all__ = [
     "executable",
     "export_encodings",
     "kernels",
-    "led_by",
     "load",
     "optimize",
     "prepare",
@@ -40,7 +39,6 @@ __all__ = [
     "prepare_hta",
     "preprocess",
     "quantize",
-    "resized",
     "run",
     "save",
     "sections",
@@ -48,5 +46,4 @@ __all__ = [
     "to_onnx",
     "verdicts",
     "with_stored_cache",
-    "write_kernels",
 ]

@@ -11,12 +11,13 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from xdlc.api.options import Notify, PathLike, Paths, Step, checked_dims, checked_path, given, verb
-from xdlc.boundary.options import Options as BoundaryOptions
+from xdlc.api.verbs import checked_dims, checked_path, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options.graphs import BoundaryOptions, ConvertOptions
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from xdlc.converter.checking import Report
     from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
-    from xdlc.udo.plugin import Plugin
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
 """Options that choose a way from PyTorch to a graph; the importer itself does not have them."""
@@ -40,31 +40,14 @@ def convert(
     example_inputs: Any = None,
     input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
-    dynamic_shapes: Any = None,
-    weights: PathLike | None = None,
-    framework: str | None = None,
-    importer_options: Mapping[str, Any] | None = None,
-    define_symbol: Mapping[str, int] | None = None,
-    batch: int | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
-    out_name: Sequence[str] | None = None,
-    disable_batchnorm_folding: bool = False,
-    unroll_loops: int = 16,
-    random: str | None = None,
-    package_name: str | None = None,
-    udo_config_paths: Paths = None,
-    op_package_config: Paths = None,
-    converter_op_package_lib: Paths = None,
-    plugin: Sequence[str | type[Plugin]] = (),
-    no_plugins: bool = False,
     notify: Notify | None = None,
     step: Step | None = None,
-    **boundary: Unpack[BoundaryOptions],
+    **options: Unpack[ConvertOptions],
 ) -> Model:
     """Convert a framework model to a model of QNN operations.
 
-    Inputs and outputs keep the source model's names, and its layouts and datatypes unless options in
-    ``boundary`` change them.
+    Inputs and outputs keep the source model's names, and its layouts and data types unless options change
+    them.
 
     Args:
         path: A model file, a model of the package onnx, or a network of PyTorch in memory: a module, which
@@ -73,29 +56,9 @@ def convert(
             tensors by name. A mapping of shapes is ``input_dims``.
         input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
             has to be known; -1 is one that stays open.
-        dynamic_shapes: Dimensions of a module that stay dynamic, as ``torch.export.export`` takes them.
-        weights: File that holds the weights of the network, where ``path`` holds none: the ``.caffemodel``
-            (Caffe), or the network that fills them in (Caffe2).
-        framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
-        importer_options: Options that the importer of the framework alone has, by name.
-        define_symbol: Values of symbolic dimensions by name (ONNX, PyTorch).
-        batch: First dimension of every input.
-        set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
-            ``.npy`` files.
-        out_name: Values at which the graph ends; default: the model's outputs.
-        disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
-        unroll_loops: Most iterations of a loop of known length that become ops one after the other; 0: none.
-        random: ``as-input`` makes the random numbers that the model draws inputs; a notice lists them.
-        package_name: Op package of all native operations instead of QNN's own.
-        udo_config_paths: Configurations of user-defined operations, JSON or OpDef XML.
-        op_package_config: Configurations of user-defined operations: the option's name in QNN's converters.
-        converter_op_package_lib: Registration libraries, or Python files with shape functions.
-        plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
-        no_plugins: Ignore the plugins of installed packages.
         notify: Called with each notice, a line of text; default: the log.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
-        **boundary: Options for inputs and outputs by name, like ``desired_input_layout={"x": "NHWC"}``; see
-            :class:`xdlc.boundary.options.Options`.
+        **options: Options of the conversion.
 
     Returns:
         The model; its weights stay in the source file until they are used.
@@ -106,13 +69,9 @@ def convert(
         UnsupportedOp: If operations cannot be mapped; all of them are listed.
         StorageError: If the file cannot be read.
     """
-    options = given(convert, locals())
-    if weights is not None:
-        checked_path(weights, _WEIGHTS)
-    _add_inputs(options, example_inputs, input_dims)
-    _add_boundary(options, boundary)
-    with _udo_set(options) as udos, _source(path, options) as (frontend, file):
-        return frontend.convert(file, udos=udos, **options)
+    chosen = _importing(options, example_inputs, input_dims, notify=notify, step=step)
+    with _udo_set(chosen) as udos, _source(path, chosen) as (frontend, file):
+        return frontend.convert(file, udos=udos, **chosen)
 
 
 @verb
@@ -122,24 +81,7 @@ def check(
     input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
     target: str | None = None,
-    dynamic_shapes: Any = None,
-    weights: PathLike | None = None,
-    framework: str | None = None,
-    importer_options: Mapping[str, Any] | None = None,
-    define_symbol: Mapping[str, int] | None = None,
-    batch: int | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
-    out_name: Sequence[str] | None = None,
-    disable_batchnorm_folding: bool = False,
-    unroll_loops: int = 16,
-    random: str | None = None,
-    package_name: str | None = None,
-    udo_config_paths: Paths = None,
-    op_package_config: Paths = None,
-    converter_op_package_lib: Paths = None,
-    plugin: Sequence[str | type[Plugin]] = (),
-    no_plugins: bool = False,
-    **boundary: Unpack[BoundaryOptions],
+    **options: Unpack[ConvertOptions],
 ) -> Report:
     """Return the result of a dry run: problems of a framework model, its nodes, its ops.
 
@@ -151,54 +93,41 @@ def check(
         input_dims: Shapes by input name.
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
-        dynamic_shapes: Dimensions of a module that stay dynamic.
-        weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
-        framework: As of ``convert``, and so are the others.
-        importer_options: Options that the importer of the framework alone has, by name.
-        define_symbol: Values of symbolic dimensions by name (ONNX, PyTorch).
-        batch: First dimension of every input.
-        set_inputs: Values of inputs that become constants.
-        out_name: Values at which the graph ends.
-        disable_batchnorm_folding: Keep Batchnorm ops apart.
-        unroll_loops: Most iterations of a loop that become ops.
-        random: ``as-input`` makes random numbers inputs.
-        package_name: Op package of all native operations.
-        udo_config_paths: Configurations of user-defined operations.
-        op_package_config: Configurations of user-defined operations.
-        converter_op_package_lib: Libraries or Python files with shape functions.
-        plugin: Plugins that define operations.
-        no_plugins: Ignore the plugins of installed packages.
-        **boundary: Options for inputs and outputs by name, as of ``convert``.
+        **options: Options of the conversion.
 
     Raises:
         UsageError: If an option, an input name or the SoC is not known.
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    options = given(check, locals())
-    if weights is not None:
-        checked_path(weights, _WEIGHTS)
     if isinstance(example_inputs, str):
         raise UsageError(
             f"example_inputs is the string {example_inputs!r}", fix=f"give target={example_inputs!r}"
         )
     from xdlc.converter.checking import check as check_model
 
-    _add_inputs(options, example_inputs, input_dims)
-    _add_boundary(options, boundary)
-    with _udo_set(options) as udos, _source(path, options) as (frontend, file):
-        return check_model(frontend, file, udos=udos, **options)
+    chosen = _importing(options, example_inputs, input_dims)
+    with _udo_set(chosen) as udos, _source(path, chosen) as (frontend, file):
+        return check_model(frontend, file, target=target, udos=udos, **chosen)
 
 
-def _add_inputs(
-    options: dict[str, Any], examples: Any, input_dims: Mapping[str, Sequence[int]] | Any
-) -> None:
-    """Add examples and shapes as one option each; shapes may stand in the place of the examples."""
+def _importing(
+    options: ConvertOptions, examples: Any, input_dims: Mapping[str, Sequence[int]] | Any, **callbacks: Any
+) -> dict[str, Any]:
+    """Return the options of an importer; those for inputs and outputs are one, shapes may be the examples."""
+    if (weights := options.get("weights")) is not None:
+        checked_path(weights, _WEIGHTS)
     if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
-    if examples is not None:
-        options["example_inputs"] = examples
-    options["input_dims"] = input_dims
+    of_boundary = options_of(BoundaryOptions)
+    boundary = {name: value for name, value in options.items() if name in of_boundary}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in of_boundary}
+    more = {"example_inputs": examples, "boundary": boundary or None, **callbacks}
+    chosen |= {name: value for name, value in more.items() if value is not None}
+    chosen["input_dims"] = input_dims
+    if "config" in options:
+        _add_config(chosen, options["config"])
+    return chosen
 
 
 def _are_shapes(values: Iterable[Any]) -> bool:
@@ -207,23 +136,25 @@ def _are_shapes(values: Iterable[Any]) -> bool:
     return all(isinstance(size, Number | str | None) for size in sizes)
 
 
-def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:
-    """Add the options for inputs and outputs as the one option that importers have for them."""
-    options |= {"boundary": given} if given else {}
-    if "config" in given:
-        from xdlc.boundary.files import read
+def _add_config(options: dict[str, Any], path: PathLike) -> None:
+    """Add the shapes and outputs of a configuration to the options of an importer.
 
-        held = read(given["config"], has_sections=True)
-        dims = options.get("input_dims") or {}
-        same = isinstance(dims, Mapping) and all(
-            tuple(dims.get(name, shape)) == shape for name, shape in held.shapes.items()
-        )
-        names = options.get("out_name") or held.outputs
-        for name, fits in (("input_dims", same), ("out_name", list(names) == held.outputs)):
-            if not fits and (held.shapes if name == "input_dims" else held.outputs):
-                raise UsageError(f"--{name} and --config state different things", fix="give one of them")
-        options |= {"input_dims": {**dims, **held.shapes}} if held.shapes else {}
-        options |= {"out_name": held.outputs} if held.outputs else {}
+    Raises:
+        UsageError: If options state others.
+    """
+    from xdlc.boundary.files import read
+
+    config = read(path, has_sections=True)
+    dims = options.get("input_dims") or {}
+    same = isinstance(dims, Mapping) and all(
+        tuple(dims.get(name, shape)) == shape for name, shape in config.shapes.items()
+    )
+    names = options.get("out_name") or config.outputs
+    for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
+        if not fits and (config.shapes if name == "input_dims" else config.outputs):
+            raise UsageError(f"--{name} and --config state different things", fix="give one of them")
+    options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
+    options |= {"out_name": config.outputs} if config.outputs else {}
 
 
 @contextmanager

@@ -6,24 +6,25 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.models import executable, load, loaded
-from xdlc.api.options import Notify, PathLike, verb
+from xdlc.api.verbs import verb
 from xdlc.errors import ContainerError, StorageError, UsageError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart
+from xdlc.options import Notify, PathLike, options_of
+from xdlc.options.running import KernelOptions
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.sections import SectionSession
     from xdlc.runtime.udo import Kernels
 
-KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
-"""Options of :func:`kernels`."""
+KERNEL_OPTIONS = tuple(options_of(KernelOptions))
 
 
 def sections(model: Model | PathLike, **options: Any) -> SectionSession:
@@ -119,24 +120,6 @@ def with_stored_cache(
     return made
 
 
-def resized(model: Model, dims: Mapping[str, Sequence[int]]) -> Model:
-    """Return a model whose inputs have other dimensions; the same model if none are given.
-
-    Raises:
-        UsageError: If a name is not known, or a shape does not fit.
-        ConstraintError: If an op does not take the dimensions.
-    """
-    from xdlc.prepare.edit import edit
-
-    return edit(model, input_dimensions=dims) if dims else model
-
-
-def led_by(model: Model, graph: str) -> Model:
-    """Return a model with another main graph."""
-    others = {name: held for name, held in model.graphs.items() if name != graph}
-    return Model({graph: model.graphs[graph], **others}, model.metadata, model.records)
-
-
 def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], Model]:
     """Return a function that compiles the partitions of a model that HTP supports.
 
@@ -160,28 +143,21 @@ def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], 
 
 
 @verb
-def kernels(
-    model: Model | PathLike,
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-) -> Kernels:
+def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernels:
     """Return the kernels of a model's UDOs, for any number of sessions.
 
     They run in a process of their own, which ends when they are closed: use them as a context manager.
 
     Args:
         model: The model, or the path of a DLC.
-        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
-        allow_embedded_kernels: Load kernels that the DLC carries.
-        udo_timeout: Seconds that each call of a kernel may take; default: 60.
+        **options: Options of the kernels.
 
     Raises:
         UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
     """
     from xdlc.runtime.udo.kernels import open_kernels
 
-    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
+    return open_kernels(loaded(model), **options)
 
 
 @contextmanager
@@ -201,4 +177,4 @@ def kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, 
         yield {"kernels": opened}
         stack.pop_all()
     for path in opened.unused():
-        logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)
+        logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)

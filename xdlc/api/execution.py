@@ -2,75 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
 from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Notify, PathLike, by_name, verb
-from xdlc.api.submission import Submissions
-from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
+from xdlc.api.verbs import Array, verb
+from xdlc.errors import BackendError, UsageError, XdlcError, each_problem, nearest_names
 from xdlc.ir import Graph, Model
+from xdlc.options import PathLike
+from xdlc.options.running import RunOptions
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.profile import Profile, Profiler
     from xdlc.runtime.sections import SectionSession
-    from xdlc.runtime.udo import Kernels
 
+R = TypeVar("R")
+WORKERS = min(4, os.cpu_count() or 1)
+"""Runs that are under way at a time."""
 Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
-Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
+_SHARED = ("loop_timeout", "outputs", "kernels", *KERNEL_OPTIONS)
 _OF_RUNTIME = {
-    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "htp": (
-        *("soc", "mode", "validate", "cpu_fallback", "notify", "loop_timeout", "outputs"),
-        *(*KERNEL_OPTIONS, "kernels"),
-    ),
-    "aip": ("notify", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "cpu": ("quantized", "plain", "threads", *_SHARED),
+    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", *_SHARED),
+    "aip": ("notify", "threads", *_SHARED),
 }
 """Options of each runtime."""
 
 
-class RunOptions(TypedDict, total=False):
-    """Options of sessions; each is of the runtimes that are named, or of all.
+class Submissions:
+    """A few threads that do what is submitted.  Use as a context manager."""
 
-    Attributes:
-        outputs: Names of tensors to return beside the graph's outputs.
-        soc: SoC to emulate (htp); default: that of the first usable cache, or else sm8650.
-        mode: Which caches will do (htp): ``permissive``, ``strict`` or ``always_generate_new``.
-        validate: Fail instead of compiling the model if no cache will do (htp).
-        cpu_fallback: Run on the CPU what the SoC's HTP refuses (htp).
-        quantized: Round to encodings (cpu); otherwise tensors with encodings run as floats.
-        plain: Round tensors with encodings and compute in float between them, without HTP's own arithmetic
-            (cpu).
-        use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
-        threads: Threads of one op (cpu, aip); default: one per core.
-        loop_timeout: Seconds that each loop may take, at most 15; default: 2, and 15 on HTP.
-        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
-        allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a UDO may take; default: 60.
-        kernels: Kernels that are open already, which the caller closes, instead of those three.
-        notify: Called with each notice, a line of text (htp, aip).
-    """
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._threads = set[threading.Thread]()
+        self._open: set[Future[object]] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
 
-    outputs: Sequence[str]
-    soc: str | None
-    mode: Mode
-    validate: bool
-    cpu_fallback: bool
-    quantized: bool
-    plain: bool
-    use_aip: bool
-    threads: int | None
-    loop_timeout: float | None
-    udo_package_path: PathLike | Sequence[PathLike] | None
-    allow_embedded_kernels: bool
-    udo_timeout: float | None
-    kernels: Kernels | None
-    notify: Notify | None
+    def __enter__(self) -> Submissions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_closed, pool = True, self._pool
+            waiting = list(self._open)
+        for future in waiting:
+            future.cancel()
+        if pool is not None:  # each thread meets those that are cancelled, and wakes who waits for them
+            pool.shutdown(wait=False)
+        for thread in self._threads - {threading.current_thread()}:  # a callback of a future may close, too
+            thread.join()
+
+    def submit(self, work: Callable[[float | None], R], deadline: float | None) -> Future[R]:
+        """Return the future of what ``work`` returns.
+
+        Args:
+            work: Called in one of the threads, with the time of the monotonic clock at which it is to end.
+            deadline: Seconds after which the future fails; ``work`` is not called then, or its result is
+                dropped.
+
+        Raises:
+            UsageError: If the deadline is not positive, or the session is closed.
+        """
+        longest = threading.TIMEOUT_MAX
+        if deadline is not None and not (isinstance(deadline, int | float) and 0 < deadline <= longest):
+            fix = f"give seconds, more than 0 and at most {longest:g}"
+            raise UsageError(f"deadline is {deadline!r}", fix=fix)
+        until = None if deadline is None else time.monotonic() + deadline
+        future: Future[R] = Future()
+        starting = threading.Lock()
+
+        def late() -> None:
+            with starting, suppress(InvalidStateError):
+                problem = f"the run has not ended by its deadline, after {deadline:g} s"
+                future.set_exception(BackendError(problem, fix="give it more time"))
+
+        def run() -> None:
+            with starting:
+                if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
+                    return
+            try:
+                result = work(until)
+            except BaseException as error:
+                with suppress(InvalidStateError):
+                    future.set_exception(error)
+            else:
+                with suppress(InvalidStateError):
+                    future.set_result(result)
+
+        with self._lock:
+            if self._is_closed:
+                raise UsageError("the session is closed", fix="open another one with xdlc.Session")
+            self._pool = self._pool or ThreadPoolExecutor(
+                WORKERS, "xdlc-session", lambda: self._threads.add(threading.current_thread())
+            )
+            self._open.add(future)  # type: ignore[arg-type]
+            self._pool.submit(run)
+        future.add_done_callback(self._open.discard)
+        if deadline is not None:
+            timer = threading.Timer(deadline, late)
+            timer.daemon = True
+            timer.start()
+            future.add_done_callback(lambda _: timer.cancel())
+        return future
 
 
 class Session:
@@ -85,7 +127,7 @@ class Session:
         model: The model, or the path of a DLC.
         runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
             best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
-        options: See ``help(xdlc.RunOptions)``.
+        **options: See ``help(xdlc.run)``.
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
@@ -102,11 +144,7 @@ class Session:
         runtime: Runtime = "cpu",
         **options: Unpack[RunOptions],
     ) -> None:
-        given: dict[str, Any] = {
-            name: value
-            for name, value in options.items()
-            if value is not None and value is not (name == "quantized")  # the defaults
-        }
+        given: dict[str, Any] = {**options}
         if runtime not in tuple(_OF_RUNTIME):
             raise UsageError(
                 f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
@@ -163,7 +201,7 @@ class Session:
             BackendError: If the engine fails.
         """
         self._check_open()
-        return self._engine.run(by_name(feeds, "feeds"), native=native)
+        return self._engine.run(feeds, native=native)
 
     @verb
     def run_batch(
@@ -209,7 +247,6 @@ class Session:
             UsageError: If the deadline is not positive, or the session is closed.
         """
         self._check_open()
-        by_name(feeds, "feeds")
 
         def work(until: float | None) -> dict[str, Array]:
             if until is not None and self._anew is not None:
@@ -246,7 +283,7 @@ class Session:
         with Profiler() as profiler:
             engine = self._anew(profiler)
             for _ in range(runs):
-                profiler.run(engine.run, by_name(feeds, "feeds"))
+                profiler.run(engine.run, feeds)
             return profiler.result()
 
     def close(self) -> None:
@@ -295,7 +332,7 @@ def run(
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
         native: Return outputs as quantized values instead of float32.
-        options: See ``help(xdlc.RunOptions)``.
+        **options: Options of the runtime.
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.

@@ -1,14 +1,23 @@
-"""Models in files: DLC, ONNX, encodings."""
+"""Models in files: DLC, ONNX, encodings; and what is stored in them beside graphs."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Unpack
 
-from xdlc.api.options import PathLike, checked_path, verb
-from xdlc.errors import ContainerError, raise_all
-from xdlc.ir import Model
+from xdlc.api.verbs import checked_path, verb
+from xdlc.container.metadata import add_step
+from xdlc.errors import ContainerError, UsageError, raise_all
+from xdlc.ir import Graph, Model
+from xdlc.ir.files import read_bytes
+from xdlc.options import Notify, PathLike
+from xdlc.options.graphs import OVERRIDE_MISSING, AnnotateOptions
+
+LONGEST_VERSION = 64
+LONGEST_COPYRIGHT = 1 << 16
+"""Bytes of the texts, in UTF-8."""
 
 
 @verb
@@ -145,3 +154,80 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
     from xdlc.quant.overrides import save_encodings
 
     return save_encodings(executable(model), path, version)
+
+
+@verb
+def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[AnnotateOptions]) -> Model:
+    """Store encodings, the type of floats and texts in a model that was converted, and return it.
+
+    Args:
+        model: The model, which is changed; with ``strip_encodings`` the result is a copy.
+        notify: Called with each notice, a line of text.
+        **options: Options of what is stored.
+
+    Raises:
+        UsageError: If encodings match no tensor or do not fit, or a text is too long.
+        ModelError: If the encodings of weights cannot be used.
+        StorageError: If a file cannot be read.
+    """
+    texts: dict[str, str] = {}
+    if "model_version" in options:
+        texts["model_version"] = _checked(str(options["model_version"]), LONGEST_VERSION, "model_version")
+    if (copyright_file := options.get("copyright_file")) is not None:
+        texts["model_copyright"] = _text(Path(copyright_file))
+    if options.get("strip_encodings"):
+        from xdlc.quant.requantize import float_model
+
+        model, count = float_model(model)
+        texts["encodings"] = f"{count} stripped"
+    if options.get("remove_unused_inputs"):
+        texts["removed_inputs"] = " ".join(_remove_unused(model.main)) or "none"
+    overrides = options.get("quantization_overrides")
+    if overrides is not None:
+        from xdlc.quant.overrides.importing import store
+
+        missing = options.get("override_missing", OVERRIDE_MISSING[0])
+        texts["quantization_overrides"] = store(model, overrides, missing, notify)
+    if "float_bitwidth" in options:
+        from xdlc.quant.float_types import store_floats
+
+        float_bitwidth = options["float_bitwidth"]
+        for graph in model.graphs.values():
+            store_floats(graph, float_bitwidth)
+        texts["float_bitwidth"] = str(float_bitwidth)
+    preserved = options.get("preserve_io_datatype")
+    if preserved is not None:
+        from xdlc.boundary.datatype import set_types
+
+        types = dict.fromkeys(preserved, "float32")
+        set_types(model, not types, types, "preserve_io_datatype")
+        texts["preserve_io_datatype"] = " ".join(preserved) or "all"
+    history = model.metadata.get("history") or [{}]
+    args = history[-1].get("args")
+    if isinstance(args, dict):
+        args.update(texts)
+    elif texts:
+        add_step(model, "xdlc.annotate", texts)
+    return model
+
+
+def _remove_unused(graph: Graph) -> list[str]:
+    """Remove inputs that nothing reads; return their names."""
+    unused = [
+        tensor for tensor in graph.inputs if not graph.consumers(tensor) and not graph.is_output(tensor)
+    ]
+    for tensor in unused:
+        graph.inputs.remove(tensor)
+        del graph.tensors[tensor.name]
+    return [tensor.name for tensor in unused]
+
+
+def _text(path: Path) -> str:
+    data = read_bytes(path, LONGEST_COPYRIGHT)
+    return _checked(data.decode("utf-8", "replace"), LONGEST_COPYRIGHT, str(path))
+
+
+def _checked(text: str, most: int, where: str) -> str:
+    if len(text.encode("utf-8", "surrogatepass")) > most:
+        raise UsageError(f"is longer than {most} bytes", where=where, fix="shorten it")
+    return text

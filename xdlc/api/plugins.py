@@ -1,10 +1,9 @@
-"""Checks of plugins on random nodes, and kernels of a DLC as files."""
+"""Checks of plugins on random nodes."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,11 @@ from typing import Any
 
 from xdlc.api.conversion import convert
 from xdlc.api.execution import run
-from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
+from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import Model
-from xdlc.ir.files import checked_path, replace_file, together
 from xdlc.json_fields import choice
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.runtime.udo.kernel_files import FOLDER
+from xdlc.worker.temporary import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
 _TRIES = 20
@@ -41,7 +40,7 @@ class PluginReport:
         plugin: Its name.
         nodes: Number of nodes that it took.
         declined: Number of nodes that ``accepts`` declined.
-        kernels: Its kernels: ``embedded`` (made by ``compile_c``), ``numba``, ``compute``.
+        kernels: Its kernels: ``compile_c``, ``numba``, ``compute``.
         error: Largest difference of two kernels, relative to the largest element; None for one kernel.
         problems: What is wrong, with the number of nodes; empty if nothing is.
     """
@@ -142,7 +141,8 @@ def check_plugin(
             (folder / "node.onnx").write_bytes(node)
             try:
                 made = convert(folder / "node.onnx", plugin=[checked], no_plugins=True, notify=lambda _: None)
-                results = dict(_results(made, feeds, files)) if taken != [False] else {}
+                made.save(folder / "node.dlc", crc=False)
+                results = dict(_results(made, feeds, folder, files)) if taken != [False] else {}
                 _compare(report, results, tolerance)
             except XdlcError as error:
                 if taken != [False]:
@@ -169,13 +169,11 @@ def _files(folder: Path, plugin: str, name: str, ways: Sequence[str]) -> dict[st
 
 
 def _results(
-    model: Model, feeds: Mapping[str, Any], files: Mapping[str, Path]
+    model: Model, feeds: Mapping[str, Any], folder: Path, files: Mapping[str, Path]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the outputs of a model by kernel."""
-    from xdlc.container.udo import kernels
-
-    if kernels(model):
-        yield "embedded", run(model, feeds, allow_embedded_kernels=True)
+    if model.files:
+        yield "compile_c", run(model, feeds, udo_package_path=folder / FOLDER)
     for way, file in files.items():
         yield way, run(model, feeds, udo_package_path=file)
 
@@ -194,44 +192,3 @@ def _compare(report: PluginReport, results: Mapping[str, Mapping[str, Any]], tol
             report.error = max(report.error or 0.0, error)
             if not error <= tolerance:
                 report.problems[f"{first} and {kernel} differ in output {name!r}"] += 1
-
-
-def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path]:
-    """Write each kernel that a model carries as a library, after its description as JSON; return the files.
-
-    Args:
-        model: The model.
-        folder: The folder, which is made if it is missing; files of the same names in it are replaced.
-
-    Raises:
-        UsageError: If the model carries no kernels.
-        ContainerError: If a record of one is damaged.
-        StorageError: If a file cannot be written.
-    """
-    from xdlc.container.udo import kernels
-
-    found, target, contents = kernels(model), Path(checked_path(folder)), dict[Path, bytes]()
-    if not found:
-        fix = "convert it with a plugin whose build_kernel returns compile_c"
-        raise UsageError("the model carries no kernels", fix=fix)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem, fix = f"cannot be written: {error.strerror or error}", "check the path and its permissions"
-        raise StorageError(problem, where=str(error.filename or target), fix=fix) from error
-    for held in found:
-        kernel = held.kernel
-        path = target / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.name) or 'kernel'}.json"
-        while path in contents:
-            path = path.with_stem(f"{path.stem}_{len(contents) // 2}")
-        library = path.with_suffix(".so")
-        description = {key: getattr(kernel, key) for key in ("name", "entry", "arguments", "machine", "tool")}
-        description |= {key: getattr(held, key) for key in ("package", "type", "ops")}
-        values = [value.tolist() if hasattr(value, "tolist") else value for value in kernel.values]
-        description |= {"values": values, "binary": library.name, "sha256": held.digest}
-        contents[path] = f"{json.dumps(description, indent=2)}\n".encode()
-        contents[library] = kernel.binary
-    with together():
-        for path, content in contents.items():
-            replace_file(path, content)
-    return list(contents)

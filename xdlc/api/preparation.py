@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Names, Notify, PathLike, Step, given, keywords, verb
-from xdlc.boundary.options import Numbers, Words
-from xdlc.boundary.options import Options as BoundaryOptions
+from xdlc.api.verbs import verb
 from xdlc.ir import Model
+from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options.graphs import BoundaryOptions, CompileOptions, EditOptions, Numbers, PrepareOptions, Words
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
@@ -17,78 +17,61 @@ if TYPE_CHECKING:
     from xdlc.prepare.platform import Machine
     from xdlc.runtime.htp.cache_verdict import Verdict
 
-Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
-
 
 @verb
 def prepare(
     model: Model | PathLike,
     socs: Sequence[str] = (),
     *,
-    htp_archs: Sequence[str | int] = (),
-    vtcm_override: int | None = None,
-    optimization_level: int = 2,
-    num_hvx_threads: int | None = None,
-    htp_dlbc: bool = False,
-    share_weights: bool = False,
-    overwrite_cache_records: bool = False,
-    partition: bool = False,
-    set_output_tensors: Outputs = (),
-    set_output_layers: Outputs = (),
-    input_list: PathLike | None = None,
-    use_float_io: bool = False,
-    buffer_data_type: Mapping[str, str] | Names = (),
-    input_dimensions: Mapping[str, Sequence[int]] | None = None,
-    jobs: int | None = None,
-    timeout: float = 1800,
     notify: Notify | None = None,
     step: Step | None = None,
-    **boundary: Unpack[BoundaryOptions],
+    **options: Unpack[PrepareOptions],
 ) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
-        htp_archs: Architectures such as ``v73`` instead: one cache each, which runs on all SoCs of it.
-        vtcm_override: Vector memory in MB to plan for; default: all that the SoC has.
-        optimization_level: 1 to 3; 3 compiles longest and makes the fastest graph.
-        num_hvx_threads: Threads of the vector unit; default: all.
-        htp_dlbc: Compress feature maps in memory.
-        share_weights: Keep weights that SoCs have in common in records of their own; such caches run on
-            devices only.
-        overwrite_cache_records: Compile again where there is a cache already, whoever made it.
-        partition: Compile the partitions that HTP supports where it does not support all ops; the CPU runs
-            the rest.
-        set_output_tensors: Tensors that become the outputs in place of the graph's own.
-        set_output_layers: Ops whose outputs become those of the graph.
-        input_list: An input list, of which the lines with names of ops (#) and tensors (%) are read.
-        use_float_io: Make quantized inputs and outputs float32.
-        buffer_data_type: Type by name of an input or output: ``float32``, ``fixedPoint8``, ``fixedPoint16``.
-        input_dimensions: Other shapes, by input name.
-        jobs: SoCs to compile at a time; default: one per processor.
-        timeout: Seconds that one SoC may take.
         notify: Called with each notice, a line of text: caches that are kept or replaced, and why; with
             ``partition`` the ops that are left to the CPU, and why; default: the log.
         step: Called with the title of what is done, the number of SoCs finished, and of all.
-        **boundary: Options for inputs and outputs by name, as of ``convert``.
+        **options: Options of preparing.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
         PrepareError: If some SoCs failed; its ``model`` has the caches of the others.
     """
-    options = {**given(prepare, locals()), **boundary}
     from xdlc.prepare.htp import prepare as prepare_htp
 
-    return prepare_htp(_edited(model, socs, options), socs, **options)
+    edited, compiling = _edited(model, options)
+    return prepare_htp(edited, socs, notify=notify, step=step, **compiling)
 
 
-def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Prepared:
-    """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked."""
+@verb
+def prepare_all(
+    model: Model | PathLike,
+    socs: Sequence[str] = (),
+    *,
+    step: Step | None = None,
+    **options: Unpack[PrepareOptions],
+) -> Prepared:
+    """Prepare a model as ``prepare`` does, and return failures beside caches.
+
+    Args:
+        model: The model, or the path of a DLC.
+        socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
+        step: Called with the title of what is done, the number of SoCs finished, and of all.
+        **options: Options of preparing.
+
+    Raises:
+        UsageError: If a SoC, an option, or a name in an option is not known.
+        BackendError: If the vendor's package is missing.
+    """
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
 
-    return prepare_all_htp(_edited(model, socs, options), socs, **options)
+    edited, compiling = _edited(model, options)
+    return prepare_all_htp(edited, socs, step=step, **compiling)
 
 
 @verb
@@ -138,26 +121,39 @@ def preprocess(
         UsageError: If a name or a value is not known.
         ConstraintError: If the input cannot be as requested.
     """
-    options = given(preprocess, locals())
     from xdlc.prepare.edit import edit
 
-    words = {"layout": "desired_input_layout"}
-    boundary = {words.get(key, f"input_{key}"): {name: value} for key, value in options.items()}
+    ports = {
+        "input_encoding": encoding,
+        "input_crop": crop,
+        "input_resize": resize,
+        "input_mean": mean,
+        "input_scale": scale,
+        "desired_input_layout": layout,
+        "input_dtype": dtype,
+    }
+    boundary = {option: {name: value} for option, value in ports.items() if value is not None}
     return edit(executable(model), boundary=cast("BoundaryOptions", boundary))
 
 
-def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
-    """Apply the options that edit the model, take them out of ``options``, and return the model."""
+def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | PathLike, dict[str, Any]]:
+    """Return the model that options change, and the other options."""
     from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 
-    changes = {name: options.pop(name) for name in keywords(edit) if name in options}
-    wanted = {name: options.pop(name) for name in BoundaryOptions.__annotations__ if name in options}
-    changes["boundary"] = {name: value for name, value in wanted.items() if value}
-    changes = {name: value for name, value in changes.items() if value}
+    changes = {name: value for name, value in _part(EditOptions, options).items() if value}
+    boundary = {name: value for name, value in _part(BoundaryOptions, options).items() if value}
+    compiling = _part(CompileOptions, options)
+    if boundary:
+        changes["boundary"] = boundary
     if changes or has_layers(loaded(model)):
-        return edit(executable(model), **changes) if changes else executable(model)
-    return model  # a path lets the compiler read the file itself
+        return edit(executable(model), **changes) if changes else executable(model), compiling
+    return model, compiling  # a path lets the compiler read the file itself
+
+
+def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:
+    """Return the options that a typed mapping has."""
+    return {name: value for name, value in options.items() if name in options_of(mapping)}
 
 
 @verb

@@ -1,1 +1,1 @@
-"""Inputs and outputs as callers have them: layouts, types, colours, scales and sizes, in front of a graph."""
+"""Inputs and outputs as callers have them, in front of a graph."""

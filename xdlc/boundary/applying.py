@@ -19,7 +19,7 @@ _STEPS = (colour.reorder, scaling.scale, resizing.resize, resizing.crop, colour.
 
 
 def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = None) -> None:
-    """Put ops for callers around the main graph: for layouts, colours, scales and sizes.
+    """Insert ops for callers: for layouts, colours, scales and sizes.
 
     Of an input, from callers to the graph: colour decoding, crop, resize, order of colours, mean and scale,
     Transpose to the graph's layout.  Types follow with ``settle``, when passes have run.
@@ -41,24 +41,24 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
         if port is None:
             continue
         try:
-            held = layout.stated(
+            word = layout.stated(
                 tensor, port, layouts.get(tensor.name) or layout.inferred(model.main, tensor), assumed, notify
             )
-            before = held
+            before = word
             if port.is_input:
-                held = _input(model, tensor, port, held)
+                word = _input(model, tensor, port, word)
             else:
-                held = layout.change(model.main, tensor, held, port.desired_layout)
+                word = layout.change(model.main, tensor, word, port.desired_layout)
         except XdlcError as error:
             problems.append(error)
             continue
-        if held is not None and before is not None and held != before:
-            axes = moved[tensor.name] = [before.index(letter) for letter in held]
+        if word is not None and before is not None and word != before:
+            axes = moved[tensor.name] = [before.index(letter) for letter in word]
             labels = symbols.get(tensor.name, ())
             if len(labels) == len(axes):
                 symbols[tensor.name] = [labels[axis] for axis in axes]
-        if held is not None:
-            layouts[tensor.name] = held
+        if word is not None:
+            layouts[tensor.name] = word
         else:
             layouts.pop(tensor.name, None)
     problems += _move_states(model, ports, moved)
@@ -69,7 +69,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
 
 
 def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]]) -> Iterator[XdlcError]:
-    """Permute the values of variables before the first run; yield errors for what they cannot follow."""
+    """Permute the initial values of variables; yield errors for what cannot follow."""
     for name, state in model.metadata.get("states", {}).items():
         following, port, tensor = state.get("output"), ports.get(name), model.main.tensors.get(name)
         is_changed = moved.get(name) != moved.get(str(following))
@@ -96,7 +96,7 @@ def _permuted(initial: Any, axes: Sequence[int]) -> Any:
 
 
 def settle(model: Model, ports: Ports) -> None:
-    """Give inputs and outputs of the main graph the types that callers request, after the passes.
+    """Give inputs and outputs the types that callers request, after passes.
 
     Args:
         model: The model; it is changed.
@@ -116,12 +116,12 @@ def settle(model: Model, ports: Ports) -> None:
     raise_all(problems)
 
 
-def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
-    entry = Entry(model.main, tensor, held)
+def _input(model: Model, tensor: Tensor, port: Port, word: str | None) -> str | None:
+    entry = Entry(model.main, tensor, word)
     if port.is_image:
         if not isinstance(tensor.encoding, ScaleOffset):
             datatype.to_float(model.main, tensor)
-        entry.layout = layout.change(model.main, tensor, held, layout.CHANNEL_LAST.get(held or ""))
+        entry.layout = layout.change(model.main, tensor, word, layout.CHANNEL_LAST.get(word or ""))
         for step in _STEPS:
             step(entry, port)
     if entry.values is not None:  # the source's names are those of the network's numbers
@@ -131,6 +131,6 @@ def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | 
         notes = model.metadata.setdefault("preprocessing", {})
         inner = [notes[tensor.name]] if tensor.name in notes else []
         notes[tensor.name] = "; ".join([*entry.notes[::-1], *inner])
-    if held is not None and entry.layout is None:  # planes of luma and chroma
+    if word is not None and entry.layout is None:  # planes of luma and chroma
         return None
-    return layout.change(model.main, tensor, entry.layout, port.desired_layout or held)
+    return layout.change(model.main, tensor, entry.layout, port.desired_layout or word)

@@ -36,7 +36,7 @@ _ROWS = {"R": (1.0, 0.0, 1.402), "G": (1.0, -0.344136, -0.714136), "B": (1.0, 1.
 
 
 def parsed(value: str | Sequence[str]) -> tuple[str, str]:
-    """Return the colour encodings of callers and of the network, ``bgr`` by default; ``other`` if equal.
+    """Return the colour encodings of callers and network, ``bgr`` by default.
 
     Example:
         >>> parsed("nv12 rgb"), parsed("rgba"), parsed("time_series")
@@ -59,7 +59,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
 
 
 def reorder(entry: Entry, port: Port) -> None:
-    """Let callers feed the channels in another order, or with an alpha channel that is ignored.
+    """Let callers feed channels in another order, or with an ignored alpha channel.
 
     Raises:
         ConstraintError: If the network has no three channels, or it is not known where they are.
@@ -99,7 +99,7 @@ def decode(entry: Entry, port: Port) -> None:
     if height % 2 or width % 2:
         raise ConstraintError(
             f"{port.name!r} is {height} by {width}: {source} has even heights and widths alone",
-            fix="let callers feed a larger image, of which --input_crop takes a part",
+            fix="feed a larger image and crop it with --input_crop",
         )
     if port.desired_layout is not None:
         raise ConstraintError(
@@ -139,7 +139,7 @@ def decode(entry: Entry, port: Port) -> None:
 
 
 def _matrix(entry: Entry, source: str, target: str) -> tuple[Tensor, Tensor]:
-    """Return weights [1, 1, 3, 3] and bias of the convolution from Y and two chroma values to colours."""
+    """Return weights [1, 1, 3, 3] and bias of the convolution from YUV to colours."""
     name, dtype = entry.tensor.name, entry.tensor.dtype
     rows = numpy.asarray([_ROWS[channel] for channel in _PIXELS[target]])
     bias = -128 * rows[:, 1:].sum(axis=1)
@@ -156,7 +156,7 @@ def check_image(entry: Entry, option: str) -> None:
     """Refuse an input that is no image of known size with channels at the end.
 
     Raises:
-        ConstraintError: If it is none.
+        ConstraintError: If it is no image.
     """
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:

@@ -1,4 +1,4 @@
-"""Types of graph inputs and outputs, with conversions to and from those that the graph computes in."""
+"""Types of graph inputs and outputs, with conversions."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def set_types(
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
-        given = buffer_data_type.get(port.name)
-        if given is None and not (use_float_io and (port.dtype.is_fixed or port.dtype.is_float)):
+        type_name = buffer_data_type.get(port.name)
+        if type_name is None and not (use_float_io and (port.dtype.is_fixed or port.dtype.is_float)):
             continue
-        flag = option if given else "use_float_io"
+        flag = option if type_name else "use_float_io"
         try:
-            wanted = TYPES[given or "float32"]
+            wanted = TYPES[type_name or "float32"]
             _check_numbers(graph, port, wanted)
             is_as_wide = wanted.is_fixed and port.dtype.is_fixed and port.dtype.bits == wanted.bits
             if not is_as_wide and _set_type(graph, port, wanted, flag):
-                changed.add(port.name if given else flag)
+                changed.add(port.name if type_name else flag)
         except XdlcError as error:
             problems.append(error)
     raise_all(problems)
@@ -79,14 +79,14 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{option}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn("use_float_io changes nothing: no other input or output is quantized", stacklevel=3)
+        warnings.warn("use_float_io has no effect: no other input or output is quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
     """Return a type by its name, like ``uint8``, ``float16`` or ``fixedPoint8``.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If no type has that name.
     """
     name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())
@@ -104,26 +104,26 @@ def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
     Raises:
         ConstraintError: If it cannot have the type: it has no range, or is input and output at once.
     """
-    wanted = port.dtype
-    if wanted is None:
+    requested = port.dtype
+    if requested is None:
         return
     scale = port.quantization
-    if port.is_input and tensor.dtype.is_float and wanted in _NOT_CAST:
+    if port.is_input and tensor.dtype.is_float and requested in _NOT_CAST:
         scale = scale or ScaleOffset(1.0, 0)
-    if wanted.is_integer and wanted.bits <= 16 and (tensor.dtype.is_fixed or scale):
-        wanted = dt.BY_NAME[f"{'s' if wanted.is_signed else 'u'}fixed{wanted.bits}"]
+    if requested.is_integer and requested.bits <= 16 and (tensor.dtype.is_fixed or scale):
+        requested = dt.BY_NAME[f"{'s' if requested.is_signed else 'u'}fixed{requested.bits}"]
     option = "input_dtype" if port.is_input else "output_dtype"
-    if wanted.is_fixed and (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and not scale:
-        wanted = dt.BY_NAME[f"{'' if wanted.is_signed else 'u'}int{wanted.bits}"]
-    if port.is_input and wanted.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
+    if requested.is_fixed and (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and not scale:
+        requested = dt.BY_NAME[f"{'' if requested.is_signed else 'u'}int{requested.bits}"]
+    if port.is_input and requested.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
         raise ConstraintError(
-            f"{tensor.name!r} is {tensor.dtype}, which holds no negative numbers of {wanted}",
-            fix="use a type without a sign, or leave its type as it is",
+            f"{tensor.name!r} is {tensor.dtype}, which cannot hold negative numbers of {requested}",
+            fix="use an unsigned type, or keep its type",
         )
-    if port.is_input and wanted is dt.UINT8 and tensor.dtype.is_float:
+    if port.is_input and requested is dt.UINT8 and tensor.dtype.is_float:
         # HTP casts int32 to float32, but makes 0 and 1 of bytes (emulation of SDK 2.51, v69 to v79).
         _set_type(graph, tensor, dt.INT32, option)
-    _set_type(graph, tensor, wanted, option, scale)
+    _set_type(graph, tensor, requested, option, scale)
 
 
 def to_float(graph: Graph, tensor: Tensor) -> None:
@@ -132,8 +132,8 @@ def to_float(graph: Graph, tensor: Tensor) -> None:
         _set_type(graph, tensor, dt.FLOAT32, "preprocessing")
 
 
-def parsed(given: Sequence[str] | str) -> dict[str, str]:
-    """Return types by name from texts like ``x=float32`` or ``x=float32,y=fixedPoint8``.
+def parsed(texts: Sequence[str] | str) -> dict[str, str]:
+    """Return types by name from texts like ``x=float32,y=fixedPoint8``.
 
     Example:
         >>> parsed(["x=float32,y=fixedPoint8"])
@@ -142,8 +142,8 @@ def parsed(given: Sequence[str] | str) -> dict[str, str]:
     Raises:
         UsageError: If a text has another form, or names a tensor twice.
     """
-    found: dict[str, str] = {}
-    for text in [given] if isinstance(given, str) else given:
+    types: dict[str, str] = {}
+    for text in [texts] if isinstance(texts, str) else texts:
         for part in filter(None, re.split(r"[,\s]+", text)):
             name, mark, kind = part.rpartition("=")
             if not mark or not name:
@@ -151,9 +151,9 @@ def parsed(given: Sequence[str] | str) -> dict[str, str]:
                     f"buffer_data_type {part!r} is not of the form name=type",
                     fix="write for instance x=float32",
                 )
-            if found.setdefault(name, kind) != kind:
-                raise UsageError(f"buffer_data_type has two types for {name!r}: {found[name]} and {kind}")
-    return found
+            if types.setdefault(name, kind) != kind:
+                raise UsageError(f"buffer_data_type has two types for {name!r}: {types[name]} and {kind}")
+    return types
 
 
 def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
@@ -161,23 +161,23 @@ def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
         raise ConstraintError(
             f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could store",
             where=f"graph {graph.name!r}",
-            fix="leave its type as it is",
+            fix="keep its type",
         )
 
 
 def _set_type(
-    graph: Graph, port: Tensor, wanted: DType, flag: str, requested: ScaleOffset | None = None
+    graph: Graph, port: Tensor, dtype: DType, flag: str, requested: ScaleOffset | None = None
 ) -> bool:
-    """Give an input or output a type, with a conversion; return whether that changes anything."""
-    if port.dtype is wanted and requested in (None, port.encoding):
+    """Convert an input or output to a type; return whether it changes."""
+    if port.dtype is dtype and requested in (None, port.encoding):
         return False
     encoding = None
-    if wanted.is_fixed:
-        _check_numbers(graph, port, wanted)
-        encoding = requested or _encoding(graph, port, wanted)
-    reason = f"{flag}: callers have {port.name!r} as {wanted}, the graph as {port.dtype}"
+    if dtype.is_fixed:
+        _check_numbers(graph, port, dtype)
+        encoding = requested or _encoding(graph, port, dtype)
+    reason = f"{flag}: callers have {port.name!r} as {dtype}, the graph as {port.dtype}"
     inner = split(graph, port)
-    port.dtype, port.encoding = wanted, encoding
+    port.dtype, port.encoding = dtype, encoding
     is_input = port in graph.inputs
     source, target = (port, inner) if is_input else (inner, port)
     made = connect(graph, port, inner, _CONVERSIONS[source.dtype.is_fixed, target.dtype.is_fixed], reason)
@@ -197,20 +197,20 @@ _CONVERSIONS = {
 """Ops by whether what they read and what they write is fixed point."""
 
 
-def _skip_quantize(graph: Graph, port: Tensor, made: Op) -> None:
+def _skip_quantize(graph: Graph, port: Tensor, conversion: Op) -> None:
     """Let ops that read the input quantized as callers feed it read the input itself."""
-    inner = made.outputs[0]
+    inner = conversion.outputs[0]
     for op in graph.consumers(inner):
         result = op.outputs[0]
         if _is_native(op, "Quantize") and _form(result) == _form(port) and not graph.is_output(result):
             graph.replace(result, port)
             graph.remove(op)
     if not graph.consumers(inner):
-        graph.remove(made)
+        graph.remove(conversion)
 
 
 def _skip_dequantize(graph: Graph, port: Tensor, producer: Op | None) -> None:
-    """Let the producer of a tensor that is quantized as callers fetch it write the output, if it may."""
+    """Let the producer of a quantized output write it, if it may."""
     source = producer.inputs[0] if producer is not None and _is_native(producer, "Dequantize") else None
     if source is None or _form(source) != _form(port) or source.producer is None or graph.is_output(source):
         return
@@ -230,50 +230,50 @@ def _form(tensor: Tensor) -> tuple[DType, object]:
     return tensor.dtype, tensor.encoding
 
 
-def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
-    """Return the encoding of a fixed-point input or output: its known range in other steps."""
-    held = port if port.dtype.is_fixed else _quantized(graph, port)
-    if held is None or not isinstance(held.encoding, ScaleOffset):
+def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
+    """Return a fixed-point input's or output's known range in other steps."""
+    fixed = port if port.dtype.is_fixed else _quantized(graph, port)
+    if fixed is None or not isinstance(fixed.encoding, ScaleOffset):
         raise ConstraintError(
             f"{port.name!r} is {port.dtype}, and nothing in the model states its range",
             where=f"graph {graph.name!r}",
             fix=f"quantize the model first, state Scale and Offset with --custom_io, or keep {port.dtype}",
         )
-    if held.dtype is wanted:
-        return held.encoding
-    return _in_other_steps(held, held.encoding, wanted)
+    if fixed.dtype is dtype:
+        return fixed.encoding
+    return _in_other_steps(fixed, fixed.encoding, dtype)
 
 
-def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> ScaleOffset:
+def _in_other_steps(fixed: Tensor, encoding: ScaleOffset, dtype: DType) -> ScaleOffset:
     """Return an encoding of the range of a tensor, zero kept exact."""
-    low, high = ((bound + encoding.offset) * encoding.scale for bound in quantized_limits(held))
+    low, high = ((bound + encoding.offset) * encoding.scale for bound in quantized_limits(fixed))
     low, high = min(low, 0.0), max(high, 0.0)
-    least, most = wanted.limits
+    least, most = dtype.limits
     steps = most - least
     scale = (high - low) / steps
     if not 0 < scale < math.inf:
         raise ConstraintError(
             f"the encoding has the scale {encoding.scale:g}, which spans no range",
-            where=f"tensor {held.name!r}",
+            where=f"tensor {fixed.name!r}",
             fix="quantize the model again",
         )
     return ScaleOffset(scale, round(low / scale) - least)
 
 
 def _quantized(graph: Graph, port: Tensor) -> Tensor | None:
-    """Return the fixed-point tensor of the numbers of a float input or output, also across views."""
+    """Return the fixed-point tensor of a float input or output, also across views."""
     if port in graph.inputs:
         found = list(_quantized_readers(graph, port))
-        forms = {None if held is None else (held.dtype, held.encoding) for held in found}
+        forms = {None if reader is None else (reader.dtype, reader.encoding) for reader in found}
         return found[0] if len(forms) == 1 else None
-    held: Tensor | None = port
-    while held is not None and held.producer is not None:
-        is_end = _is_native(held.producer, "Dequantize")
-        if not is_end and not traits(held.producer).view:
+    source: Tensor | None = port
+    while source is not None and source.producer is not None:
+        is_end = _is_native(source.producer, "Dequantize")
+        if not is_end and not traits(source.producer).view:
             return None
-        held = held.producer.inputs[0]
+        source = source.producer.inputs[0]
         if is_end:
-            return held
+            return source
     return None
 
 

@@ -1,4 +1,4 @@
-"""An input of a graph, around which ops for its callers are put step by step, the innermost first."""
+"""An input of a graph with ops for its callers, added from the inside out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Entry:
     ``tensor`` to those of its callers, and computes the inner tensor from it with ``emit`` and ``close``.
 
     Attributes:
-        graph: The graph.
         tensor: The input itself, in the form that callers have; it stays the same object, of the same name.
         layout: Meaning of the axes of ``tensor``, like ``NHWC``; None if that is not known.
         order: The channel of ``tensor`` that each channel of the network is; empty: the same.
@@ -46,7 +45,7 @@ class Entry:
         return self._inner
 
     def open_numbers(self) -> Tensor:
-        """Do as ``open`` does, for a step that computes other numbers: the input has no encoding of these."""
+        """Open the input for a step that computes other numbers, without an encoding."""
         inner = self.open()
         self.values = inner if self.values is None else self.values
         self.tensor.encoding = None
@@ -62,7 +61,7 @@ class Entry:
         reason: str,
         dtype: DType | None = None,
     ) -> Tensor:
-        """Add an op before all that were there at ``open``, after those of this step; return its output.
+        """Insert an op before those present at ``open``; return its output.
 
         Args:
             type: Type of a native op.
@@ -99,7 +98,7 @@ class Entry:
 
 
 def split(graph: Graph, port: Tensor) -> Tensor:
-    """Let a new tensor of the same form take the place of an input or output inside of the graph; return it.
+    """Replace an input or output inside the graph by a new tensor; return it.
 
     Raises:
         ConstraintError: If the tensor is input and output at once, or an output that no op computes.
@@ -107,9 +106,9 @@ def split(graph: Graph, port: Tensor) -> Tensor:
     is_input = port in graph.inputs
     if (port in graph.outputs) == is_input or (port.producer is None) != is_input:
         raise ConstraintError(
-            f"{port.name!r} is input and output at once, so that no conversion fits between",
+            f"{port.name!r} is both input and output, so it cannot be converted",
             where=f"graph {graph.name!r}",
-            fix="leave it as it is",
+            fix="do not change it",
         )
     name = graph.unique_name(f"{port.name}_inner")
     inner = Tensor(name, port.shape, port.dtype, port.encoding, dynamic_axes=port.dynamic_axes)

@@ -1,4 +1,4 @@
-"""Files with requests for inputs and outputs: the vendor's custom I/O and converter configurations."""
+"""Files with requests: the vendor's custom I/O and converter configurations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import yaml
 
 from xdlc.boundary.layout import inferred
-from xdlc.boundary.options import Request
 from xdlc.errors import ModelError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.files import read_bytes
@@ -42,8 +41,26 @@ _OUTPUT = {
 _INPUT = _OUTPUT | {_DESIRED: {**_OUTPUT[_DESIRED], "Shape": "shape", "Color Conversion": "colours"}}  # type: ignore[dict-item]
 
 
+class Request(NamedTuple):
+    """A request for one input or output.
+
+    Attributes:
+        where: The option or the place in a file.
+        name: Name of the input or output.
+        is_input: Whether it is an input; None if it may be either.
+        field: Field of a port.
+        value: Its value, as text or parsed.
+    """
+
+    where: str
+    name: str
+    is_input: bool | None
+    field: str
+    value: Any
+
+
 class Config(NamedTuple):
-    """Content of a file: requests, shapes by input name, and names of outputs if there are to be others."""
+    """Content of a file: requests, shapes by input name, and names of outputs."""
 
     requests: list[Request]
     shapes: dict[str, tuple[int, ...]]
@@ -65,28 +82,28 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
         raise UsageError(f"the path is of type {type(path).__name__}", fix="give the path of a YAML file")
     scope = Scope(os.fspath(path))
     root = Node(_loaded(Path(path), scope.where))
-    found = Config([], {}, [])
+    config = Config([], {}, [])
     try:
         if has_sections:
             fields = Fields(root, "the file", scope, (_GRAPH, _INPUTS, _OUTPUTS))
             for entry in fields.items(_GRAPH):
                 cut = Fields(entry, _GRAPH, scope, ("Input Tensors", "Output Tensors"))
                 names = _words(cut, "Input Tensors")  # checked to be inputs of the model
-                found.requests.extend(Request(scope.where, name, True, "name", name) for name in names)
-                found.outputs.extend(_words(cut, "Output Tensors"))
+                config.requests.extend(Request(scope.where, name, True, "name", name) for name in names)
+                config.outputs.extend(_words(cut, "Output Tensors"))
             for key, table, side in ((_INPUTS, _INPUT, True), (_OUTPUTS, _OUTPUT, False)):
                 for entry in fields.items(key):
-                    _add(entry, table, side, scope, found)
+                    _add(entry, table, side, scope, config)
         else:
             for entry in root.items() if isinstance(root.value, list) else [root]:
-                _add(entry, _CUSTOM, None, scope, found)
+                _add(entry, _CUSTOM, None, scope, config)
     except Stop:
         pass
     raise_all(scope.problems, where=scope.where)
-    return found
+    return config
 
 
-def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope, found: Config) -> None:
+def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope, config: Config) -> None:
     """Add what an entry requests."""
     values = dict(_flat(entry, table, scope))
     if "name" not in values:
@@ -101,7 +118,7 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
             scale, offset = float(numbers[0] or ""), int(numbers[1] or "")
             if definition == _UNDEFINED or not (1e-30 < scale < 1e30 and abs(offset) < 1 << 31):
                 raise ValueError
-            found.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
+            config.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
             text = f"Scale, a number above 0, and Offset, a whole number, go together, without {_UNDEFINED}"
             scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or none")
@@ -110,14 +127,14 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
         if not all(size.isdecimal() and len(size) < 10 for size in shape.split(",")):
             scope.report(entry.path, f"{shape[:40]!r} is no shape", "write it like 1,3,224,224")
         else:
-            found.shapes[name] = tuple(map(int, shape.split(",")))
+            config.shapes[name] = tuple(map(int, shape.split(",")))
     for field, value in values.items():
         text = _STORED.get(value.lower(), value) if field == "dtype" else value
-        found.requests.append(Request(where, name, is_input, field, text))
+        config.requests.append(Request(where, name, is_input, field, text))
 
 
 def _flat(entry: Node, table: dict[str, Any], scope: Scope) -> Iterator[tuple[str, str]]:
-    """Iterate over the texts in an entry by field, those of entries in it too; empty ones are omitted."""
+    """Iterate over the nonempty texts in an entry and its entries, by field."""
     fields = Fields(entry, "an entry", scope, tuple(table))
     for key, field in table.items():
         node = fields.node(key)
@@ -142,7 +159,7 @@ def _words(fields: Fields, key: str) -> list[str]:
 
 
 class _Loader(yaml.BaseLoader):  # type: ignore[misc]
-    """Reader of lists, texts, and mappings in which a key occurs once; keys without a value are omitted."""
+    """Reader of lists, texts, and mappings with unique keys and values."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[str] = set()
@@ -165,7 +182,7 @@ def _loaded(path: Path, where: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
-                raise yaml.YAMLError("it has aliases, or is nested more deeply than such a file")
+                raise yaml.YAMLError("it has aliases, or is nested too deeply")
         return yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
@@ -173,10 +190,9 @@ def _loaded(path: Path, where: str) -> Any:
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:
-    """Return a file that requests what the main graph of a model has, to be changed by hand.
+    """Return a file that requests what the main graph has, for editing.
 
     Args:
-        model: The model.
         has_sections: Whether it is a configuration of qairt-converter, else custom I/O.
     """
     content: dict[str, list[Any]] = {_INPUTS: [], _OUTPUTS: []}
@@ -187,14 +203,14 @@ def template(model: Model, *, has_sections: bool = False) -> str:
             known = model.metadata.get("layouts", {}).get(tensor.name) or inferred(model.main, tensor)
             scale = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
             numbers = {"Scale": scale and scale.scale, "Offset": scale and scale.offset}
-            held = {"DataType": dtype, "Layout": known}
+            form = {"DataType": dtype, "Layout": known}
             layout = {"Layout": {"Model": known, "Custom": known}} if known else {}
             steps = {"QuantParam": {"Type": "QNN_DEFINITION_DEFINED", **numbers}} if scale else {}
             custom = {"IOName": tensor.name, **layout, "Datatype": dtype, **steps}
             is_bound = title == _INPUTS and tensor.rank and not tensor.dynamic_axes
             shape = {"Shape": ",".join(map(str, tensor.shape))} if is_bound else {}
-            desired = {**held, **shape, "QuantParams": numbers}
-            section = {"Name": tensor.name, _SRC: dict(held), _DESIRED: desired}
+            desired = {**form, **shape, "QuantParams": numbers}
+            section = {"Name": tensor.name, _SRC: dict(form), _DESIRED: desired}
             content[title].append(section if has_sections else custom)
     found = content if has_sections else [*content[_INPUTS], *content[_OUTPUTS]]
     return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))

@@ -1,4 +1,4 @@
-"""Layouts of inputs and outputs: what the axes are, and Transposes between two orders of them."""
+"""Layouts of inputs and outputs, and Transposes between two of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OF_LETTERS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "HWIO", "OIHW", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
 WORDS = (*_OF_LETTERS, "NONTRIVIAL")
-"""Layouts under the vendor's names, a letter for each axis; NONTRIVIAL is none of them."""
+"""Layouts under the vendor's names, a letter for each axis; without NONTRIVIAL."""
 CHANNEL_LAST = {"NCDHW": "NDHWC", "NCHW": "NHWC", "NCF": "NFC"}
 """Channel-last layouts by the channel-first ones."""
 Notify = Callable[[str], None]
@@ -27,7 +27,7 @@ def parsed(value: str) -> str:
     """Return a layout in capital letters.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If no layout has that name.
     """
     found = str(value).upper()
     if found not in WORDS:
@@ -36,7 +36,7 @@ def parsed(value: str) -> str:
 
 
 def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, notify: Notify) -> str | None:
-    """Return what the axes of an input or output are before anything changes; None if it is not known.
+    """Return the layout of an input or output before any change, or None.
 
     Args:
         tensor: The input or output.
@@ -56,7 +56,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         found = pairs[0][assumed == "last"]
         _check_rank(tensor, found)
         option = f"--{'input' if port.is_input else 'output'}_layout {tensor.name}"
-        notify(f"nothing states the layout of {tensor.name!r}: {found} is assumed, {option} states another")
+        notify(f"the layout of {tensor.name!r} is not stated: {found} is assumed; {option} sets it")
         return found
     if port.layout == "NONTRIVIAL":
         return None
@@ -68,7 +68,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
 
 
 def inferred(graph: Graph, port: Tensor) -> str | None:
-    """Return what the axes of an input or output are to the convolutions and poolings that it reaches.
+    """Return the layout that convolutions and poolings imply, or None.
 
     Transposes and ops on single elements are followed; None if there is no such op.
     """
@@ -76,13 +76,13 @@ def inferred(graph: Graph, port: Tensor) -> str | None:
     pending, seen = [(port, tuple(range(port.rank)))], {port}  # the axis of the port that each axis is
     for tensor, axes in pending:
         for op in graph.consumers(tensor) if is_input else [tensor.producer]:
-            other = None if op is None else op.outputs[0] if is_input else op.inputs[0]
-            if op is None or other is None or (is_input and op.inputs[0] is not tensor and other in seen):
+            beyond = None if op is None else op.outputs[0] if is_input else op.inputs[0]
+            if op is None or beyond is None or (is_input and op.inputs[0] is not tensor and beyond in seen):
                 continue
-            known = traits(op)
+            facts = traits(op)
             if op.package != NATIVE_PACKAGE:
                 continue
-            if known.pool or known.macs in ("convolution", "transposed") or op.type.startswith("Resize"):
+            if facts.pool or facts.macs in ("convolution", "transposed") or op.type.startswith("Resize"):
                 if op.inputs[0] is tensor or not is_input:
                     word = next((last for last in CHANNEL_LAST.values() if len(last) == tensor.rank), "")
                     found = "".join(word[axes.index(axis)] for axis in range(len(word)))
@@ -90,58 +90,57 @@ def inferred(graph: Graph, port: Tensor) -> str | None:
             elif op.type == "Transpose":
                 perm = [int(axis) for axis in op.param("perm")]
                 back = [perm.index(axis) for axis in range(len(perm))]
-                pending.append((other, tuple(axes[axis] for axis in (perm if is_input else back))))
-            elif (known.elementwise or known.recodes) and other.shape == tensor.shape:
-                pending.append((other, axes))
-            seen.add(other)
+                pending.append((beyond, tuple(axes[axis] for axis in (perm if is_input else back))))
+            elif (facts.elementwise or facts.recodes) and beyond.shape == tensor.shape:
+                pending.append((beyond, axes))
+            seen.add(beyond)
     return None
 
 
-def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
-    """Return the axis of ``held`` that each axis of ``wanted`` is.
+def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
+    """Return the permutation from layout ``have`` to ``want``.
 
     Raises:
         ConstraintError: If it is not known what the axes are, or they are others.
     """
-    _check_rank(tensor, wanted)
+    _check_rank(tensor, want)
     if isinstance(tensor.encoding, AxisScaleOffset):
         raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="leave its layout")
-    if held is None:
+    if have is None:
         raise ConstraintError(
-            f"nothing states the layout of {tensor.name!r}, which is to become {wanted}",
-            fix=f"state what it is: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
+            f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
+            fix=f"state it: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
         )
-    if sorted(held) != sorted(wanted):
+    if sorted(have) != sorted(want):
         raise ConstraintError(
-            f"{tensor.name!r} is {held}, which has other axes than {wanted}",
-            fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(held))}",
+            f"{tensor.name!r} is {have}, whose axes are not those of {want}",
+            fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(have))}",
         )
-    return tuple(held.index(letter) for letter in wanted)
+    return tuple(have.index(letter) for letter in want)
 
 
-def change(graph: Graph, port: Tensor, held: str | None, wanted: str | None) -> str | None:
+def change(graph: Graph, port: Tensor, have: str | None, want: str | None) -> str | None:
     """Let callers have an input or output in another layout, and return its layout.
 
     Args:
-        graph: The graph.
         port: The input or output.
-        held: What its axes are; None if that is not known.
-        wanted: What callers want; None if they take what it is.
+        have: What its axes are; None if that is not known.
+        want: What callers want; None for any layout.
 
     Raises:
         ConstraintError: If its axes are not known or others, or it is input and output at once.
     """
-    if wanted in (None, "NONTRIVIAL", held):
-        return held
-    axes = order(port, held, wanted)
+    if want in (None, "NONTRIVIAL", have):
+        return have
+    axes = order(port, have, want)
     inner = split(graph, port)
     port.shape = tuple(inner.shape[axis] for axis in axes)
     port.dynamic_axes = tuple(place for place, axis in enumerate(axes) if axis in inner.dynamic_axes)
     back = [axes.index(axis) for axis in range(len(axes))]
-    reason = f"layout: callers have {port.name!r} as {wanted}, the graph as {held}"
+    reason = f"layout: callers have {port.name!r} as {want}, the graph as {have}"
     perm = u32s(back if port in graph.inputs else axes)
     connect(graph, port, inner, "Transpose", reason, {"perm": perm})
-    return wanted
+    return want
 
 
 def _check_rank(tensor: Tensor, wanted: str) -> None:
@@ -149,5 +148,5 @@ def _check_rank(tensor: Tensor, wanted: str) -> None:
         near = ", ".join(word for word in _OF_LETTERS if len(word) == tensor.rank)
         raise ConstraintError(
             f"{tensor.name!r} has {tensor.rank} axes, {list(tensor.shape)}: {wanted} has {len(wanted)}",
-            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which changes nothing",
+            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which keeps its layout",
         )

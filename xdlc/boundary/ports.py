@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from xdlc.boundary import colour, datatype, layout, resizing, scaling
-from xdlc.boundary.options import Options, Request
+from xdlc.boundary import colour, datatype, files, layout, resizing, scaling
+from xdlc.boundary.files import Request
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
 from xdlc.json_fields import MAX_PROBLEMS, choice
+from xdlc.options.graphs import BoundaryOptions
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
@@ -49,7 +50,7 @@ class Port:
 
     @property
     def has_channels(self) -> bool:
-        """Whether a step of images is requested that differs between channels, or between them and rows."""
+        """Whether a requested image step distinguishes channels, or those from rows."""
         return self.is_image and bool(
             self.colours or self.resize or self.crop or self.mean[1:] or self.scale[1:]
         )
@@ -82,7 +83,7 @@ _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
 _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
-def requests(options: Options) -> tuple[list[Request], list[Request]]:
+def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
     """Return what options request one by one, and what a custom I/O file does, values parsed.
 
     Raises:
@@ -91,28 +92,26 @@ def requests(options: Options) -> tuple[list[Request], list[Request]]:
     """
     problems: list[XdlcError] = []
     raw: list[Request] = []
-    by_name = {name: given or {} for name, given in options.items() if "put_" in name}
-    for name, given in by_name.items():
+    by_name = {name: values or {} for name, values in options.items() if "put_" in name}
+    for name, values in by_name.items():
         field = name.replace("input_", "").replace("output_", "")
         field = _OTHER_NAMES.get(field, field)
-        if isinstance(given, Mapping):
+        if isinstance(values, Mapping):
             is_input = "output" not in name
             raw += [
-                Request(f"--{name} {port}", port, is_input, field, value) for port, value in given.items()
+                Request(f"--{name} {port}", port, is_input, field, value) for port, value in values.items()
             ]
         else:
-            problem = f"{name} is of type {type(given).__name__}"
+            problem = f"{name} is of type {type(values).__name__}"
             problems.append(UsageError(problem, fix="give a mapping {name: value}"))
     custom: list[Request] = []
     if "config" in options or "custom_io" in options:
-        from xdlc.boundary import files
-
         if "config" in options:
             raw += files.read(options["config"], has_sections=True).requests
         if "custom_io" in options:
             custom = files.read(options["custom_io"], has_sections=False).requests
-    found: tuple[list[Request], list[Request]] = ([], [])
-    for target, source in zip(found, (raw, custom), strict=True):
+    parsed: tuple[list[Request], list[Request]] = ([], [])
+    for target, source in zip(parsed, (raw, custom), strict=True):
         for request in source:
             try:
                 parse = _PARSERS.get(request.field)
@@ -121,10 +120,10 @@ def requests(options: Options) -> tuple[list[Request], list[Request]]:
                 error.where = error.where or request.where
                 problems.append(error)
     raise_all(problems)
-    return found
+    return parsed
 
 
-def requested(model: Model, options: Options, notify: Callable[[str], None]) -> Ports:
+def requested(model: Model, options: BoundaryOptions, notify: Callable[[str], None]) -> Ports:
     """Return what options request, by the name of the input or output.
 
     Args:
@@ -169,7 +168,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
         if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
             ports[name] = replace(port, dtype=UINT8)
         if port.kind == "image" and not port.is_image:
-            notify(f"input_type: {name!r} is an image, which changes nothing without --input_encoding")
+            notify(f"input_type: image has no effect on {name!r} without --input_encoding")
     problems += unknown.values()
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
@@ -181,7 +180,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
 
 
 def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], problems: list[XdlcError]) -> None:
-    """Add requests to those that there are; each input or output has one for each field."""
+    """Add requests; each input or output has one for each field."""
     for request in given:
         other = chosen.setdefault((request.name, request.field), request)
         if other.value != request.value:
@@ -190,27 +189,29 @@ def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], proble
 
 
 def _preserve(
-    given: bool | str | Sequence[str],
+    requested: bool | str | Sequence[str],
     chosen: dict[tuple[str, str], Request],
-    known: Collection[str],
+    port_names: Collection[str],
     notify: Callable[[str], None],
 ) -> list[str]:
-    """Drop the requests that ``preserve_io`` overrides, with a notice; return the names that keep their type.
+    """Drop requests that ``preserve_io`` overrides; return names that keep their type.
 
     Raises:
         UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
     """
     kept: list[str] = []
     dropped: list[Request | None] = []
-    for text in [""] if given is True else given if isinstance(given, list | tuple) else [given]:
+    for text in (
+        [""] if requested is True else requested if isinstance(requested, list | tuple) else [requested]
+    ):
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
             fix = "write layout or datatype, and names after it, or nothing"
             raise UsageError(f"preserve_io keeps no {kind!r}", fix=fix)
-        raise_all([_unknown(name, "preserve_io", known) for name in names if name not in known])
+        raise_all([_unknown(name, "preserve_io", port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
-        dropped += [chosen.pop((name, field), None) for name in names or known for field in fields]
-        kept += (names or known) if kind != "layout" else []
+        dropped += [chosen.pop((name, field), None) for name in names or port_names for field in fields]
+        kept += (names or port_names) if kind != "layout" else []
     for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"preserve_io overrides {where}")
     if not any(dropped):
@@ -224,10 +225,10 @@ def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
 
 
 def _contradictions(port: Port) -> list[XdlcError]:
-    """Return errors if an opaque input is to be changed, or a type that is not stored has an encoding."""
+    """Return errors for opaque inputs with changes and encodings without a type."""
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
-        problem, fix = "is opaque, which is passed on as it is", "omit its type opaque, or what changes it"
+        problem, fix = "is opaque, so it is passed on unchanged", "omit its type opaque, or what changes it"
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
         problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "give it one"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

@@ -1,4 +1,4 @@
-"""Sizes of inputs that are images: other sizes than the network's, and parts of them.
+"""Sizes of image inputs: other sizes than the network's, and parts.
 
 A size is that of what callers have, as that of the network is known.  With both steps the crop comes first:
 callers have images of the crop's size, of which a part of the size that is resized is taken.
@@ -26,7 +26,7 @@ _MOST = 1 << 16
 
 
 class Resize(NamedTuple):
-    """Height and width of what callers have, before it is resized, and ``bilinear`` or ``nearest``."""
+    """Height and width before resizing, and ``bilinear`` or ``nearest``."""
 
     height: int
     width: int
@@ -34,7 +34,7 @@ class Resize(NamedTuple):
 
 
 class Crop(NamedTuple):
-    """Height and width of what callers have, and where the part of it starts; None: it is the centre."""
+    """Height and width before cropping, and the start of the part (None: centred)."""
 
     height: int
     width: int
@@ -99,24 +99,24 @@ def resize(entry: Entry, port: Port) -> None:
     Raises:
         ConstraintError: If the input is no image of known size, or holds integers that bilinear would round.
     """
-    tensor, wanted = entry.tensor, port.resize
-    if wanted is None or wanted[:2] == tensor.shape[1:3]:
+    tensor, resized = entry.tensor, port.resize
+    if resized is None or resized[:2] == tensor.shape[1:3]:
         return
     check_image(entry, f"--input_resize {quote(port.name)}")
-    if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and wanted.mode == "bilinear":
+    if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and resized.mode == "bilinear":
         raise ConstraintError(
             f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
-            fix=f"use --input_resize {quote(port.name)} {wanted.height},{wanted.width} nearest",
+            fix=f"use --input_resize {quote(port.name)} {resized.height},{resized.width} nearest",
         )
     inner = entry.open()
     height, width = inner.shape[1:3]
-    tensor.shape = (tensor.shape[0], wanted.height, wanted.width, tensor.shape[3])
-    type, centres = _OPS[wanted.mode]
-    sizes = f"{wanted.height}x{wanted.width}", f"{height}x{width}"
+    tensor.shape = (tensor.shape[0], resized.height, resized.width, tensor.shape[3])
+    type, centres = _OPS[resized.mode]
+    sizes = f"{resized.height}x{resized.width}", f"{height}x{width}"
     reason = f"input_resize: callers have {port.name!r} as {sizes[0]}, the network as {sizes[1]}"
     params = {"align_corners": b8(False), "half_pixel_centers": b8(centres)}
     entry.close(type, [tensor], params, reason=reason)
-    entry.notes.append(f"{wanted.mode} {' to '.join(sizes)}")
+    entry.notes.append(f"{resized.mode} {' to '.join(sizes)}")
 
 
 def crop(entry: Entry, port: Port) -> None:
@@ -125,23 +125,23 @@ def crop(entry: Entry, port: Port) -> None:
     Raises:
         ConstraintError: If the input is no image of known size, or larger than what callers have.
     """
-    tensor, wanted = entry.tensor, port.crop
-    if wanted is None or wanted == (*tensor.shape[1:3], None):
+    tensor, cropped = entry.tensor, port.crop
+    if cropped is None or cropped == (*tensor.shape[1:3], None):
         return
     check_image(entry, f"--input_crop {quote(port.name)}")
     batch, height, width, channels = tensor.shape
-    top, left = wanted.start or ((wanted.height - height) // 2, (wanted.width - width) // 2)
-    if min(top, left) < 0 or top + height > wanted.height or left + width > wanted.width:
+    top, left = cropped.start or ((cropped.height - height) // 2, (cropped.width - width) // 2)
+    if min(top, left) < 0 or top + height > cropped.height or left + width > cropped.width:
         raise ConstraintError(
-            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on is no part "
-            f"of {wanted.height}x{wanted.width}",
-            fix="give the size of what callers have, from which a part of the size after it is taken",
+            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on exceeds "
+            f"{cropped.height}x{cropped.width}",
+            fix="state the size of the caller's image, then that of the part",
         )
     entry.open()
-    tensor.shape = (batch, wanted.height, wanted.width, channels)
+    tensor.shape = (batch, cropped.height, cropped.width, channels)
     ranges = [[0, batch, 1], [top, top + height, 1], [left, left + width, 1], [0, channels, 1]]
     params = {"ranges": static("", numpy.asarray(ranges, numpy.int32))}
-    size = f"{wanted.height}x{wanted.width}"
+    size = f"{cropped.height}x{cropped.width}"
     reason = f"input_crop: callers have {port.name!r} as {size}, the network as {height}x{width}"
     entry.close("StridedSlice", [tensor], params, reason=reason)
     entry.notes.append(f"{height}x{width} of {size} from row {top}, column {left} on")

@@ -60,7 +60,7 @@ def scale(entry: Entry, port: Port) -> None:
         to_float(entry.graph, entry.tensor)
         if not entry.tensor.dtype.is_float:
             raise ConstraintError(
-                f"{port.name!r} holds {entry.tensor.dtype}, of which a {name} makes no integers",
+                f"{port.name!r} holds {entry.tensor.dtype}, and a {name} would make them floats",
                 fix=f"omit --input_{name} {port.name}",
             )
         constant = _constant(entry, name, numbers, neutral)
@@ -72,7 +72,7 @@ def scale(entry: Entry, port: Port) -> None:
 
 
 def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float) -> Tensor:
-    """Return a static tensor of one number, or of one for each channel, that spreads over the input."""
+    """Return a static number, or one per channel, that broadcasts over the input."""
     port, shape = entry.tensor, [1]
     if len(numbers) > 1:
         axis = channel_axis(entry)

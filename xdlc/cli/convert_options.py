@@ -11,137 +11,42 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
+from xdlc.options import options_of
+from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 
-_SHARED = (
-    click.option(
-        "-o",
-        "--output_path",
-        "target",
-        type=params.OUTPUT_FILE,
-        help="The DLC.  [default: the model's name.dlc]",
-    ),
-    params.INPUT_DIMS,
-    click.option("-b", "--batch", type=params.DIMENSION, metavar="N", help="First dimension of every input."),
-    click.option(
-        "--set_input",
-        "set_inputs",
-        type=(str, str),
-        multiple=True,
-        callback=params.once_by_name,
-        metavar="NAME VALUE",
-        help="Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold what follows: "
-        "it is no input of the DLC. One number fills an input of known shape. Repeatable.",
-    ),
-    click.option(
-        "--out_name",
-        multiple=True,
-        callback=params.distinct_names,
-        metavar="NAME",
-        help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
-    ),
-    click.option(
-        "--unroll_loops",
-        type=click.IntRange(min=0),
-        default=16,
-        show_default=True,
-        metavar="N",
-        help="Most iterations of a loop of known length that become ops one after the other; 0: none. HTP "
-        "runs no loops.",
-    ),
-    click.option(
-        "--random",
-        type=click.Choice(["as-input"]),
-        help="Make the random numbers that the model draws inputs of the DLC, each with notice. Default: the "
-        "host draws them, or the model is refused.",
-    ),
-    click.option(
-        "-udo",
-        "--udo_config_paths",
-        cls=params.PathsOption,
-        help="Configurations of user-defined operations, JSON or OpDef XML. Repeatable.",
-    ),
-    click.option(
-        "-opc",
-        "--op_package_config",
-        cls=params.PathsOption,
-        help="Configurations of user-defined operations: the name of --udo_config_paths in QNN's converters. "
-        "Repeatable.",
-    ),
-    click.option(
-        "-p",
-        "--package_name",
-        metavar="NAME",
-        help="Op package of all native ops; not with --op_package_config.",
-    ),
-    click.option(
-        "-cpl",
-        "--converter_op_package_lib",
-        cls=params.PathsOption,
-        help="Registration libraries (.so), or Python files (.py), with functions that infer the output "
-        "shapes of user-defined operations. Repeatable.",
-    ),
-    click.option(
-        "-opl",
-        "--op_package_lib",
-        multiple=True,
-        metavar="LIBRARY:PROVIDER",
-        help="Accepted; changes nothing: the quantizer takes kernels with --udo_package_path.",
-    ),
-    click.option(
-        "--plugin",
-        multiple=True,
-        metavar="MODULE:CLASS",
-        help="Plugin that defines an operation: module:Class, file.py:Class or file.py. Repeatable.",
-    ),
-    click.option("--no_plugins", is_flag=True, help="Ignore the plugins of installed packages."),
-    click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions."),
+_OUTPUT = click.option(
+    "-o",
+    "--output_path",
+    "target",
+    type=params.OUTPUT_FILE,
+    help="The DLC.  [default: the model's name.dlc]",
 )
-_STORED = {
-    "quantization_overrides": click.option(
-        "--quantization_overrides",
-        type=params.INPUT_FILE,
-        metavar="FILE",
-        help="JSON file of encodings to store for the quantizer: the vendor's form, or AIMET's 0.4 to 2.0.",
-    ),
-    "override_missing": click.option(
-        "--override_missing",
-        type=click.Choice(["error", "warn"]),
-        help="Treat names of --quantization_overrides that match nothing as errors, or warn of them.  "
-        "[default: error]",
-    ),
-    "strip_encodings": click.option(
-        "--strip_encodings",
-        is_flag=True,
-        default=None,
-        help="Make a float model of a quantized one: weights with their values, no encodings.",
-    ),
-    "remove_unused_inputs": click.option(
-        "--remove_unused_inputs",
-        is_flag=True,
-        default=None,
-        help="Remove inputs that no op reads.",
-    ),
-    "float_bitwidth": click.option(
-        "--float_bitwidth",
-        type=click.Choice(["32", "16"]),
-        callback=lambda _ctx, _param, value: value and int(value),
-        help="Bits of floats between inputs and outputs.  [default: 32]",
-    ),
-    "model_version": click.option(
-        "--model_version", metavar="TEXT", help="Version of the network to store, up to 64 bytes."
-    ),
-    "copyright_file": click.option(
-        "--copyright_file", type=params.INPUT_FILE, metavar="FILE", help="Text of a copyright to store."
-    ),
-}
-"""Options of ``xdlc.api.annotate``."""
+_OP_PACKAGE_LIB = click.option(
+    "-opl",
+    "--op_package_lib",
+    multiple=True,
+    metavar="LIBRARY:PROVIDER",
+    help="Ignored; pass kernels to the quantizer with --udo_package_path.",
+)
+_FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
+"""Options that tools have from the importers, or not at all."""
+_CONVERSION = flags_of(
+    ConvertOptions,
+    without=(*_FOR_PYTHON, *options_of(BoundaryOptions)),
+    settings={"plugin": {"callback": None}, "set_inputs": {"callback": params.once_by_name}},
+)
+_SOURCE = {"input_layout", "output_layout"}
+"""Options that describe the source; others for inputs and outputs change something."""
+_STORED = tuple(name for name in options_of(AnnotateOptions) if name != "preserve_io_datatype")
+"""Options of ``xdlc.api.annotate`` that converters have."""
 _RESULT: tuple[Callable[..., Any], ...] = (
-    *_STORED.values(),
-    params.port_flags,
+    flags_of(AnnotateOptions, without=("preserve_io_datatype",)),
+    port_flags,
     params.template_flag("custom_io_config", "custom_io"),
     params.template_flag("config", "config"),
     params.DLC_VERSION,
@@ -201,27 +106,27 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         dump_config_template: Path | None,
         **options: Any,
     ) -> None:
-        options = {name: value for name, value in options.items() if value not in ((), {}, None)}
+        options = stated(options)
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
         options["framework"] = _framework(source, given)
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
-                "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
-                "registration library, or the .py file, with --udo_package_path"
+                "--op_package_lib is ignored; pass the registration library, or the .py file, to xdlc-quant "
+                "with --udo_package_path"
             )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
-            notice(f"--{unused} changes nothing: no DLC is written")
+            notice(f"--{unused} has no effect: no DLC is written")
         if has_next() and (dry_run is not None or any(templates)):
-            notice("flags of quantizing change nothing: no DLC is written")
+            notice("flags of quantizing have no effect: no DLC is written")
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:
             _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
             return
         if soc or report:
-            raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or omit them")
+            raise UsageError("--target and --report require --dry_run", fix="add --dry_run, or omit them")
         if any(templates):
             _write_templates(source, templates, options)
             return
@@ -239,7 +144,8 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
     )
     files = [option for kind, option in own.values() if kind == "file"]
     others = [option for kind, option in own.values() if kind != "file"]
-    command = tool(name)(params.with_options(main, source, *files, *_SHARED, *others, *_RESULT))
+    shared = (_OUTPUT, params.INPUT_DIMS, _CONVERSION, _OP_PACKAGE_LIB)
+    command = tool(name)(all_of(source, *files, *shared, *others, *_RESULT)(main))
     _share_flags(command, own, given)
     return command
 
@@ -301,16 +207,18 @@ def _convert(
         api.save(model, target, dlc_version)
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
-    show(f"written: {target}")
+    for path in (*(target.parent / name for name in model.files), target):
+        show(f"written: {path}")
     return target
 
 
 def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:
     from xdlc import api
-    from xdlc.boundary.options import CHANGES
     from xdlc.cli.report import write_template
 
-    for name in sorted(CHANGES & {name for name, given in options.items() if given}):
+    for name in sorted(
+        {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
+    ):
         notice(f"--{name} is not in the file, which has what the source has")
         del options[name]
     model = api.convert(source, notify=notice, **options)

@@ -1,23 +1,31 @@
-"""Option types and parsers of several tools."""
+"""Flags of several tools: their values, and those that are options of verbs."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import types
+from collections import abc
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union, get_args, get_origin
 
 import click
 
 from xdlc.errors import StorageError, UsageError
+from xdlc.options import MAX_DIM, Names, Option, PathLike, Paths, options_of, type_of
+from xdlc.options.graphs import BoundaryOptions
+from xdlc.options.running import KernelOptions
 
 Function = Callable[..., None]
+Decorator = Callable[[Function], Function]
 
 
-def names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Parse names separated by commas or blanks."""
-    return tuple((value or "").replace(",", " ").split())
+def names(
+    _ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """Parse names separated by commas or blanks, in one text or several."""
+    return tuple(",".join([value] if isinstance(value, str) else value or ()).replace(",", " ").split())
 
 
 def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,13 +56,6 @@ def once_by_name(
         if names.count(name) > 1:
             raise click.BadParameter(f"{name!r} is given twice")
     return dict(value)
-
-
-def dims_by_name(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
-) -> dict[str, tuple[int, ...]]:
-    """Parse pairs of a name and dimensions, as ``dims`` does; -1 is one that stays open."""
-    return dims(value, least=-1)
 
 
 def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple[int, ...]]:
@@ -91,32 +92,23 @@ def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int,
     return dims(zip(names, shapes, strict=True))
 
 
-def with_options(function: Function, *options: Callable[[Function], Function]) -> Function:
-    """Add options to a function, in the order of help."""
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def dimension_flags(function: Function) -> Function:
-    """Add the flags that give inputs of a DLC other dimensions; see ``dims_of``."""
-    return with_options(
-        function,
-        click.option(
-            "--input_name",
-            "input_names",
-            multiple=True,
-            metavar="NAME",
-            help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
-        ),
-        click.option(
-            "--input_dimensions",
-            "input_dims",
-            multiple=True,
-            metavar="D,D..",
-            help="Dimensions of the input of --input_name.",
-        ),
-    )
+dimension_flags = (
+    click.option(
+        "--input_name",
+        "input_names",
+        multiple=True,
+        metavar="NAME",
+        help="Input that gets other dimensions, those of --input_dimensions. Repeatable.",
+    ),
+    click.option(
+        "--input_dimensions",
+        "input_dims",
+        multiple=True,
+        metavar="D,D..",
+        help="Dimensions of the input of --input_name. Repeatable.",
+    ),
+)
+"""The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
 
 
 def _parts(shape: str) -> tuple[int, ...] | None:
@@ -185,7 +177,7 @@ class WordsOption(click.Option):
         metavar = settings["metavar"]
         self.most = 1 << 16 if "..]" in metavar else metavar.count(" [")
         self.is_bare = metavar.startswith("[")
-        super().__init__(words, multiple=True, **settings)
+        super().__init__(words, **(settings | {"multiple": True}))
 
     def joined(self, values: list[str], rest: list[str]) -> tuple[list[str], list[str]]:
         """Return the values with the words after them that belong to the last one, and the other words."""
@@ -225,7 +217,7 @@ class NumberRange(click.FloatRange):
         return found
 
 
-DIMENSION = click.IntRange(1, 2**32 - 1)
+DIMENSION = click.IntRange(1, MAX_DIM)
 MODEL = FilePath(path_type=Path)
 """A source model; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
@@ -237,7 +229,7 @@ INPUT_DIMS = click.option(
     cls=DimsOption,
     type=(str, str),
     multiple=True,
-    callback=dims_by_name,
+    callback=lambda _context, _param, pairs: dims(pairs, least=-1),
     metavar="NAME D1,D2,..",
     help="Shape of an input; needed where the model leaves it open. Repeatable.",
 )
@@ -266,82 +258,143 @@ DLC_VERSION = click.option(
 )
 
 
-_LAYOUT = "like NCHW, NHWC, NCF or NTF"
-_PORTS = {
-    "-l --input_layout": ("NAME LAYOUT", f"What the axes of an input of the model are, {_LAYOUT}."),
-    "--desired_input_layout": ("NAME LAYOUT", f"What the axes are that callers feed, {_LAYOUT}."),
-    "--output_layout": ("NAME LAYOUT", "What the axes of an output of the model are."),
-    "--desired_output_layout": ("NAME LAYOUT", "What the axes are that callers fetch."),
-    "--input_dtype": ("NAME TYPE", "Type that callers feed, like uint8, float16 or int32."),
-    "--output_dtype": ("NAME TYPE", "Type that callers fetch."),
-    "-t --input_type": ("NAME KIND", "Kind of an input: image, default, or opaque: passed on as it is."),
-    "-e --input_encoding": (
-        "NAME IN [OUT]",
-        "Colours that callers feed, and those of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
-        "time_series or other.",
-    ),
-    "--input_mean": ("NAME M,M,M", "Subtracted from an input: one number, or one for each channel."),
-    "--input_scale": ("NAME S,S,S", "Multiplied with what --input_mean leaves: (x - mean) * scale."),
-    "--input_resize": (
-        "NAME H,W [MODE]",
-        "Size that images have before they are resized for the network: bilinear or nearest.",
-    ),
-    "--input_crop": (
-        "NAME H,W",
-        "Size of the images that callers feed, of which the centre is used; or T,L,H,W: the part that "
-        "begins at row T and column L.",
-    ),
-}
-
-
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag for a file that an option reads, with what the model has."""
     text = f"Write no DLC, but a file for --{option} with what the model has."
     return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
 
 
-def port_flags(function: Function) -> Function:
-    """Add the flags for inputs and outputs; omitted ones are empty or None."""
-    settings: dict[str, Any] = {"type": (str, str), "callback": once_by_name, "cls": WordsOption}
-    options = [
-        click.option(*flags.split(), metavar=metavar, help=f"{text} Repeatable.", **settings)
-        for flags, (metavar, text) in _PORTS.items()
-    ]
-    options += [
-        click.option(
-            "--preserve_io",
-            cls=WordsOption,
-            metavar="[layout|datatype [NAME..]]",
-            help="Keep layout, datatype or both of the named inputs and outputs, or of all, whatever other "
-            "flags request. Repeatable.",
-        ),
-        click.option("--custom_io", type=INPUT_FILE, help="Custom I/O file; it overrides --preserve_io."),
-        click.option(
-            "--config", type=INPUT_FILE, help="Configuration of inputs and outputs (qairt-converter)."
-        ),
-    ]
-    return with_options(function, *options)
+def flags_of(
+    mapping: type,
+    *,
+    without: Collection[str] = (),
+    settings: Mapping[str, Mapping[str, Any]] = {},
+) -> Decorator:
+    """Return a decorator that adds the flags of a typed mapping of options; omitted ones are None or empty.
+
+    Args:
+        mapping: The typed mapping.
+        without: Names of options that are no flags of the tool.
+        settings: Arguments of ``click.option`` by name, where the form of the values does not follow from
+            the type of the option.
+    """
+    options = options_of(mapping)
+    names = {name: long_flag(name, option) for name, option in options.items()}
+    decorators = []
+    for name, option in options.items():
+        if name not in without:
+            form = {**_settings(type_of(mapping, name), option), **settings.get(name, {})}
+            decorators.append(_flag(name, option, form, names))
+    return all_of(*decorators)
 
 
-def kernel_flags(function: Function) -> Function:
-    """Add the flags of UDO kernels; omitted ones are None."""
-    return with_options(
-        function,
-        click.option(
-            "--udo_package_path",
-            metavar="FILE,FILE..",
-            help="Registration libraries, or .py files with kernels, of the UDOs in the model.",
-        ),
-        click.option(
-            "--allow_embedded_kernels",
-            is_flag=True,
-            default=None,
-            help="Run kernels that the DLC itself carries, if you trust where it is from.",
-        ),
-        click.option(
-            "--udo_timeout",
-            type=float,
-            metavar="SECONDS",
-            help="Time that one execution of a UDO may take.  [default: 60]",
-        ),
-    )
+def all_of(*decorators: Decorator) -> Decorator:
+    """Return a decorator that adds options in the order of the help."""
+
+    def decorate(function: Function) -> Function:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that the command line has."""
+    return {name: value for name, value in options.items() if value not in (None, (), {})}
+
+
+def long_flag(name: str, option: Option) -> str:
+    """Return the long flag of an option."""
+    flags = [flag.partition("/")[0] for flag in option.flags]
+    return next((flag for flag in flags if flag.startswith("--")), f"--{name}")
+
+
+def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str, str]) -> Decorator:
+    """Return the flag of an option.
+
+    Args:
+        name: Name of the option.
+        option: The option.
+        form: Arguments of ``click.option``.
+        names: Flags by option, for references in the help.
+    """
+    text = option.help.format_map(names)
+    if option.choices and option.metavar:  # click shows no choices then
+        text = f"{text.removesuffix('.')}: {', '.join(map(str, option.choices))}."
+    if form.get("multiple") or form.get("cls") in (PathsOption, WordsOption):
+        text += " Repeatable."
+    default = option.default_text or _shown(option.default)
+    text += f"  [default: {default}]" if default else ""
+    switch = f"--{name}/--no_{name.removeprefix('use_')}" if option.default is True else f"--{name}"
+    return click.option(*(option.flags or (switch,)), name, help=text, **form)
+
+
+def _shown(default: Any) -> str:
+    """Return a default in the words of the help; nothing for what is empty or off."""
+    if isinstance(default, bool):
+        return "yes" if default else ""
+    return "" if default in (None, ()) else str(default)
+
+
+def _settings(kind: Any, option: Option) -> dict[str, Any]:
+    """Return the arguments of ``click.option`` that follow from the type of an option."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if set(kinds) <= {bool, types.NoneType}:
+        return {"is_flag": True, "default": None}
+    if kind == Paths:
+        return {"cls": PathsOption}
+    shown = {"metavar": option.metavar}
+    if get_origin(kinds[0]) is abc.Mapping:
+        return shown | {"type": (str, _element(option)), "multiple": True, "callback": _pairs(option)}
+    if kinds[:2] == get_args(Names):
+        return shown | {"multiple": True, "callback": names}
+    if get_origin(kinds[0]) is abc.Sequence:
+        return shown | {"multiple": True, "callback": distinct_names}
+    if kinds[:2] == get_args(PathLike):
+        return shown | {"type": INPUT_FILE}
+    if option.choices:
+        return shown | {"type": _element(option), "callback": _value(option)}
+    if option.limits != (None, None):
+        ranges: type[Any] = NumberRange if float in kinds else click.IntRange
+        return shown | {"type": ranges(*option.limits)}
+    return shown | {"type": next((each for each in (int, float) if each in kinds), str)}
+
+
+def _element(option: Option) -> Any:
+    return click.Choice([str(choice) for choice in option.choices]) if option.choices else str
+
+
+def _value(option: Option) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return the callback that turns the text of a choice into its value."""
+    values = {str(choice): choice for choice in option.choices}
+    return lambda _context, _param, text: None if text is None else values.get(text, text)
+
+
+def _pairs(option: Option) -> Callable[[click.Context, click.Parameter, Iterable[Any]], dict[str, Any]]:
+    """Return the callback that turns pairs of a name and a text into values by name."""
+    value = _value(option)
+
+    def callback(context: click.Context, param: click.Parameter, pairs: Any) -> dict[str, Any]:
+        texts = once_by_name(context, param, pairs)
+        return {name: value(context, param, text) for name, text in texts.items()}
+
+    return callback
+
+
+port_flags = flags_of(
+    BoundaryOptions,
+    settings={
+        **{
+            name: {"cls": WordsOption, "type": (str, str), "callback": once_by_name}
+            for name in options_of(BoundaryOptions)
+            if get_origin(type_of(BoundaryOptions, name)) is abc.Mapping
+        },
+        "preserve_io": {"cls": WordsOption},
+    },
+)
+"""The flags for inputs and outputs."""
+kernel_flags = flags_of(
+    KernelOptions, settings={"udo_package_path": {"cls": click.Option, "metavar": "FILE,FILE.."}}
+)
+"""The flags of UDO kernels."""

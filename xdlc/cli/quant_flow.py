@@ -1,4 +1,4 @@
-"""Steps that the quantizing tools share: reading samples, quantizing, reporting."""
+"""Flags and steps that the quantizing tools share: reading samples, quantizing, reporting."""
 
 from __future__ import annotations
 
@@ -10,18 +10,112 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import bars
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.quant_options import BESIDE
+from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
 from xdlc.cli.tool import command_line, notice, show, warn
 from xdlc.cli.words import in_flags
 from xdlc.errors import UsageError
+from xdlc.options import options_of
+from xdlc.options.quantizing import QuantizeOptions
+from xdlc.options.running import KernelOptions
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
 
 
-_HOW = ("jobs", "loop_timeout", "udo_package_path", "allow_embedded_kernels", "udo_timeout")
+SAMPLES = (
+    "A line of the input list is one calibration sample: `path` for a model with one input, "
+    "`name:=path name2:=path2` for several. Files are raw little-endian float32, or .npy. Instead of a list, "
+    "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
+    "Flags of snpe-dlc-quant and qairt-quantizer are accepted under their names, discontinued ones too."
+)
+BESIDE = "<result>_encoding.json"
+"""File of encodings where the flag has no value."""
+VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0")
+
+
+def _algorithms(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple("bias_correction" if name == "bc" else name for name in params.names(ctx, param, value))
+
+
+def _steps(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if value is None else tuple(int(word, 0) for word in value.replace(",", " ").split())
+    except ValueError:
+        fix = "give the smallest and the largest step around zero, like -0x80,0x7F or -128,127"
+        raise params.BadValue(f"{value!r} is no range of steps", fix) from None
+
+
+_RESULTS = (
+    click.option(
+        "--report",
+        type=params.OUTPUT_FILE,
+        metavar="FILE",
+        help="Write a report on the accuracy of each tensor: .html, .json or .csv.",
+    ),
+    click.option(
+        "--report_list",
+        type=params.INPUT_FILE,
+        metavar="FILE",
+        help="Samples for the figures and the report that calibration does not see.  [default: every fifth "
+        "of those of calibration]",
+    ),
+    click.option(
+        "--export_encodings",
+        type=params.OUTPUT_FILE,
+        is_flag=False,
+        flag_value=BESIDE,
+        metavar="FILE",
+        help="Write all encodings as JSON.  [default for FILE: the result's name_encoding.json]",
+    ),
+    click.option(
+        "--encoding_version",
+        type=click.Choice(VERSIONS),
+        default="1.0.0",
+        show_default=True,
+        help="Version of the JSON of --export_encodings.",
+    ),
+)
+
+
+_FILES = (
+    click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC."),
+    click.option("--input_list", "-l", type=params.INPUT_FILE, help="Input list of the calibration samples."),
+    click.option(
+        "--use_native_input_files",
+        "native",
+        is_flag=True,
+        help="Read raw files in the inputs' own datatypes instead of float32; integers are read so in any "
+        "case.",
+    ),
+    click.option(
+        "--output_dlc",
+        "-o",
+        "target_dlc",
+        type=params.OUTPUT_FILE,
+        help="The result.  [default: <input>_quantized.dlc]",
+    ),
+)
+file_flags = all_of(*_FILES)
+"""The flags of the DLC that is read, the samples, and the result."""
+quantizer_flags = all_of(
+    flags_of(
+        QuantizeOptions,
+        without=options_of(KernelOptions),
+        settings={
+            "restrict_quantization_steps": {"callback": _steps},
+            "algorithms": {"callback": _algorithms},
+        },
+    ),
+    kernel_flags,
+    *_RESULTS,
+    params.DLC_VERSION,
+)
+"""The flags of quantizing, of UDO kernels, and of the files written beside the DLC."""
+
+
+_HOW = ("jobs", "loop_timeout", "udo_package_path", "udo_timeout")
 """Flags of running a model, which do not change the result."""
 
 
@@ -83,7 +177,6 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         else:
             show(f"note: {in_flags(text, click.get_current_context())}")
 
-    options = {name: value for name, value in flags.items() if value is not None}
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:
             check_target(path)
@@ -109,7 +202,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             report_list=held_out,
             notify=notify,
             command=command_line(),
-            **options,
+            **stated(flags),
         )
     lines = [f"calibrated with {count} sample(s)"]
     if reporter is not None and reporter.result is not None:
@@ -121,8 +214,8 @@ def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantiz
     """Quantize as ``quantized`` does, but keep a DLC that is quantized already if there are no samples."""
     from xdlc import api
 
-    given = {name for name, value in flags.items() if value not in (None, False) and name not in _HOW}
-    if request.input_list is None and not given:
+    requested = {name for name, value in stated(flags).items() if value is not False and name not in _HOW}
+    if request.input_list is None and not requested:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)

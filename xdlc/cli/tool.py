@@ -58,7 +58,7 @@ class Tool(click.Command):
             formatter.write_text(f"What each flag of the vendor's becomes: xdlc compat flags {ctx.info_name}")
 
     def invoke(self, ctx: click.Context) -> Any:
-        from xdlc.api.options import SPEAKS_FLAGS
+        from xdlc.api.verbs import SPEAKS_FLAGS
 
         speaks = SPEAKS_FLAGS.set(True)
         try:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.cli import text
 from xdlc.container import udo
-from xdlc.container.udo import StoredKernel
-from xdlc.errors import ContainerError, XdlcError
+from xdlc.errors import XdlcError
 from xdlc.ir import Model, Op, TensorData
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorDef
 
-Kernels = dict[tuple[str, str], list[dict[str, Any]]]
-SHOWN_VALUES = 16
 ANY = "any"
 """Core of the types that a definition states for all cores."""
 
@@ -36,20 +31,10 @@ def packages(model: Model) -> list[dict[str, Any]]:
         for name, data in model.records.items()
         if name.startswith(udo.DEFINITIONS)
     }
-    damaged: dict[str, ContainerError] = {}
-    kernels = _kernels(udo.kernels(model, damaged))
-    found = [_package(name, used.get(name, {}), known.get(name), kernels) for name in sorted({*used, *known})]
-    for package in found:
-        prefix = f"{udo.KERNELS}{package['name']}."
-        problems = [str(problem) for record, problem in damaged.items() if record.startswith(prefix)]
-        if problems:
-            package["damaged_kernels"] = problems
-    return found
+    return [_package(name, used.get(name, {}), known.get(name)) for name in sorted({*used, *known})]
 
 
-def _package(
-    name: str, used: Mapping[str, list[Op]], data: TensorData | None, kernels: Kernels
-) -> dict[str, Any]:
+def _package(name: str, used: Mapping[str, list[Op]], data: TensorData | None) -> dict[str, Any]:
     package: dict[str, Any] = {"name": name, "definition": data is not None}
     collection: Collection | None = None
     if data is not None:
@@ -67,48 +52,10 @@ def _package(
             "count": len(used.get(kind, ())),
             "ops": [op.name for op in used.get(kind, ())],
             **(_definition(defined[kind], collection) if kind in defined and collection else {}),
-            "kernels": kernels.get((name, kind), []),
         }
         for kind in sorted({*used, *defined})
     ]
     return package
-
-
-def _kernels(held: Sequence[StoredKernel]) -> Kernels:
-    """Return what is shown of kernels, by package and type."""
-    sharing = Counter(kernel.digest for kernel in held)
-    found: Kernels = {}
-    for kernel in held:
-        shown = _kernel(kernel) | {"sharing": sharing[kernel.digest]}
-        found.setdefault((kernel.package, kernel.type), []).append(shown)
-    return found
-
-
-def _kernel(held: StoredKernel) -> dict[str, Any]:
-    kernel = held.kernel
-    return {
-        "record": held.record,
-        "ops": list(held.ops),
-        "name": kernel.name,
-        "entry": kernel.entry,
-        "arguments": kernel.arguments,
-        "values": [_value(value) for value in kernel.values],
-        "machine": kernel.machine,
-        "tool": kernel.tool,
-        "bytes": len(kernel.binary),
-        "sha256": held.digest,
-    }
-
-
-def _value(value: Any) -> Any:
-    """Return an argument of a kernel as JSON holds it; of a large array its type and shape."""
-    if hasattr(value, "tolist"):
-        if value.size > SHOWN_VALUES:
-            return {"dtype": str(value.dtype), "shape": list(value.shape)}
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_value(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _definition(opdef: OpDef, collection: Collection) -> dict[str, Any]:
@@ -173,9 +120,6 @@ def _param(place: ParamDef, rows: Mapping[str, tuple[SupplementOp, ...]]) -> dic
     return found | ({"enumeration": list(place.enumeration)} if place.enumeration else {})
 
 
-NO_KERNEL = "none in this DLC: give --udo_package_path"
-
-
 def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of UDO packages: a table of their types, then inputs and outputs of each."""
     for package in packages:
@@ -187,11 +131,7 @@ def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"  definitions cannot be read: {text.clean(package['problem'])}"
         elif not package["definition"]:
             yield "  the DLC holds no definitions of it: types, parameters and datatypes are those of its ops"
-        for problem in package.get("damaged_kernels", ()):
-            yield f"  a kernel cannot be read: {text.clean(problem)}"
-        yield from text.table(
-            ("type", "ops", "cores", "kernel"), list(map(_row, package["types"])), (28, 5, 24)
-        )
+        yield from text.table(("type", "ops", "cores"), list(map(_row, package["types"])), (28, 5))
         for held in package["types"]:
             yield from _type(held)
 
@@ -200,26 +140,11 @@ def _row(held: Mapping[str, Any]) -> tuple[str, ...]:
     cores = ", ".join(map(text.clean, held.get("cores", ())))
     if held.get("dsp_archs"):
         cores += f"\n{', '.join(held['dsp_archs'])}"
-    return (
-        text.clean(held["type"]),
-        str(held["count"]),
-        cores or "?",
-        "\n".join(_kernel_names(held)) or NO_KERNEL,
-    )
-
-
-def _kernel_names(held: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of a type's kernels, each with the number of its ops where it has not all."""
-    ops: dict[str, int] = {}
-    for kernel in held["kernels"]:
-        name = f"{text.clean(kernel['name'])}, {text.clean(kernel['machine'])}"
-        ops[name] = ops.get(name, 0) + len(kernel["ops"])
-    for name, count in ops.items():
-        yield name if count == held["count"] else f"{name} ({count} of {held['count']} ops)"
+    return text.clean(held["type"]), str(held["count"]), cores or "?"
 
 
 def _type(held: Mapping[str, Any]) -> Iterator[str]:
-    if "inputs" not in held and not held["kernels"]:
+    if "inputs" not in held:
         return
     replaces = "  (replaces the operation of QNN)" if held.get("replaces_native") else ""
     yield f"  {text.clean(held['type'])}{replaces}"
@@ -229,8 +154,6 @@ def _type(held: Mapping[str, Any]) -> Iterator[str]:
         for place in held.get(side, ())
     ]
     yield from text.columns(rows)
-    for kernel in held["kernels"]:
-        yield from _kernel_lines(kernel)
 
 
 def _types(place: Mapping[str, Any]) -> str:
@@ -253,24 +176,3 @@ def _traits(place: Mapping[str, Any]) -> str:
     if place.get("default") is not None:
         words.append(f"default {text.short(text.clean(place['default']))}")
     return ", ".join(words)
-
-
-def _kernel_lines(kernel: Mapping[str, Any]) -> Iterator[str]:
-    values = [
-        f"{letter}={text.param(value)}"
-        for letter, value in zip(kernel["arguments"], kernel["values"], strict=True)
-    ]
-    shared = f", stored once for {kernel['sharing']} kernels" if kernel["sharing"] > 1 else ""
-    yield f"    kernel {text.clean(kernel['name'])}, runs with --allow_embedded_kernels only"
-    yield from text.columns(
-        [
-            ("entry", text.clean(kernel["entry"])),
-            ("arguments", "  ".join(values) or "none"),
-            ("ops", ", ".join(map(text.clean, kernel["ops"])) or "none"),
-            ("machine", text.clean(kernel["machine"])),
-            ("tool", text.clean(kernel["tool"])),
-            ("size", f"{text.size(kernel['bytes'])} ({kernel['bytes']} bytes){shared}"),
-            ("sha256", kernel["sha256"]),
-        ],
-        " " * 6,
-    )

@@ -10,12 +10,14 @@ from typing import Any
 
 import click
 
-from xdlc.cli import pasted, usage_errors, vendor_flags
+from xdlc.cli import usage_errors, vendor_flags
 from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
 from xdlc.errors import UsageError, XdlcError, raise_all
 
 LATER = "xdlc.later"
 """Key in a context's ``meta`` of the tool that runs afterwards, and its words."""
+_DASH = re.compile("[\u2013\u2014]-?")
+"""Dashes that word processors write for the two hyphens of a flag."""
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
@@ -31,13 +33,13 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     """
     reader = _Reader(ctx)
     # The words after a command are the command's, which states what became of them.
-    words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
+    words = list(args) if reader.is_group else [reader.hyphenated(word) for word in args]
     reader.call = words
     read = reader.read(words)
     if reader.later:
         ctx.meta[LATER] = (reader.then["tool"], reader.later)
         reader.notices.append(vendor_flags.sections()[reader.then["shares"]]["note"])
-    return [*read, *reader.added], [*notices, *reader.notices]
+    return [*read, *reader.added], reader.notices
 
 
 class _Reader:
@@ -72,6 +74,15 @@ class _Reader:
         """Return whether a word is an option, the command's or the vendor's."""
         name = word.partition("=")[0]
         return name in self.known or name in vendor_flags.entries(self.name)
+
+    def hyphenated(self, word: str) -> str:
+        """Return an option that begins with a dash of a document with hyphens; other words as they are."""
+        dash = _DASH.match(word)
+        names = [] if dash is None else [f"{hyphens}{word[dash.end() :]}" for hyphens in ("--", "-")]
+        plain = next(filter(self.is_option, names), word)
+        if plain != word:
+            self.notices.append(f"a dash of a document is read as hyphens: {plain}")
+        return plain
 
     def entry(self, name: str) -> vendor_flags.Entry | None:
         """Return what becomes of a flag of the vendor's; None if it is the command's own."""

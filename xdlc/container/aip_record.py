@@ -1,4 +1,4 @@
-"""AIP records (``aip.metadataN``): sections of layers for HTA and HVX, and HTA's compiled code.
+"""AIP records (``aip.metadataN``): sections of layers for HTA and HVX.
 
 The layout was found from records of SNPE 1.42 and 1.48, which it covers to the last byte.  Fields with
 uninitialized memory of the writer, "garbage" here, are skipped when a record is read, and zero when one is
@@ -119,12 +119,12 @@ def is_aip(name: str) -> bool:
 
 
 def is_about_sections(name: str) -> bool:
-    """Return whether a record holds sections, the vendor's or xdlc's, or facts about them."""
+    """Return whether a record holds sections, or facts about them."""
     return is_aip(name) or name.startswith("xdlc.aip.")
 
 
 def buffer_id(layer: int, index: int, *, is_output: bool) -> int:
-    """Return the id of the ``index``-th input or output of a layer, as the vendor numbers buffers."""
+    """Return the vendor's buffer id of a layer's ``index``-th input or output."""
     return layer << 16 | (OUTPUT_BIT if is_output else 0) | index
 
 
@@ -249,7 +249,7 @@ def _buffer(buffer: AipBuffer, engine: Engine, where: str) -> bytes:
     dimensions = []
     for held in buffer.dimensions:
         if held.axis not in AXES:
-            _refuse(f"has the axis {held.axis!r}, known are {', '.join(AXES)}", where)
+            _refuse(f"has the axis {held.axis!r}; valid axes are {', '.join(AXES)}", where)
         words = held.size, held.unknown, held.padded
         dimensions.append(_pack(DIMENSION, where, AXES.index(held.axis), *words))
     fields = int(buffer.is_output), buffer.layer, len(name), buffer.id, buffer.unknown, len(dimensions)

@@ -113,7 +113,6 @@ def entry_bytes(source: MappedFile, entry: Entry, skip: int = 0, most: int = MAX
 
     Args:
         source: The file.
-        entry: The entry.
         skip: Bytes of a prefix to omit.
         most: Bytes that it may have.
 
@@ -144,20 +143,20 @@ def _directory(source: MappedFile) -> tuple[int, int, int, int]:
     where = str(source.path)
     tail_start = max(0, source.size - END.size - MAX_COMMENT)
     tail = bytes(source.view(tail_start, source.size - tail_start))
-    found = tail.rfind(b"PK\5\6")
-    while found >= 0:
-        if found + END.size <= len(tail):
-            end = END.unpack_from(tail, found)
-            if found + END.size + end[7] == len(tail):
+    place = tail.rfind(b"PK\5\6")
+    while place >= 0:
+        if place + END.size <= len(tail):
+            end = END.unpack_from(tail, place)
+            if place + END.size + end[7] == len(tail):
                 break
-        found = tail.rfind(b"PK\5\6", 0, found)
-    if found < 0:
+        place = tail.rfind(b"PK\5\6", 0, place)
+    if place < 0:
         raise ContainerError(
             "has no end-of-directory record, so it is no DLC (a DLC is a zip file) or was cut short",
             where=where,
             fix="check the path, or get the file again",
         )
-    limit = tail_start + found
+    limit = tail_start + place
     _, _, _, _, count, size, start, _ = end
     at = limit - LOCATOR.size
     if at >= 0 and bytes(source.view(at, 4)) == b"PK\6\7":
@@ -184,7 +183,7 @@ def _name(raw: bytes, where: str) -> str:
 
 
 def _wide(fields: tuple[int, ...], extra: bytes, where: str) -> tuple[int, int, int]:
-    """Return (stored size, size, offset of the local header), from the zip64 extra where it counts."""
+    """Return (stored size, size, header offset), from the zip64 extra where it counts."""
     packed, nbytes, offset = fields[7], fields[8], fields[15]
     if FULL not in (packed, nbytes, offset):
         return packed, nbytes, offset
@@ -289,7 +288,7 @@ class ArchiveWriter:
             )
 
     def close(self, order: Sequence[str]) -> None:
-        """Write the directory, with the entries in ``order`` (those that exist), then all others."""
+        """Write the directory: entries in ``order`` that exist, then all others."""
         known = [name for name in order if name in self._written]
         names = list(dict.fromkeys((*known, *self._written)))
         out = bytearray()

@@ -65,11 +65,10 @@ def elements(attribute: Attribute | None) -> Iterator[Attribute]:
 
 
 def to_params(name: str, attribute: Attribute, layer: str, where: str) -> dict[str, Param]:
-    """Return the parameters for an attribute: one, or one for each leaf below it, under dotted names.
+    """Return an attribute's parameters: one for each leaf, under dotted names.
 
     Args:
         name: Name of the parameter.
-        attribute: The attribute.
         layer: Name of its layer.
         where: Place for errors.
 
@@ -153,15 +152,15 @@ def read_encodings(attributes: Mapping[str, Attribute], where: str) -> list[Stor
     Raises:
         ContainerError: If a number is missing.
     """
-    found = [StoredEncoding(NO_AXIS, (_numbers(item, where),)) for item in elements(attributes.get(OLD))]
-    if found:
-        return found
+    encodings = [StoredEncoding(NO_AXIS, (_numbers(item, where),)) for item in elements(attributes.get(OLD))]
+    if encodings:
+        return encodings
     for item in elements(attributes.get(NEW)):
         fields = children(item)
         axis = fields["axis"].integer if "axis" in fields else NO_AXIS
         numbers = tuple([_numbers(element, where) for element in elements(fields.get(ELEMENT))])
-        found.append(StoredEncoding(axis, numbers))
-    return found
+        encodings.append(StoredEncoding(axis, numbers))
+    return encodings
 
 
 def _numbers(element: Attribute, where: str) -> tuple[float, float, int]:

@@ -119,7 +119,7 @@ class CacheEntry:
 
     @property
     def vtcm_mb(self) -> int | None:
-        """Largest vector memory that a graph is planned for; None unless known of all graphs.
+        """Most vector memory that a graph is planned for; None unless known of all.
 
         0 means all of the SoC's, and is more than any other size.
         """
@@ -131,28 +131,28 @@ class CacheEntry:
 
 def read_entry(entry: Mapping[str, Any] | None) -> CacheEntry:
     """Return the content of an entry; of no entry, one without values."""
-    held = _dict(entry)
+    fields = _dict(entry)
     return CacheEntry(
-        _int(held.get("socModel")),
-        _int(_dict(held.get("contextMetadata")).get("dspArch")),
-        build=_text(held.get("buildId")),
-        core_api=_text(held.get("coreApiVersion")),
-        backend_api=_text(held.get("backendApiVersion")),
-        blob_version=_text(held.get("contextBlobVersion")),
-        blob_bytes=_int(held.get("contextBlobSize")),
-        time=_text(held.get("timestamp")),
-        graphs=tuple(map(_graph, _list(held.get("graphs")))),
+        _int(fields.get("socModel")),
+        _int(_dict(fields.get("contextMetadata")).get("dspArch")),
+        build=_text(fields.get("buildId")),
+        core_api=_text(fields.get("coreApiVersion")),
+        backend_api=_text(fields.get("backendApiVersion")),
+        blob_version=_text(fields.get("contextBlobVersion")),
+        blob_bytes=_int(fields.get("contextBlobSize")),
+        time=_text(fields.get("timestamp")),
+        graphs=tuple(map(_graph, _list(fields.get("graphs")))),
     )
 
 
 def _graph(value: Any) -> CachedGraph:
-    held = _dict(value)
-    facts, more = _dict(held.get("graphBlobInfo")), _dict(held.get("graphBlobInfoV2"))
+    fields = _dict(value)
+    facts, more = _dict(fields.get("graphBlobInfo")), _dict(fields.get("graphBlobInfoV2"))
     dlbc = _int(facts.get("htpDlbc"))
     return CachedGraph(
-        _text(held.get("graphName")),
-        tuple(map(_tensor, _list(held.get("graphInputs")))),
-        tuple(map(_tensor, _list(held.get("graphOutputs")))),
+        _text(fields.get("graphName")),
+        tuple(map(_tensor, _list(fields.get("graphInputs")))),
+        tuple(map(_tensor, _list(fields.get("graphOutputs")))),
         vtcm_mb=_int(facts.get("vtcmSize")),
         optimization_level=_int(facts.get("optimizationLevel")),
         hvx_threads=_int(facts.get("numHvxThreads")),
@@ -165,15 +165,15 @@ def _graph(value: Any) -> CachedGraph:
 
 
 def _tensor(value: Any) -> CachedTensor:
-    held = _dict(value)
-    dims = held.get("dimensions")
+    fields = _dict(value)
+    dims = fields.get("dimensions")
     shape = tuple(map(_int, dims)) if isinstance(dims, list) else None
-    name = _text(held.get("dataType"))
-    step = _dict(_dict(held.get("quantizeParams")).get("scaleOffset"))
+    name = _text(fields.get("dataType"))
+    step = _dict(_dict(fields.get("quantizeParams")).get("scaleOffset"))
     scale, offset = _float(step.get("scale")), _int(step.get("offset"), signed=True)
     has_step = scale is not None and offset is not None
     return CachedTensor(
-        _text(held.get("name")),
+        _text(fields.get("name")),
         None if shape is None or None in shape else tuple(dim for dim in shape if dim is not None),
         None if name is None else _OWN_NAMES.get(name, name.removeprefix(_PREFIX)),
         scale if has_step else None,

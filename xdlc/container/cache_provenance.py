@@ -1,4 +1,4 @@
-"""Provenance of HTP caches: the graphs that each was compiled from, and the options.
+"""Provenance of HTP caches: graphs and options that each was compiled from.
 
 The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON that the vendor's reader skips::
 
@@ -81,12 +81,12 @@ def read(model: Model) -> dict[str, CacheFacts]:
     if data is None:
         return {}
     where = f"record {RECORD!r}"
-    found = read_json(data.content(), {}, where)
-    if found.get("version") != VERSION:
+    content = read_json(data.content(), {}, where)
+    if content.get("version") != VERSION:
         raise ContainerError(
-            f"is of version {found.get('version')!r}, known is {VERSION}", where=where, fix=_FIX
+            f"has version {content.get('version')!r}; only {VERSION} is supported", where=where, fix=_FIX
         )
-    listed = _typed(found.get("caches"), dict, "'caches'", where)
+    listed = _typed(content.get("caches"), dict, "'caches'", where)
     return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}
 
 

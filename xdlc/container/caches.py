@@ -1,4 +1,4 @@
-"""Compiled HTP caches of a model: records ``htp.cache.<soc>.<n>`` and their entries in ``cacheList``.
+"""HTP caches of a model: records ``htp.cache.<soc>.<n>`` and ``cacheList``.
 
 The vendor's library skips a record without an entry, drops an entry without a record, shows no cache at
 all if one record is damaged, and crashes on an entry with missing fields.  The functions here keep records
@@ -67,7 +67,7 @@ class Cache:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the vendor's library does not find the cache, or finds a wrong one; or None.
+        """Reason why the vendor's library finds no or a wrong cache; or None.
 
         The library accepts a cache whose record is named after another SoC than it was compiled for.
         """
@@ -96,7 +96,7 @@ def _damage(data: TensorData) -> str | None:
 
 
 def caches(model: Model) -> list[Cache]:
-    """Return the caches of a model: those with a record in record order, then those only listed."""
+    """Return the caches of a model: those with a record, then those only listed."""
     listed = {str(entry.get("cacheName")): entry for entry in model.metadata.get("cacheList", ())}
     names = [name for name in model.records if name.startswith(PREFIX)]
     names += [name for name in listed if name not in model.records]
@@ -104,15 +104,15 @@ def caches(model: Model) -> list[Cache]:
 
 
 def shared_weights(model: Model, name: str) -> list[str]:
-    """Return the names of records, perhaps missing, with weights that a cache shares with others."""
-    found = [
+    """Return the names of records, maybe missing, of weights that caches share."""
+    children = [
         child
         for item in model.metadata.get("relations", ())
         if item.get("parentRecordName") == name
         for child in item.get("childRecordNames", ())
         if child.startswith(SHARED)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(children))
 
 
 def _soc(name: str) -> str:

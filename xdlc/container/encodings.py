@@ -30,7 +30,7 @@ class Blocks:
     """The scales of block encodings in a file.
 
     Attributes:
-        view: The entry model.encodings.bin, empty if there is none.
+        view: The entry model.encodings.bin, empty if missing.
         left: Bytes that may be read: valid files share little.
     """
 
@@ -77,30 +77,30 @@ def read_encoding(
 
 
 def _decoded(
-    found: tables.Quantization, shape: tuple[int, ...], dtype: DType, blocks: Blocks, where: str
+    stored: tables.Quantization, shape: tuple[int, ...], dtype: DType, blocks: Blocks, where: str
 ) -> Encoding | None:
-    kind, rank = found.kind, len(shape)
-    if kind in (0, 2) and found.tensor is not None:
-        affine = found.tensor
+    kind, rank = stored.kind, len(shape)
+    if kind in (0, 2) and stored.tensor is not None:
+        affine = stored.tensor
         return ScaleOffset(affine.scale, affine.offset, affine.bits if kind == 2 else None)
-    if kind in (1, 3) and found.axis is not None:
-        channels = found.axis.channels or ()
+    if kind in (1, 3) and stored.axis is not None:
+        channels = stored.axis.channels or ()
         widths = {channel.bits for channel in channels}
         if kind == 3 and len(widths) != 1:
             raise ContainerError(f"has channels of {sorted(widths)} bits in one encoding", where=where)
-        axis = _channel_axis(found.axis.axis, len(channels), shape, where)
+        axis = _channel_axis(stored.axis.axis, len(channels), shape, where)
         return AxisScaleOffset(
             axis,
             _scales(channels),
             _offsets(channels),
             widths.pop() if kind == 3 else None,
         )
-    if kind == 4 and found.block is not None:
-        return _read_block(found.block, rank, dtype, blocks, where)
-    if kind == 5 and found.expansion is not None:
-        return _read_expansion(found.expansion, shape, where)
-    if kind == 6 and found.vector is not None:
-        code = found.vector
+    if kind == 4 and stored.block is not None:
+        return _read_block(stored.block, rank, dtype, blocks, where)
+    if kind == 5 and stored.expansion is not None:
+        return _read_expansion(stored.expansion, shape, where)
+    if kind == 6 and stored.vector is not None:
+        code = stored.vector
         channels = code.channels or ()
         geometry = (
             code.rows,
@@ -136,33 +136,33 @@ def _channel_axis(axis: int, count: int, shape: tuple[int, ...], where: str) -> 
     return axis
 
 
-def _read_expansion(found: tables.BlockExpansion, shape: tuple[int, ...], where: str) -> BlockwiseExpansion:
-    channels = found.channels or ()
-    wide = found.wide_scales is not None and len(found.wide_scales) > 0
-    scales: Sequence[int] = found.wide_scales if wide else bytes(found.narrow_scales or b"")  # type: ignore[assignment]
-    if len(scales) != len(channels) * found.blocks_per_axis:
+def _read_expansion(stored: tables.BlockExpansion, shape: tuple[int, ...], where: str) -> BlockwiseExpansion:
+    channels = stored.channels or ()
+    wide = stored.wide_scales is not None and len(stored.wide_scales) > 0
+    scales: Sequence[int] = stored.wide_scales if wide else bytes(stored.narrow_scales or b"")  # type: ignore[assignment]
+    if len(scales) != len(channels) * stored.blocks_per_axis:
         raise ContainerError(
-            f"has {len(scales)} block scales for {len(channels)} channels of {found.blocks_per_axis} blocks",
+            f"has {len(scales)} block scales for {len(channels)} channels of {stored.blocks_per_axis} blocks",
             where=where,
         )
     return BlockwiseExpansion(
-        _channel_axis(found.axis, len(channels), shape, where),
+        _channel_axis(stored.axis, len(channels), shape, where),
         _scales(channels),
         _offsets(channels),
-        found.blocks_per_axis,
-        found.block_scale_bits,
+        stored.blocks_per_axis,
+        stored.block_scale_bits,
         tuple(scales),
         wide,
     )
 
 
 def _read_block(
-    found: tables.BlockAffine, rank: int, dtype: DType, blocks: Blocks, where: str
+    stored: tables.BlockAffine, rank: int, dtype: DType, blocks: Blocks, where: str
 ) -> BlockScaleOffset:
     # In the vendor's reader a block has size 1 along every axis but the block axis.
     shape = [1] * rank
-    shape[_axis(found.block_axis, rank, where)] = found.block_size
-    place = found.scale_offsets
+    shape[_axis(stored.block_axis, rank, where)] = stored.block_size
+    place = stored.scale_offsets
     size = len(blocks.view)
     if place is None or min(place.offset, place.nbytes, size - place.offset - place.nbytes) < 0:
         raise ContainerError(
@@ -170,8 +170,8 @@ def _read_block(
         )
     blocks.left -= place.nbytes
     if blocks.left < 0:
-        raise ContainerError("shares block scales, which take more than the file has of them", where=where)
-    bits = found.bits if found.bits not in (0, dtype.bits) else None
+        raise ContainerError("shares more block scales than the file holds", where=where)
+    bits = stored.bits if stored.bits not in (0, dtype.bits) else None
     scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
 

@@ -1,4 +1,4 @@
-"""Reader of table-driven flatbuffers from untrusted files; ``flatbuffer_encode`` is the writer.
+"""Reader of flatbuffers from untrusted files, driven by tables.
 
 Both work from the ``FIELDS`` of generated tables (see docs/adr/0004).  Tables refer to each other
 by forward offsets only, so a tree of them always ends; a reader still has to bound the depth and
@@ -231,7 +231,7 @@ class _Decoder:
         return text
 
     def span(self, position: int, width: int) -> tuple[int, int]:
-        """Return (first byte, count) of the vector at ``position``, checked to be in the buffer."""
+        """Return (first byte, count) of the vector at ``position``, within the buffer."""
         if position + 4 > self.size:
             raise self.cut(f"a vector at byte {position}")
         count = _u32(self.data, position)[0]
@@ -267,7 +267,7 @@ class _Decoder:
     def flat_tables(self, places: list[int], cls: type[Table]) -> list[Table]:
         """Read tables of scalars only, of which encodings have one per channel."""
         self.spend(FLAT_COST * len(places))
-        data, size, last, found = self.data, self.size, -1, []
+        data, size, last, rows = self.data, self.size, -1, []
         for place in places:
             if place + 4 > size:
                 raise self.cut(f"a table at byte {place}")
@@ -277,8 +277,8 @@ class _Decoder:
                 last, unpack, pick, defaults = vtable, layout.unpack, layout.pick, layout.defaults
             if place + layout.size > size:
                 raise self.cut(f"a table of {layout.size} bytes at byte {place}")
-            found.append(cls(*pick(unpack(data, place) + defaults)))
-        return found
+            rows.append(cls(*pick(unpack(data, place) + defaults)))
+        return rows
 
     def read_mapped(self, position: int, offset: int, field: Field, depth: int) -> Blob:
         start, count = self.span(position + offset, SIZES[field.element or ""])

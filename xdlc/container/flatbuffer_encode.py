@@ -22,7 +22,7 @@ Part = bytes | bytearray | TensorData
 
 
 class Stream(Blob):
-    """Tensor data as a byte vector, which ``encode_parts`` returns as a part instead of copying it.
+    """Tensor data as a byte vector that ``encode_parts`` does not copy.
 
     Attributes:
         data: The bytes.

@@ -1,4 +1,4 @@
-"""Record ``xdlc.io``: contract of the graph inputs and outputs, with recipes for their raw files."""
+"""Record ``xdlc.io``: contract of graph inputs and outputs with their files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def io_text(model: Model) -> bytes:
 
 
 def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False) -> None:
-    """Apply an ``xdlc.io`` record to a model: notes on axes, and the order of graphs, the main one first.
+    """Apply an ``xdlc.io`` record: notes on axes, and the order of graphs.
 
     Args:
         data: The record.
@@ -86,19 +86,19 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
     side = [{"name": str}]
     form = {"graphs": [{"name": str, "inputs": side, "outputs": side}]}
     listed = read_json(data, form, where).get("graphs", ())
-    notes: dict[str, dict[str, Any]] = {held: {} for held in _NOTES.values()}
+    notes: dict[str, dict[str, Any]] = {kind: {} for kind in _NOTES.values()}
     for graph in listed:
         for entry in (*graph.get("inputs", ()), *graph.get("outputs", ())):
             for key in _NOTES.keys() & entry.keys():
                 notes[_NOTES[key]][entry.get("name", "")] = entry[key]
     model.metadata |= formed({key: found for key, found in notes.items() if found}, where)
     names = [graph.get("name") for graph in listed]
-    known = [name for name in names if name in model.graphs]
-    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
+    present = [name for name in names if name in model.graphs]
+    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*present, *model.graphs))}
     for graph in listed if outputs else ():
-        held = model.graphs.get(str(graph.get("name")))
-        if held is not None:
-            _set_outputs(held, [entry.get("name") for entry in graph.get("outputs", [])], where)
+        target = model.graphs.get(str(graph.get("name")))
+        if target is not None:
+            _set_outputs(target, [entry.get("name") for entry in graph.get("outputs", [])], where)
 
 
 def _set_outputs(graph: Graph, names: list[Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Metadata of a DLC about its making: the JSON entries of format 4, the text entry of format 3.
+"""Metadata of a DLC: JSON entries of format 4, the text entry of format 3.
 
 ``Model.metadata`` has it, and the content of xdlc's own records, as plain values under the keys ``version``
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
@@ -19,8 +19,8 @@ from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
-from xdlc.ir.metadata_forms import fits, malformed
-from xdlc.json_fields import MAX_VALUES, json_value
+from xdlc.ir.model import malformed
+from xdlc.json_fields import MAX_VALUES, fits, json_value
 from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
@@ -45,7 +45,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
 
     Args:
         data: The entry.
-        form: The form that the value should have, for ``xdlc.ir.metadata_forms.fits``.
+        form: The form that the value should have, for ``xdlc.json_fields.fits``.
         where: Place for errors.
 
     Raises:
@@ -64,7 +64,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
 
 
 def formed(metadata: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return values of ``Model.metadata`` from a file, which have the forms that they should.
+    """Return values of ``Model.metadata`` from a file, in their proper forms.
 
     Raises:
         ContainerError: If one has not.
@@ -96,14 +96,14 @@ def timestamp() -> str:
     Raises:
         UsageError: If SOURCE_DATE_EPOCH is not a number of seconds.
     """
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if not given:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
         return NO_TIME
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(given)))
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(epoch)))
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
-            f"SOURCE_DATE_EPOCH should be a number of seconds, is {given!r}", fix="unset or correct it"
+            f"SOURCE_DATE_EPOCH should be a number of seconds, is {epoch!r}", fix="unset or correct it"
         ) from error
 
 
@@ -130,7 +130,7 @@ def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None
 
 
 def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
-    """Put the text metadata of format 3 into ``metadata["properties"]``, and its commands into the history.
+    """Read the text metadata of format 3 into ``metadata`` and the history.
 
     Raises:
         ContainerError: If the text is not UTF-8.
@@ -158,7 +158,6 @@ def add_step(model: Model, tool: str, args: Mapping[str, Any]) -> None:
     """Add a step of a tool of xdlc to the history of a model.
 
     Args:
-        model: The model.
         tool: Name of the tool.
         args: Options that were given, as JSON takes them.
     """
@@ -176,7 +175,7 @@ def _header(artifact: str, time: str) -> dict[str, Any]:
 
 
 def main_text(model: Model) -> bytes:
-    """Return the JSON metadata of a model; lists of caches and relations only where it has some."""
+    """Return the JSON metadata of a model; caches and relations where it has some."""
     content: dict[str, Any] = {"header": _header("DLC_METADATA", timestamp())}
     for key in ("cacheList", "relations"):
         if model.metadata.get(key):

@@ -65,49 +65,49 @@ def to_qnn(
     Raises:
         ValueError: If the supplemental string that a folded type needs is missing or unknown.
     """
-    found = dict(params)
+    qnn_params = dict(params)
     if package != NATIVE_PACKAGE:
-        return type, found
+        return type, qnn_params
     if type in FAMILIES:
         key, names = FAMILIES[type]
         name = supplements.get(key)
         if name not in names:
             raise ValueError(f"needs the string {key!r} to be one of {', '.join(names)}, found {name!r}")
-        return name, found
-    if type in OPERATIONS and "operation" not in found:
+        return name, qnn_params
+    if type in OPERATIONS and "operation" not in qnn_params:
         name = supplements.get("eltwise_type")
         if name not in OPERATIONS[type]:
             raise ValueError(f"has neither a parameter 'operation' nor a known 'eltwise_type' ({name!r})")
-        found["operation"] = u32(OPERATIONS[type][name])
+        qnn_params["operation"] = u32(OPERATIONS[type][name])
     if type in NARROW:
         type, number = NARROW[type]
-        found["operation"] = u32(number)
-        return type, found
+        qnn_params["operation"] = u32(number)
+        return type, qnn_params
     if type == "Resize":
-        return _resize(found)
-    return RENAMED.get(type, type), found
+        return _resize(qnn_params)
+    return RENAMED.get(type, type), qnn_params
 
 
 def _resize(params: dict[str, Param]) -> tuple[str, dict[str, Param]]:
-    """Return the narrower operation of a Resize; its own parameters stay, as with the vendor."""
+    """Return the narrower operation of a Resize; its own parameters stay."""
     interpolation, transformation = params.get("interpolation_mode"), params.get("transformation_mode")
     if not isinstance(interpolation, Scalar) or not isinstance(transformation, Scalar):
         raise ValueError("needs the scalar parameters 'interpolation_mode' and 'transformation_mode'")
     if interpolation.value not in INTERPOLATIONS:
         return "Resize", params
     type = INTERPOLATIONS[int(interpolation.value)]
-    found = dict(params)
-    found["align_corners"] = b8(transformation.value == ALIGN_CORNERS)
-    found["half_pixel_centers"] = b8(transformation.value == HALF_PIXEL)
+    narrow_params = dict(params)
+    narrow_params["align_corners"] = b8(transformation.value == ALIGN_CORNERS)
+    narrow_params["half_pixel_centers"] = b8(transformation.value == HALF_PIXEL)
     if type == "ResizeBilinear":
-        found["antialias"] = b8(False)
-    return type, dict(sorted(found.items()))
+        narrow_params["antialias"] = b8(False)
+    return type, dict(sorted(narrow_params.items()))
 
 
 def from_qnn(
     type: str, package: str, params: Mapping[str, Param]
 ) -> tuple[str, dict[str, Param], dict[str, str]]:
-    """Return the type in the file, the parameters and the supplemental strings for a QNN operation."""
+    """Return type in the file, parameters and supplements of a QNN operation."""
     kept = dict(params)
     if package != NATIVE_PACKAGE:
         return type, kept, {}

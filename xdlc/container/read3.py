@@ -1,4 +1,4 @@
-"""Reader of format 3 (SNPE 1.x): one graph of package ``snpe``, to be shown or mapped onto QNN ops.
+"""Reader of format 3 (SNPE 1.x): one graph of package ``snpe``.
 
 Each layer becomes an op of its raw type.  Attributes become parameters: numbers, flags and texts as
 scalars, lists as tensors, nested attributes under dotted names; ``layer_id`` is the layer's own number,
@@ -68,7 +68,7 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
 
 
 def unread(graph: Graph) -> list[Tensor]:
-    """Return the tensors that ops write and none reads: format 3 has no other mark of an output."""
+    """Return the tensors that ops write and none reads, the outputs of format 3."""
     return [tensor for op in graph.ops for tensor in op.outputs if not graph.consumers(tensor)]
 
 

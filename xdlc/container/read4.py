@@ -1,4 +1,4 @@
-"""Reader of format 4: 4.1 and later (data in its own entry), 4.0 (inline, or the large form)."""
+"""Reader of format 4: 4.1 and later (data in its own entry), and 4.0."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def sizes(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
 def _open_params(
     source: MappedFile, entries: dict[str, Entry], version: tuple[int, int]
 ) -> tuple[dlc4_params.Params, Locate]:
-    """Return the index of the data, and the function that finds the file range of one tensor's data."""
+    """Return the data's index, and a function that finds the bytes of a tensor."""
     entry = entries[PARAMS]
     where = f"{source.path}: entry {PARAMS!r}"
     first = entry.offset + PREFIX
@@ -106,17 +106,17 @@ def _open_params(
         data = entries.get(DATA, Entry(DATA, 0, 0))
 
         def in_data(elements: dlc4_params.Elements, name: str) -> tuple[int, int]:
-            found = elements.range
-            if found is None:
+            extent = elements.range
+            if extent is None:
                 raise ContainerError("has no range for its data", where=name)
-            if found.offset < 0 or found.nbytes < 0 or found.offset + found.nbytes > data.size:
+            if extent.offset < 0 or extent.nbytes < 0 or extent.offset + extent.nbytes > data.size:
                 raise ContainerError(
-                    f"has bytes {found.offset} to {found.offset + found.nbytes}, "
+                    f"has bytes {extent.offset} to {extent.offset + extent.nbytes}, "
                     f"but the entry {DATA!r} has {data.size}",
                     where=name,
                     fix="the file was cut short: get it again",
                 )
-            return data.offset + found.offset, found.nbytes
+            return data.offset + extent.offset, extent.nbytes
 
         return decode(entry_bytes(source, entry, PREFIX), dlc4_params.Params, where), in_data
     body = entry_bytes(source, entry, PREFIX, most=source.size)
@@ -163,12 +163,12 @@ class _GraphReader:
     def read(self) -> Graph:
         graph = self.graph
         static = {elements.name: elements for elements in self.params.tensors or ()}
-        held: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for given in self.content.tensors or ():
             tensor = self.tensor(given, static)
-            if tensor.name in held:
+            if tensor.name in tensors:
                 raise ContainerError(f"has two tensors named {tensor.name!r}", where=self.where)
-            held[tensor.name] = tensor
+            tensors[tensor.name] = tensor
             self.place(tensor)
         nodes = self.content.nodes or ()
         data = self.params.nodes or ()
@@ -177,7 +177,7 @@ class _GraphReader:
                 f"has {len(nodes)} nodes but data for {len(data)}", where=self.where, fix="get the file again"
             )
         for node, node_data in zip(nodes, data, strict=True):
-            graph.append(self.op(node, node_data.tensors or (), held))
+            graph.append(self.op(node, node_data.tensors or (), tensors))
         graph.verify()
         return graph
 
@@ -192,33 +192,33 @@ class _GraphReader:
                 self.graph.inputs.append(tensor)
                 self.graph.outputs.append(tensor)
 
-    def tensor(self, given: dlc4_model.Tensor, static: dict[str | None, dlc4_params.Elements]) -> Tensor:
-        name = given.name
+    def tensor(self, stored: dlc4_model.Tensor, static: dict[str | None, dlc4_params.Elements]) -> Tensor:
+        name = stored.name
         where = f"{self.where}: tensor {name!r}"
-        if not name or given.dims is None:
+        if not name or stored.dims is None:
             raise ContainerError("has no name or no dimensions", where=where)
-        if not 0 <= given.role <= Role.NULL:
-            raise ContainerError(f"has tensor type {given.role}, only 0 to 5 are known", where=where)
-        dtype = BY_CODE.get(given.dtype)
+        if not 0 <= stored.role <= Role.NULL:
+            raise ContainerError(f"has tensor type {stored.role}, only 0 to 5 are known", where=where)
+        dtype = BY_CODE.get(stored.dtype)
         if dtype is None:
-            raise ContainerError(f"has data type {given.dtype:#x}, which is not known", where=where)
-        shape = tuple(given.dims)
+            raise ContainerError(f"has data type {stored.dtype:#x}, which is not known", where=where)
+        shape = tuple(stored.dims)
         if len(shape) > MAX_RANK or math.prod(dim or 1 for dim in shape) > MAX_ELEMENTS:
             raise ContainerError(
-                f"has {len(shape)} axes or more elements than {MAX_ELEMENTS}, which nothing can hold",
+                f"has {len(shape)} axes; at most {MAX_RANK} axes and {MAX_ELEMENTS} elements are supported",
                 where=where,
             )
-        dynamic = tuple(given.dynamic_axes or ())
+        dynamic = tuple(stored.dynamic_axes or ())
         if any(axis >= len(shape) for axis in dynamic):
             raise ContainerError(f"has dynamic axes {list(dynamic)} of {len(shape)}", where=where)
         data = None
-        if given.role == Role.STATIC:
+        if stored.role == Role.STATIC:
             elements = static.get(name)
             if elements is None:
                 raise ContainerError("is static but has no data", where=where, fix="get the file again")
             data = self.data(elements, shape, dtype, where)
-        encoding = read_encoding(given.quantization, shape, dtype, self.blocks, where)
-        return Tensor(name, shape, dtype, encoding, data, Role(given.role), dynamic)
+        encoding = read_encoding(stored.quantization, shape, dtype, self.blocks, where)
+        return Tensor(name, shape, dtype, encoding, data, Role(stored.role), dynamic)
 
     def data(
         self, elements: dlc4_params.Elements, shape: tuple[int, ...], dtype: DType, where: str
@@ -238,7 +238,9 @@ class _GraphReader:
             )
         return MappedData(self.source, offset, (nbytes,) if dtype.bits == 4 else shape, dtype.numpy)
 
-    def op(self, node: dlc4_model.Node, data: Sequence[dlc4_params.Elements], held: dict[str, Tensor]) -> Op:
+    def op(
+        self, node: dlc4_model.Node, data: Sequence[dlc4_params.Elements], tensors: dict[str, Tensor]
+    ) -> Op:
         where = f"{self.where}: node {node.name!r} ({node.type})"
         if not node.name or not node.type:
             raise ContainerError("has no name or no type", where=where)
@@ -266,7 +268,7 @@ class _GraphReader:
             raise ContainerError(str(error), where=where) from error
         ends = []
         for name in [*(node.inputs or ()), *(node.outputs or ())]:
-            tensor = held.get(name)
+            tensor = tensors.get(name)
             if tensor is None:
                 raise ContainerError(f"refers to tensor {name!r}, which does not exist", where=where)
             ends.append(tensor)
@@ -277,26 +279,26 @@ class _GraphReader:
         return Op(type, inputs, ends[count:], params, name=node.name, package=package)
 
 
-def _scalar(found: dlc4_model.Scalar, where: str) -> Scalar:
-    code = found.dtype
-    if code == NO_TYPE and found.text is not None:
+def _scalar(stored: dlc4_model.Scalar, where: str) -> Scalar:
+    code = stored.dtype
+    if code == NO_TYPE and stored.text is not None:
         code = STRING.code
     dtype = BY_CODE.get(code)
     if dtype is None or dtype.kind == "undefined":
         raise ContainerError(f"has data type {code:#x}, which is not known", where=where)
     if dtype.kind == "string":
-        return Scalar(dtype, found.text or "")
+        return Scalar(dtype, stored.text or "")
     if dtype.kind == "bool":
-        return Scalar(dtype, bool(found.integer))
+        return Scalar(dtype, bool(stored.integer))
     if dtype.is_float:
         try:
-            return Scalar(dtype, as_float32(found.real) if dtype is FLOAT32 else found.real)
+            return Scalar(dtype, as_float32(stored.real) if dtype is FLOAT32 else stored.real)
         except OverflowError as error:
-            raise ContainerError(f"is {found.real}, too large for {dtype}", where=where) from error
+            raise ContainerError(f"is {stored.real}, too large for {dtype}", where=where) from error
     low, high = dtype.limits
-    value = found.integer
+    value = stored.integer
     if low == 0 and -(high + 1) // 2 <= value < 0:
         value += high + 1  # an unsigned value that went through a signed one
     if not low <= value <= high:
-        raise ContainerError(f"is {found.integer}, outside of {dtype}", where=where)
+        raise ContainerError(f"is {stored.integer}, outside of {dtype}", where=where)
     return Scalar(dtype, value)

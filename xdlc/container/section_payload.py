@@ -1,4 +1,4 @@
-"""Payload of an HTA section that xdlc prepared: the section's sub-graph as a container of its own.
+"""Payload of an HTA section that xdlc prepared: a container of its own.
 
 ======== ============================================================================================
 Bytes    Content
@@ -26,7 +26,7 @@ AGAIN = "prepare the sections again with --enable_hta"
 
 
 def is_subgraph(payload: bytes | memoryview) -> bool:
-    """Return whether a section's payload is xdlc's; the vendor's is code of the accelerator."""
+    """Return whether a section's payload is xdlc's, not the accelerator's code."""
     return payload[: len(MAGIC)] == MAGIC
 
 

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from xdlc.container import io_record, metadata
@@ -25,11 +26,11 @@ from xdlc.container.archive import (
 )
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
 from xdlc.container.trace import TRACE, read_trace, trace_text
-from xdlc.errors import ContainerError
+from xdlc.errors import ContainerError, StorageError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.data import MemoryFile, TensorData
 from xdlc.ir.dtype import UINT8
-from xdlc.ir.files import replace_file
+from xdlc.ir.files import checked_path, replace_file, together
 
 _log = logging.getLogger(__name__)
 MAGIC = 0x0AD5
@@ -41,7 +42,7 @@ DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODIN
 
 @contextlib.contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Pause garbage collection, which takes a third of the time over many new, acyclic objects."""
+    """Pause garbage collection, a third of the time over many new objects."""
     if not gc.isenabled():
         yield
         return
@@ -175,13 +176,12 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, crc: bool = True) -> None:
-    """Write a model as a DLC; an existing file is replaced in one step.
+    """Write a model as a DLC and its files beside it; existing ones are replaced in one step.
 
     Equal models have equal bytes.  Weights are streamed: memory holds the largest tensor that is
     not a range of a file, at most.
 
     Args:
-        model: The model.
         path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data is inside ``model.params``: viewers that do not
             read the entry ``model.params.bin`` show it, and it ends at 2 GiB.
@@ -192,11 +192,20 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
-    replace_file(path, _writer(model, version, crc=crc))
+    with together():
+        for name, content in model.files.items():
+            file = Path(checked_path(path)).parent / name
+            try:
+                file.parent.mkdir(exist_ok=True)
+            except OSError as error:
+                problem = f"cannot be made: {error.strerror}"
+                raise StorageError(problem, where=str(file.parent), fix="check the folder") from error
+            replace_file(file, content)
+        replace_file(path, _writer(model, version, crc=crc))
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return the bytes of a model as a DLC of format 4.1, without CRC-32: a record that holds it has one.
+    """Return a model as a DLC of format 4.1 without CRC-32, for a record.
 
     Raises:
         ContainerError: If something of the model has no form in a DLC.
@@ -239,12 +248,12 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
 
 
 def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
-    """Log which weights hold NaN: a network may mean one as a constant, but most are useless so."""
+    """Log which weights hold NaN, which is rarely meant."""
     for graph in model.graphs.values():
         for tensor in graph.tensors.values():
             if any(tensor.data is part for part in parts):
                 _log.warning(
-                    "weight %r of graph %r holds NaN, and so will what is computed with it: "
+                    "weight %r of graph %r holds NaN, so results that depend on it are NaN: "
                     "convert the network with weights from before its training diverged",
                     tensor.name,
                     graph.name,

@@ -8,7 +8,8 @@ from typing import Any
 from xdlc.container.metadata import AGAIN, compact, formed, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
-from xdlc.ir.metadata_forms import NOTE, fits
+from xdlc.ir.model import NOTE
+from xdlc.json_fields import fits
 
 TRACE = "xdlc.trace"
 TRACED = ("nodes", "tensors", "weight_factors", "layers")
@@ -16,7 +17,7 @@ TRACED = ("nodes", "tensors", "weight_factors", "layers")
 
 
 def trace_text(model: Model) -> bytes | None:
-    """Return the record of the ops' origins and of the source's nodes and tensor names, or None.
+    """Return the record of op origins, source nodes and tensor names, or None.
 
     Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
     origin are omitted.  Per node: name, operator, and the reason why it has no op, or null.  Per
@@ -40,18 +41,18 @@ def trace_text(model: Model) -> bytes | None:
 
 
 def read_trace(data: memoryview, model: Model, where: str) -> None:
-    """Add the content of an ``xdlc.trace`` record to ``model``: origins of ops, nodes and names.
+    """Add origins of ops, nodes and names from an ``xdlc.trace`` record to ``model``.
 
     Raises:
         ContainerError: If the record does not have the form that ``trace_text`` writes.
     """
-    found = read_json(data, {"graphs": {"*": dict}}, where)
-    if found.get("version") != 1:
+    content = read_json(data, {"graphs": {"*": dict}}, where)
+    if content.get("version") != 1:
         raise ContainerError(
-            f"has version {found.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
+            f"has version {content.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
         )
-    _read_origins(found.get("graphs", {}), model, where)
-    held = formed({key: found[key] for key in TRACED if key in found}, where)
+    _read_origins(content.get("graphs", {}), model, where)
+    held = formed({key: content[key] for key in TRACED if key in content}, where)
     model.metadata |= {key: value for key, value in held.items() if value}
 
 

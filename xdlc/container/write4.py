@@ -65,7 +65,6 @@ def make_entries(model: Model, version: str = SEPARATE) -> Entries:
     """Return the contents of all entries that hold the graphs; weights are not read.
 
     Args:
-        model: The model.
         version: ``4.1`` or ``4.0``.
 
     Raises:
@@ -117,7 +116,7 @@ class _Writer:
             (tensor for tensor in ordered if tensor.data is not None),
             key=lambda tensor: tensor.name.encode("utf-8"),
         )
-        held = [self.elements(tensor) for tensor in static]
+        elements = [self.elements(tensor) for tensor in static]
         nodes, data = [], []
         for op in graph.ops:
             node, values = self.node(op, null)
@@ -125,7 +124,7 @@ class _Writer:
             data.append(dlc4_params.NodeParams(values))
         return (
             dlc4_model.Graph(graph.name, nodes, tensors, params_name=graph.name),
-            dlc4_params.GraphParams(graph.name, held, data),
+            dlc4_params.GraphParams(graph.name, elements, data),
         )
 
     def tensor(self, tensor: Tensor) -> dlc4_model.Tensor:
@@ -213,7 +212,7 @@ def _scalar(param: Scalar) -> dlc4_model.Scalar:
 
 
 def _ordered(graph: Graph) -> Iterator[Tensor]:
-    """Yield the tensors as the vendor orders them: by node, inputs then outputs; graph outputs last.
+    """Yield the tensors by node, inputs then outputs; graph outputs last.
 
     Graph inputs come first only where that order would change theirs or lose one.
     """

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
-from xdlc.boundary.options import Options as BoundaryOptions
-from xdlc.boundary.options import words
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
 from xdlc.converter.session.node import GraphInput, Labels
-from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
+from xdlc.converter.udo.definitions import add_kernel_files, backend_forms, store_definitions
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
     check_package_name,
@@ -30,6 +27,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
@@ -59,7 +57,7 @@ class Options:
             which no accelerator runs; 0 keeps all loops.
         random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
-        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
+        boundary: Requests for inputs and outputs, see :class:`xdlc.options.graphs.BoundaryOptions`.
         udos: UDO definitions.
         failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
             by name; they are omitted.
@@ -283,7 +281,7 @@ def _add_udos(model: ir.Model, udos: UdoSet, diagnostics: Diagnostics) -> None:
         return
     try:
         store_definitions(model, udos)
-        store_kernels(model, udos)
+        add_kernel_files(model, udos)
     except XdlcError as error:
         diagnostics.problems += each_problem(error)
 

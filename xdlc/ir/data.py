@@ -1,4 +1,4 @@
-"""Lazy tensor data: the place of a weight's bytes, or how to compute them, but not the bytes.
+"""Lazy tensor data: the place of a weight's bytes, or how to compute them.
 
 Three kinds exist: a range of a mapped file, an array, and a transform of other data.  A range that
 needs no change is copied from file to file by the kernel; a transform is computed on each use, and its
@@ -72,7 +72,7 @@ class TensorData(ABC):
         return self.numpy()[start:stop]
 
     def write_to(self, file: Target) -> None:
-        """Append the bytes to ``file``, an unbuffered or buffered binary file, or one that sums them."""
+        """Append the bytes to ``file``, a binary file or one that sums them."""
         if self.has_rows and self.shape and self.nbytes > ROWS_CHUNK:
             step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
             for start in range(0, self.shape[0], step):
@@ -113,7 +113,7 @@ class TensorData(ABC):
         return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows, factors=factors)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
-        """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
+        """Return the data with axis ``perm[i]`` as axis i."""
         order = tuple(perm)
         if order == tuple(range(len(order))):
             return self
@@ -131,19 +131,19 @@ class TensorData(ABC):
         Raises:
             ValueError: If it has another number of elements.
         """
-        wanted = tuple(shape)
-        if wanted == self.shape:
+        new_shape = tuple(shape)
+        if new_shape == self.shape:
             return self
-        if math.prod(wanted) != math.prod(self.shape):
-            raise ValueError(f"cannot reshape {list(self.shape)} to {list(wanted)}")
-        if wanted[:1] == self.shape[:1] and 0 not in wanted:
+        if math.prod(new_shape) != math.prod(self.shape):
+            raise ValueError(f"cannot reshape {list(self.shape)} to {list(new_shape)}")
+        if new_shape[:1] == self.shape[:1] and 0 not in new_shape:
             return self.transform(
-                lambda array: array.reshape((-1, *wanted[1:])),
-                shape=wanted,
-                by_rows=bool(wanted),
+                lambda array: array.reshape((-1, *new_shape[1:])),
+                shape=new_shape,
+                by_rows=bool(new_shape),
                 factors=1.0,
             )
-        return Reshaped(self, wanted)
+        return Reshaped(self, new_shape)
 
     def cast(self, dtype: np.dtype[Any] | type) -> TensorData:
         """Return the values converted to another numpy dtype."""
@@ -217,11 +217,11 @@ class MappedFile:
         return memoryview(self._map)[offset : offset + nbytes]
 
     def expect(self, offset: int, nbytes: int, crc: int, where: str) -> None:
-        """State the CRC-32 of a range, which ``check`` compares once; ranges come in ascending order."""
+        """State the CRC-32 of a range for ``check``; ranges come in ascending order."""
         self._sums.append((offset, nbytes, crc, where))
 
     def check(self, offset: int) -> None:
-        """Compare the bytes of the range that holds an offset with its CRC-32, if that was stated.
+        """Check the range that holds an offset against its CRC-32, if stated.
 
         Raises:
             ContainerError: If they differ.
@@ -232,15 +232,15 @@ class MappedFile:
         start, nbytes, crc, where = self._sums[place]
         if offset >= start + nbytes:
             return
-        found = 0
+        crc_of_bytes = 0
         for at in range(start, start + nbytes, SUM_CHUNK):
             count = min(SUM_CHUNK, start + nbytes - at)
-            found = zlib.crc32(self.view(at, count), found)
+            crc_of_bytes = zlib.crc32(self.view(at, count), crc_of_bytes)
             if nbytes > COPY_CHUNK:
                 self.release(at, count)
-        if found != crc:
+        if crc_of_bytes != crc:
             raise ContainerError(
-                f"has the CRC-32 {found:08x}, should have {crc:08x}: its bytes are damaged",
+                f"has the CRC-32 {crc_of_bytes:08x}, should have {crc:08x}: its bytes are damaged",
                 where=where,
                 fix="get the file again",
             )
@@ -336,7 +336,7 @@ class MappedData(TensorData):
 
 
 class Transform(TensorData):
-    """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``.
+    """A pure function of other data, or of its rows, computed on each use.
 
     Attributes:
         bases: The data that the function is given.
@@ -434,7 +434,7 @@ class Elided(TensorData):
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether numbers of a dtype may be NaN; bfloat16 is none of numpy's own kinds."""
+    """Return whether numbers of a dtype, bfloat16 too, may be NaN."""
     return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
 
 
@@ -451,7 +451,7 @@ def raw_data(data: bytes) -> TensorData:
 
 
 def packed(data: TensorData) -> TensorData:
-    """Return integers of up to four bits packed two a byte, the even element in the low half."""
+    """Return integers of up to four bits as two a byte, the even one in the low half."""
     import numpy
 
     def pack(array: Array) -> Array:

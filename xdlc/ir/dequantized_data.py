@@ -1,4 +1,4 @@
-"""Static float values that are quantized values under an encoding, as of a constant DequantizeLinear.
+"""Static float values that quantized values and an encoding define.
 
 They read as float32 data.  Moving their elements moves the quantized values and the encoding with them, so
 that a pass can still store these; any other change results in plain float values.
@@ -85,15 +85,15 @@ class Dequantized(Transform):
         return encoding
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
-        wanted = tuple(shape)
-        if wanted == self.shape:
+        new_shape = tuple(shape)
+        if new_shape == self.shape:
             return self
-        encoding = self._reshaped(wanted)
+        encoding = self._reshaped(new_shape)
         if encoding is None:
-            return super().reshape(wanted)
-        return Dequantized(self.stored.reshape(wanted), self.fixed, encoding)
+            return super().reshape(new_shape)
+        return Dequantized(self.stored.reshape(new_shape), self.fixed, encoding)
 
-    def _reshaped(self, wanted: tuple[int, ...]) -> StaticEncoding | None:
+    def _reshaped(self, new_shape: tuple[int, ...]) -> StaticEncoding | None:
         """Return the encoding under another shape, or None if it has none there."""
         encoding = self.encoding
         if isinstance(encoding, ScaleOffset):
@@ -101,8 +101,8 @@ class Dequantized(Transform):
         if isinstance(encoding, AxisScaleOffset):
             before = math.prod(self.shape[: encoding.axis])
             size = self.shape[encoding.axis]
-            for axis, found in enumerate(wanted):
-                if found == size and math.prod(wanted[:axis]) == before:
+            for axis, found in enumerate(new_shape):
+                if found == size and math.prod(new_shape[:axis]) == before:
                     return replace(encoding, axis=axis)
         return None
 

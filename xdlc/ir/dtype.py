@@ -50,14 +50,14 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value of an integer type, or quantized value of a fixed-point type."""
+        """Smallest and largest integer or quantized value of a type."""
         if self.kind in ("int", "sfixed"):
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
     @property
     def float_info(self) -> Any:
-        """Facts of a floating-point type under the names of ``numpy.finfo``, which does not take bfloat16."""
+        """Facts of a float type under the names of ``numpy.finfo``, also of bfloat16."""
         import ml_dtypes
 
         return ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
@@ -68,12 +68,12 @@ class DType:
         return float(self.float_info.max)
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Size in bytes of a dense tensor of ``shape``; 4-bit types pack two values a byte."""
+        """Size in bytes of a tensor of ``shape``; 4-bit types pack two values a byte."""
         return (math.prod(shape) * self.bits + 7) // 8
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy dtype of one stored element; packed 4-bit types are bytes of two values.
+        """The numpy dtype of a stored element; a byte for two packed 4-bit values.
 
         Raises:
             ModelError: For strings and the undefined type.

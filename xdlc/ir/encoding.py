@@ -121,7 +121,7 @@ def _scales(values: Iterable[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ScaleOffset:
-    """One scale and offset for the whole tensor (QNN encodings 0 and, with ``bits``, 2).
+    """One scale and offset of a tensor (QNN encodings 0 and, with ``bits``, 2).
 
     Attributes:
         scale: Step between neighbouring values, rounded to float32.
@@ -140,7 +140,7 @@ class ScaleOffset:
 
 @dataclass(frozen=True, slots=True)
 class AxisScaleOffset:
-    """One scale and offset per index of ``axis`` (QNN encodings 1 and, with ``bits``, 3).
+    """A scale and offset per index of ``axis`` (QNN encodings 1, with ``bits`` 3).
 
     Attributes:
         axis: Axis of the tensor, from 0.
@@ -164,7 +164,7 @@ class AxisScaleOffset:
 
 @dataclass(frozen=True, slots=True)
 class BlockScaleOffset:
-    """One scale and offset per block of the tensor, blocks in row-major order (QNN encoding 4).
+    """A scale and offset per block, blocks in row-major order (QNN encoding 4).
 
     Attributes:
         block_shape: Size of a block along each axis.

@@ -11,7 +11,7 @@ from xdlc.ir.tensor import Param, Tensor
 
 
 def differences(a: Model | Graph, b: Model | Graph, *, origin: bool = True) -> list[str]:
-    """Return one line for each difference of two models or two graphs; none if they are the same.
+    """Return a line for each difference of two models or graphs.
 
     Compared are ops in order with their types, packages, parameters and wiring; tensors by name
     with shapes, types, roles, encodings and the bytes of their data; graph inputs and outputs in

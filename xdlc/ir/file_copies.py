@@ -1,4 +1,4 @@
-"""Copies of ranges between files, and what is learned of the bytes on their way: CRC-32 and NaN."""
+"""Copies of ranges between files, with their CRC-32 and NaN."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 class SummedFile:
-    """A file that data is appended to, the CRC-32 of what was, and whether floats of it are NaN.
+    """A file for appending that knows its CRC-32, and whether floats of it are NaN.
 
     Attributes:
-        file: The file.
         crc: The sum.
         floats: Type of the floats that are appended now, None for other data.
         has_nan: Whether one of them is NaN; callers reset it.
@@ -56,7 +55,7 @@ Target = IO[bytes] | SummedFile
 
 
 def any_nan(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array holds NaN, which its largest value is then; of 16 bits as integers."""
+    """Return whether an array holds NaN; 16-bit floats are compared as integers."""
     import numpy
 
     if array.dtype.itemsize == 2:
@@ -132,7 +131,7 @@ def _start_writeback(descriptor: int, offset: int, nbytes: int) -> None:
 
 @functools.cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Return Linux's ``sync_file_range``, which Python's os module lacks; None elsewhere."""
+    """Return Linux's ``sync_file_range``, which Python's os module lacks, or None."""
     import ctypes
 
     found = getattr(ctypes.CDLL(None), "sync_file_range", None)

@@ -42,7 +42,7 @@ _waiting: ContextVar[list[tuple[str, str]] | None] = ContextVar("_waiting", defa
 
 @contextmanager
 def kept_apart(both: Sequence[PathLike] | None = None) -> Iterator[None]:
-    """Refuse in a context to write a file that is read, to read one to be written, and to write one twice.
+    """Refuse in a context to read and write one file, or to write one twice.
 
     Args:
         both: Files that are read and then replaced on purpose; None for a context within another one, which
@@ -75,7 +75,7 @@ def checked_path(path: PathLike) -> str:
 
 
 def open_file(path: PathLike) -> IO[bytes]:
-    """Open a file of a user, or one that untrusted input names, for reading; a pipe or a device never blocks.
+    """Open a file of a user or of untrusted input without blocking on pipes.
 
     Raises:
         UsageError: If it is a file that the running call will write.
@@ -84,14 +84,14 @@ def open_file(path: PathLike) -> IO[bytes]:
     where = checked_path(path)
     descriptor = -1
     try:
-        held = os.stat(where)  # to open a device may have effects
-        if stat.S_ISREG(held.st_mode):
+        status = os.stat(where)  # to open a device may have effects
+        if stat.S_ISREG(status.st_mode):
             descriptor = os.open(where, _READ)
-            held = os.fstat(descriptor)
-        if not stat.S_ISREG(held.st_mode):
-            problem = "Is a directory" if stat.S_ISDIR(held.st_mode) else _NO_FILE
+            status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            problem = "Is a directory" if stat.S_ISDIR(status.st_mode) else _NO_FILE
             raise OSError(0, problem)
-        _note_read(where, held)
+        _note_read(where, status)
         return os.fdopen(descriptor, "rb")
     except (OSError, UsageError) as error:
         if descriptor >= 0:
@@ -103,7 +103,7 @@ def open_file(path: PathLike) -> IO[bytes]:
 
 
 def read_bytes(path: PathLike, most: int) -> bytes:
-    """Return the content of a file, or ``most + 1`` bytes of a larger one, which the caller refuses.
+    """Return the content of a file, or ``most + 1`` bytes of a larger one.
 
     Raises:
         XdlcError: As ``open_file`` does.
@@ -117,7 +117,7 @@ def read_bytes(path: PathLike, most: int) -> bytes:
 
 
 def check_readable(path: PathLike) -> None:
-    """Check that another library can read a file by its path: as ``open_file``, with its errors."""
+    """Check that another library can read a file, with the errors of ``open_file``."""
     open_file(path).close()
 
 
@@ -136,7 +136,7 @@ def _replaces(where: str) -> UsageError:
 
 
 def check_output(path: PathLike) -> str:
-    """Return the path at which a file will be written, links followed; ``kept_apart`` remembers it.
+    """Return where a file will be written, links followed, and remember it.
 
     Raises:
         UsageError: If it is a folder, a device or a pipe, or a file that the running call reads, or writes
@@ -158,24 +158,24 @@ def _target(where: str) -> tuple[str, _Identity | None]:
     """Return the real path of a file to be written, and what there is now."""
     target = os.path.realpath(where)
     try:
-        held = os.stat(target)
+        status = os.stat(target)
     except OSError:
         return target, None  # missing or not accessible: writing reports it
-    if not stat.S_ISREG(held.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise UsageError(
             "is a folder, a device or a pipe, not a file", where=where, fix="name a file to write to"
         )
-    if not held.st_mode & 0o222 or not os.access(target, os.W_OK):
+    if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
         fix = "choose another path, or permit writing to the file"
         raise StorageError("cannot be written: it is read-only", where=where, fix=fix)
-    identity, used = (held.st_dev, held.st_ino), _used.get()
+    identity, used = (status.st_dev, status.st_ino), _used.get()
     if used is not None and identity in used.read and target not in used.both:
         raise _replaces(where)
     return target, identity
 
 
 def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:
-    """Replace a file by a text in UTF-8, in which half a surrogate pair is escaped; as ``replace_file``."""
+    """Replace a file by a text in UTF-8 with half surrogate pairs escaped."""
     replace_file(path, text.encode("utf-8", "backslashreplace"), executable=executable)
 
 
@@ -183,7 +183,7 @@ _FORMULA = re.compile(r"[=+@]|-(?![0-9.e+-]*$)")
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV; no text in it steers a terminal, or is a formula to spreadsheets."""
+    """Return rows as CSV without control characters and spreadsheet formulas."""
     import csv
     import io
 
@@ -229,7 +229,7 @@ def replace_file(path: PathLike, write: Writer, *, lasting: bool = True, executa
 
 @contextmanager
 def together() -> Iterator[list[tuple[str, str]]]:
-    """Replace the files that are written in a context at its end: all of them, or none.
+    """Replace all files that are written in a context at its end, or none.
 
     The first ones are replaced immediately before the last, which should be the one that refers to them: only
     a process that is killed between two such steps leaves new and old files side by side.
@@ -241,16 +241,16 @@ def together() -> Iterator[list[tuple[str, str]]]:
     if outer is not None:
         yield outer
         return
-    made: list[tuple[str, str]] = []
-    token = _waiting.set(made)
+    files: list[tuple[str, str]] = []
+    token = _waiting.set(files)
     try:
-        yield made
+        yield files
         try:
-            _move(made)
+            _move(files)
         except OSError as error:
-            raise _not_written(made[-1][1], error) from error
+            raise _not_written(files[-1][1], error) from error
     except BaseException:
-        for temporary, _ in made:
+        for temporary, _ in files:
             with suppress(OSError):
                 os.unlink(temporary)
         raise
@@ -258,9 +258,9 @@ def together() -> Iterator[list[tuple[str, str]]]:
         _waiting.reset(token)
     used = _used.get()
     if used is not None:  # what is there now is the call's own, which it may read
-        used.written.update((target, None) for _, target in made if target in used.written)
-    if len(made) > 1:
-        for folder in {os.path.dirname(target) for _, target in made}:
+        used.written.update((target, None) for _, target in files if target in used.written)
+    if len(files) > 1:
+        for folder in {os.path.dirname(target) for _, target in files}:
             _sync_folder(folder)
 
 
@@ -272,16 +272,16 @@ def _not_written(where: str, error: OSError) -> StorageError:
 
 
 def _temporary(target: str, mode: int) -> tuple[int, str]:
-    """Open a new file beside the target, private until it has the owner and the mode of what it replaces."""
+    """Open a new file beside the target, private until it has the target's rights."""
     name = os.path.join(os.path.dirname(target), f".xdlc-{os.urandom(12).hex()}.part")
     try:
-        held = os.stat(target)
+        status = os.stat(target)
     except FileNotFoundError:
         return os.open(name, _NEW, mode), name
     descriptor = os.open(name, _NEW, 0o600)
     if hasattr(os, "fchmod"):
         try:
-            _take_over(descriptor, held, mode & 0o111)
+            _take_over(descriptor, status, mode & 0o111)
         except BaseException:
             os.close(descriptor)
             os.unlink(name)
@@ -289,27 +289,27 @@ def _temporary(target: str, mode: int) -> tuple[int, str]:
     return descriptor, name
 
 
-def _take_over(descriptor: int, held: os.stat_result, more: int) -> None:
-    """Set owner and mode as another file has them, and ``more`` rights for those who may read."""
-    own, mode = os.fstat(descriptor), stat.S_IMODE(held.st_mode) & 0o777
+def _take_over(descriptor: int, replaced: os.stat_result, more: int) -> None:
+    """Set owner and mode of a replaced file, and ``more`` rights for its readers."""
+    own, mode = os.fstat(descriptor), stat.S_IMODE(replaced.st_mode) & 0o777
     mode |= mode >> 2 & more
-    if own.st_gid != held.st_gid:
+    if own.st_gid != replaced.st_gid:
         try:
-            os.fchown(descriptor, -1, held.st_gid)
+            os.fchown(descriptor, -1, replaced.st_gid)
         except PermissionError:
             mode &= 0o707  # the rights of that group are not another's
-    if own.st_uid != held.st_uid:
+    if own.st_uid != replaced.st_uid:
         with suppress(PermissionError):
-            os.fchown(descriptor, held.st_uid, -1)
+            os.fchown(descriptor, replaced.st_uid, -1)
     os.fchmod(descriptor, mode)
 
 
-def _move(made: Sequence[tuple[str, str]]) -> None:
-    """Replace each target by its temporary file; if one fails, put back the earlier ones."""
+def _move(files: Sequence[tuple[str, str]]) -> None:
+    """Replace each target by its temporary file; restore all if one fails."""
     kept: list[tuple[str, str]] = []
     done: list[str] = []
     try:
-        for temporary, target in made[:-1]:
+        for temporary, target in files[:-1]:
             if os.path.exists(target):
                 beside = f"{temporary.removesuffix('.part')}.old"
                 kept.append((beside, target))
@@ -317,16 +317,16 @@ def _move(made: Sequence[tuple[str, str]]) -> None:
                     os.link(target, beside)
                 except OSError:  # as on a file system without hard links
                     shutil.copy2(target, beside)
-        for temporary, target in made:
+        for temporary, target in files:
             os.replace(temporary, target)
             done.append(target)
     except BaseException:
-        held = {target for _, target in kept}
+        backed_up = {target for _, target in kept}
         for beside, target in kept:
             if target in done:
                 os.replace(beside, target)
         for target in done:
-            if target not in held:
+            if target not in backed_up:
                 os.unlink(target)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Fingerprint of a graph's content, which shows whether a cache or a section is still the graph's."""
+"""Fingerprint of a graph, by which caches and sections are matched to it."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ class Origin:
     nodes: tuple[str, ...] = ()
     reason: str | None = None
 
-    def merged(self, other: Origin) -> Origin:
+    def merged(self, later: Origin) -> Origin:
         """Return the origin of an op made from two ops."""
-        if len(other.nodes) == 1:
-            nodes = self.nodes if other.nodes[0] in self.nodes else self.nodes + other.nodes
+        if len(later.nodes) == 1:
+            nodes = self.nodes if later.nodes[0] in self.nodes else self.nodes + later.nodes
         else:
-            nodes = tuple(dict.fromkeys((*self.nodes, *other.nodes)))
-        return Origin(nodes, self.reason or other.reason)
+            nodes = tuple(dict.fromkeys((*self.nodes, *later.nodes)))
+        return Origin(nodes, self.reason or later.reason)
 
 
 class Op:
@@ -122,7 +122,7 @@ class Op:
         )
 
     def param(self, name: str, default: Any = None) -> Any:
-        """Return a parameter's plain value: a Python scalar, or an array for a tensor parameter."""
+        """Return a parameter's plain value: a Python scalar or an array."""
         found = self.params.get(name)
         if found is None:
             return default
@@ -212,7 +212,7 @@ class Graph:
 
     @property
     def ops(self) -> OpsView:
-        """The ops in execution order; while they are iterated over, the current one may be removed."""
+        """The ops in execution order; an iteration may remove the current one."""
         return OpsView(self)
 
     @property
@@ -243,7 +243,7 @@ class Graph:
         return tensor.role in (Role.OUTPUT, Role.INPUT_OUTPUT)
 
     def sole_consumer(self, tensor: Tensor) -> Op | None:
-        """Return the only reader of ``tensor``; None if there are more, or it is a graph output."""
+        """Return the only reader of ``tensor``; None for several or a graph output."""
         users = self._uses.get(tensor, {})
         return next(iter(users)) if len(users) == 1 and not self.is_output(tensor) else None
 
@@ -379,7 +379,7 @@ class Graph:
             self.set_inputs(op, [new if tensor is old else tensor for tensor in op._inputs])
 
     def bypass(self, op: Op) -> bool:
-        """Remove an op whose only result equals its first input, unless it copies an input to an output."""
+        """Remove an op equal to its first input, unless it copies input to output."""
         source, result = op._inputs[0], op._outputs[0]
         if source is None:
             return False
@@ -433,7 +433,7 @@ class Graph:
         tensor.name = name
 
     def rename_op(self, op: Op, name: str) -> None:
-        """Rename an op, and its tensor parameters as ``make_op`` names them; the name must be free."""
+        """Rename an op and its tensor parameters; the name must be free."""
         if name in self._op_names:
             raise ModelError(f"two ops would be named {name!r}", where=f"graph {self.name!r}")
         self._op_names.discard(op.name)
@@ -445,7 +445,7 @@ class Graph:
                 param.name = f"{name}_{key}"
 
     def supersede(self, old: Tensor, new: Tensor) -> None:
-        """Rename ``new`` to the static tensor ``old`` and remove that, if nothing reads it."""
+        """Rename ``new`` to the static tensor ``old``, and remove that if unread."""
         if old is not new and old.is_static and not self._uses.get(old):
             name = old.name
             del self.tensors[name]

@@ -38,7 +38,7 @@ def name_text(name: str) -> str:
 
 
 def float_text(value: float) -> str:
-    """Return a short decimal that reads back as ``value``; through float32 if it is one.
+    """Return a short decimal that reads back as ``value`` or its float32.
 
     Example:
         >>> float_text(as_float32(0.1)), float_text(0.1 + 0.2)
@@ -89,12 +89,12 @@ def scalar_value(dtype: DType, text: str) -> int | float | bool:
 
 
 def data_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the array that holds a tensor: packed 4-bit data is a row of bytes."""
+    """Return the shape of the array of a tensor; packed 4-bit data is a row of bytes."""
     return (dtype.nbytes(shape),) if dtype.bits == 4 else shape
 
 
 def numbers_text(dtype: DType, count: int, array: Array) -> str | None:
-    """Return ``[1, 2, ...]`` in row-major order, or None where numbers would not be exact.
+    """Return ``[1, 2, ...]`` in row-major order, or None if numbers were inexact.
 
     Args:
         dtype: Type of the tensor.

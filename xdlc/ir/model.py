@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir.data import TensorData
 from xdlc.ir.graph import Graph
+from xdlc.json_fields import fits
+
+NOTE = str | None
+_FORMS: Mapping[str, Any] = {
+    "version": str,
+    "properties": {"*": str},
+    "history": [{"tool": str, "converterVersion": str, "command": str}],
+    "cacheList": [dict],
+    "relations": [{"parentRecordName": str, "childRecordNames": [str]}],
+    "layouts": {"*": str},
+    "preprocessing": {"*": str},
+    "symbols": {"*": [NOTE]},
+    "states": {"*": {"output": str}},
+    "nodes": [(str, str, NOTE)],
+    "tensors": {"*": {"*": [str]}},
+    "weight_factors": {"*": {"*": [str]}},
+    "layers": {"*": int},
+}
+"""Form of the values of ``Model.metadata`` by key."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -20,11 +40,13 @@ class Model:
         graphs: Graphs by name.
         metadata: JSON-like facts about the container and its making.
         records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
+        files: Files that ``save`` writes beside the container, by their paths from its folder.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     records: dict[str, TensorData] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def main(self) -> Graph:
@@ -37,7 +59,7 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="take the DLC that its caches were made from; xdlc-info shows what the records are",
+            fix="use the DLC that its caches were made from; xdlc-info shows what the records are",
         )
 
     def add_graph(self, graph: Graph) -> Graph:
@@ -60,10 +82,11 @@ class Model:
             {name: graph.clone() for name, graph in self.graphs.items()},
             copy.deepcopy(self.metadata),
             dict(self.records),
+            dict(self.files),
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC; an existing file is replaced in one step.
+        """Write the model as a DLC and its files beside it; existing ones are replaced in one step.
 
         Args:
             path: The file.
@@ -78,3 +101,8 @@ class Model:
         from xdlc.container import save  # the only import from above, see docs/adr/0002
 
         save(self, path, version=version, crc=crc)
+
+
+def malformed(metadata: Mapping[str, Any]) -> str | None:
+    """Return the first key of metadata whose value has another form than readers rely on, or None."""
+    return next((key for key in metadata if not fits(metadata[key], _FORMS.get(key, object))), None)

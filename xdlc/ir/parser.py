@@ -15,8 +15,7 @@ from xdlc.ir.dtype import BY_NAME, UINT8, DType
 from xdlc.ir.encoding import Encoding
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, Origin
 from xdlc.ir.literals import ENCODING_NAMES, data_shape, numbers_data, scalar_value
-from xdlc.ir.metadata_forms import malformed
-from xdlc.ir.model import Model
+from xdlc.ir.model import Model, malformed
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.json_fields import json_value
 
@@ -112,13 +111,13 @@ class _Line:
     def items(self, open_token: str, close_token: str, take: Callable[[], Any]) -> list[Any]:
         """Take ``open item, item, ... close``."""
         self.take(open_token)
-        found: list[Any] = []
+        elements: list[Any] = []
         if self.skip(close_token):
-            return found
+            return elements
         while True:
-            found.append(take())
+            elements.append(take())
             if self.skip(close_token):
-                return found
+                return elements
             self.take(",")
 
     def integers(self) -> tuple[int, ...]:
@@ -164,15 +163,15 @@ class _Parser:
 
     def _metadata(self, number: int, text: str) -> None:
         try:
-            found = json_value(text)
+            metadata = json_value(text)
         except ValueError as error:
             raise ModelError(f"metadata is not JSON: {error}", where=f"line {number}") from error
-        if not isinstance(found, dict):
+        if not isinstance(metadata, dict):
             raise ModelError("metadata is not a JSON object", where=f"line {number}")
-        key = malformed(found)
+        key = malformed(metadata)
         if key is not None:
             raise ModelError(f"metadata has malformed {key!r}", where=f"line {number}")
-        self._model.metadata = found
+        self._model.metadata = metadata
 
     def _top(self, line: _Line) -> None:
         keyword = line.bare()
@@ -316,12 +315,12 @@ class _Parser:
         if line.next in BY_NAME:
             stored = _dtype(line)
             return self._bytes(line, stored, line.integers())
-        held = data_shape(dtype, shape)
+        shape_of_data = data_shape(dtype, shape)
         if line.next != "[":
-            return self._bytes(line, dtype, held)
+            return self._bytes(line, dtype, shape_of_data)
         words = line.items("[", "]", line.bare)
         try:
-            return numbers_data(dtype, math.prod(shape), held, words)
+            return numbers_data(dtype, math.prod(shape), shape_of_data, words)
         except (ValueError, OverflowError) as error:
             line.fail(str(error))
 
@@ -382,15 +381,15 @@ def _encoding(line: _Line) -> Encoding:
             return key, line.convert(float)
         return key, line.integers() if line.next == "[" else line.convert(int)
 
-    found = dict(line.items("(", ")", item))
+    arguments = dict(line.items("(", ")", item))
     needed = {field.name for field in fields(make) if field.default is MISSING} - {"offsets"}
-    if not needed <= found.keys():
-        line.fail(f"{kind} lacks {', '.join(sorted(needed - found.keys()))}")
-    if "scales" in found:
-        found.setdefault("offsets", (0,) * len(found["scales"]))
-    if "wide" in found:
-        found["wide"] = bool(found["wide"])
+    if not needed <= arguments.keys():
+        line.fail(f"{kind} lacks {', '.join(sorted(needed - arguments.keys()))}")
+    if "scales" in arguments:
+        arguments.setdefault("offsets", (0,) * len(arguments["scales"]))
+    if "wide" in arguments:
+        arguments["wide"] = bool(arguments["wide"])
     try:
-        return make(**found)
+        return make(**arguments)
     except (TypeError, ValueError, OverflowError) as error:
         line.fail(f"bad {kind}: {error}")

@@ -11,7 +11,7 @@ _DAMAGED = "make the model again: the encoding contradicts the tensor that has i
 
 
 def quantized_limits(tensor: Tensor) -> tuple[int, int]:
-    """Return the smallest and largest integer that ``tensor`` may store, used bits counted."""
+    """Return the least and largest integer of ``tensor`` within its used bits."""
     bits = _used_bits(tensor) or tensor.dtype.bits
     if tensor.dtype.is_signed:
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
@@ -54,7 +54,7 @@ def unpacked(tensor: Tensor) -> TensorData:
 
 
 def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) -> tuple[Array, Array]:
-    """Return float32 scales and float64 offsets that broadcast against a tensor of ``shape``.
+    """Return float32 scales and float64 offsets that broadcast against ``shape``.
 
     Blocks of a BlockwiseExpansion divide the input-channel axis of a rank-4 weight whose channels
     are its last axis, and otherwise the elements of a channel in row-major order.
@@ -93,7 +93,7 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
 def block_shape(
     encoding: BlockScaleOffset | BlockwiseExpansion, shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Return the size of a block along each axis; None if blocks of an expansion have no shape."""
+    """Return the size of a block along each axis; None if blocks have no shape."""
     if isinstance(encoding, BlockScaleOffset):
         return encoding.block_shape
     axis, blocks = encoding.axis, encoding.blocks_per_axis
@@ -174,7 +174,7 @@ def encoding_of(tensor: Tensor) -> Encoding:
     """Return the encoding of a fixed-point tensor.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If it has no such encoding.
     """
     if tensor.encoding is None:
         raise ModelError(

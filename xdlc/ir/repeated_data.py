@@ -1,4 +1,4 @@
-"""Tensor data whose elements repeat those of other data, such as fills and tiles that a model computes."""
+"""Tensor data whose elements repeat those of other data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdlc.ir.file_copies import Target
 
 
 class Repeated(TensorData):
-    """Other data, repeated along its axes as ``numpy.tile`` does; written in pieces, and never held whole.
+    """Other data repeated as ``numpy.tile`` does, written in pieces.
 
     Args:
         base: What is repeated.
@@ -67,7 +67,7 @@ def fill(value: TensorData, shape: Sequence[int]) -> TensorData:
 
 
 def _repeated(array: Array, multiples: Sequence[int]) -> Array:
-    """Return an array repeated along its axes; where only axes of size 1 are, it is a view."""
+    """Return an array repeated along its axes, a view if only sizes of 1 are."""
     import numpy
 
     if all(dim == 1 or count == 1 for dim, count in zip(array.shape, multiples, strict=True)):

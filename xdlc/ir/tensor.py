@@ -133,7 +133,7 @@ def string(value: str) -> Scalar:
 
 
 def static(name: str, array: Array, dtype: DType | None = None, encoding: Encoding | None = None) -> Tensor:
-    """Return a static tensor that holds ``array``; also the form of a tensor parameter.
+    """Return a static tensor that holds ``array``, or such a tensor parameter.
 
     Args:
         name: Name of the tensor.

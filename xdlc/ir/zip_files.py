@@ -16,7 +16,7 @@ _RECORD = 46
 
 
 class _Bounded:
-    """A file whose directory is checked while zipfile opens it, whichever of several that reads."""
+    """A file whose zip directories are checked while zipfile opens it."""
 
     def __init__(self, file: IO[bytes] | RawIOBase) -> None:
         self._file = file
@@ -44,7 +44,7 @@ def open_zip(file: IO[bytes] | RawIOBase) -> zipfile.ZipFile:
     """Return the archive that a file holds; the caller closes the file.
 
     Raises:
-        zipfile.BadZipFile: If it is none, or has too many entries or too long extra fields.
+        zipfile.BadZipFile: If it is no zip file, or has too many entries or too long extra fields.
     """
     bounded = _Bounded(file)
     archive = zipfile.ZipFile(bounded)

@@ -30,7 +30,7 @@ def result(op: Op, index: int = 0) -> Tensor:
     """Return an output that the op must have.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If the op lacks it.
     """
     if index >= len(op.outputs):
         raise ModelError(f"output {index} is missing")
@@ -50,14 +50,14 @@ def required(op: Op, name: str) -> Any:
 
 
 def operation(op: Op, names: Sequence[str]) -> str:
-    """Return the name of the operation that parameter ``operation`` chooses by its number.
+    """Return the name of the operation that parameter ``operation`` selects.
 
     Raises:
         ModelError: If it is missing or out of range.
     """
     number = int(required(op, "operation"))
     if not 0 <= number < len(names):
-        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(names) - 1}")
+        raise ModelError(f"parameter 'operation' is {number}; valid numbers are 0 to {len(names) - 1}")
     return names[number]
 
 
@@ -83,17 +83,17 @@ def axes(op: Op, rank: int, *, name: str = "axes", default: tuple[int, ...] | No
     value = op.param(name)
     if value is None and default is not None:
         return default
-    found = [int(entry) for entry in integers(op, name)]
-    if any(not -rank <= entry < rank for entry in found):
-        raise ModelError(f"parameter {name!r} is {found}, but the rank is {rank}")
-    normal = tuple(entry % rank for entry in found)
+    numbers = [int(entry) for entry in integers(op, name)]
+    if any(not -rank <= entry < rank for entry in numbers):
+        raise ModelError(f"parameter {name!r} is {numbers}, but the rank is {rank}")
+    normal = tuple(entry % rank for entry in numbers)
     if len(set(normal)) != len(normal):
-        raise ModelError(f"parameter {name!r} repeats an axis: {found}")
+        raise ModelError(f"parameter {name!r} repeats an axis: {numbers}")
     return normal
 
 
 def integers(op: Op, name: str, count: int | None = None, *, default: int | None = None) -> list[int]:
-    """Return an integer parameter as a list; a scalar where ``count`` is given denotes all.
+    """Return an integer parameter as a list; ``count`` repeats a scalar.
 
     Raises:
         ModelError: If it is missing without default, or has another number of values.
@@ -101,16 +101,16 @@ def integers(op: Op, name: str, count: int | None = None, *, default: int | None
     import numpy
 
     value = op.param(name) if default is not None else required(op, name)
-    found = [int(entry) for entry in numpy.asarray(default if value is None else value).reshape(-1)]
-    if count is not None and len(found) == 1:
-        found *= count
-    if count is not None and len(found) != count:
-        raise ModelError(f"parameter {name!r} has {len(found)} values instead of {count}")
-    return found
+    numbers = [int(entry) for entry in numpy.asarray(default if value is None else value).reshape(-1)]
+    if count is not None and len(numbers) == 1:
+        numbers *= count
+    if count is not None and len(numbers) != count:
+        raise ModelError(f"parameter {name!r} has {len(numbers)} values instead of {count}")
+    return numbers
 
 
 def pads(op: Op, count: int) -> list[int]:
-    """Return ``pad_amount`` of ``count`` axes in ONNX order: all begins, then all ends.
+    """Return ``pad_amount`` of ``count`` axes in ONNX order: begins, then ends.
 
     Raises:
         ModelError: If it has another number of values.

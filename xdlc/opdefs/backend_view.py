@@ -48,14 +48,14 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
             fix=f"add {backend} to its SupportedBackend",
         )
     rows = Rows(collection).of(opdef.name, backend)
-    found = replace(
+    resolved = replace(
         opdef,
         inputs=tuple(_tensor(tensor, "input", rows) for tensor in opdef.inputs),
         outputs=tuple(_tensor(tensor, "output", rows) for tensor in opdef.outputs),
         params={name: _tensor(param, "param", rows) for name, param in opdef.params.items()},
         backends=(backend,),
     )
-    for tensor in (*found.inputs, *found.outputs, *found.params.values()):
+    for tensor in (*resolved.inputs, *resolved.outputs, *resolved.params.values()):
         open_ = "data type" if not tensor.dtypes else "layout"
         if not tensor.dtypes or tensor.layout == BACKEND_SPECIFIC:
             raise ModelError(
@@ -63,11 +63,11 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
                 where=where,
                 fix="add a supplement for the backend, or state it in the definition",
             )
-    return found
+    return resolved
 
 
 def constrained(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
-    """Return a definition with the constraints of a backend, without the rest of its supplements."""
+    """Return a definition with the constraints of a backend and no other supplement."""
     rows = Rows(collection).of(opdef.name, backend)
     return replace(
         opdef,
@@ -125,7 +125,7 @@ CPU = "CPU"
 def activation_types(
     dtypes: tuple[DType, ...], *, stated: bool, backends: Iterable[str]
 ) -> tuple[DType, ...]:
-    """Return the data types that a tensor accepts on a CPU, which gets float values for quantized ones.
+    """Return the data types of a tensor on a CPU, floats for quantized ones.
 
     ``UINT_8`` and ``UINT_16`` are bytes and words.  They are SNPE's names of quantized activations where
     they are listed beside a float or fixed-point type for a CPU and a DSP together.
@@ -153,9 +153,12 @@ def holds_floats(dtype: DType) -> bool:
 
 
 def on_cpu(opdef: OpDef, collection: Collection) -> OpDef | None:
-    """Return a definition as a CPU has it; None if it is not for one, or a type or layout stays open."""
+    """Return a definition as a CPU has it, or None.
+
+    None means that it is not for a CPU, or that a type or layout stays open.
+    """
     try:
-        found = resolve(opdef, collection, CPU)
+        resolved = resolve(opdef, collection, CPU)
     except ModelError:
         return None
     rows = Rows(collection).of(opdef.name, CPU)
@@ -174,7 +177,7 @@ def on_cpu(opdef: OpDef, collection: Collection) -> OpDef | None:
             for tensor in tensors
         )
 
-    return replace(found, inputs=side("input", found.inputs), outputs=side("output", found.outputs))
+    return replace(resolved, inputs=side("input", resolved.inputs), outputs=side("output", resolved.outputs))
 
 
 def _is_stated(tensor: str, side: str, rows: Sequence[SupplementOp]) -> bool:

@@ -29,7 +29,7 @@ _WIDER = {
 
 
 def chain(backend: str) -> tuple[str, ...]:
-    """Return the names whose supplements apply to a backend, the one that counts most first.
+    """Return the names whose supplements apply to a backend, the strongest first.
 
     Example:
         >>> chain("DSP_V73"), chain("DSP_V66"), chain("CPU")
@@ -54,7 +54,7 @@ def is_dsp(backend: str) -> bool:
 
 
 def is_fixed_point(backend: str) -> bool:
-    """Return whether a backend computes with fixed point, which costs less there than floats.
+    """Return whether fixed point costs a backend less than floats.
 
     Example:
         >>> is_fixed_point("DSP_V66"), is_fixed_point("CPU"), is_fixed_point("HTP_FP16")

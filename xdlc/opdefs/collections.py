@@ -1,4 +1,4 @@
-"""Collections of definitions: packages merged from several files, and parts of packages."""
+"""Collections of definitions: packages merged from files, and parts of packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSTATED = ("", VERSION)
 
 
 def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dict[str, Collection]:
-    """Return collections by package, those of one package as one; op names stay unique.
+    """Return one collection for each package; op names stay unique.
 
     A file without Domain or Version inherits them from the other files of its package.
 

@@ -29,7 +29,6 @@ class Rule:
     """A constraint as it is enforced.
 
     Attributes:
-        constraint: The constraint.
         node: Its expression; None if it is documentation.
         reason: Why it is not enforced though it parses; empty otherwise.
     """
@@ -46,15 +45,15 @@ def rules_of(tensor: TensorDef, scope: OpScope) -> list[Rule]:
         tensor: The definition that has the constraints.
         scope: The names of the op, with every named dimension; its tensors and values are not read.
     """
-    found = []
+    rules = []
     for constraint in tensor.constraints:
         node = _expression(constraint)
         unknown = None if node is None else scope.unknown(node)
         if node is not None and unknown is None and constraint.type == "Value":
             node = _own_value(node, tensor.name)
         reason = "" if unknown is None else f"{unknown!r} is no name of the op"
-        found.append(Rule(constraint, None if reason else node, reason))
-    return found
+        rules.append(Rule(constraint, None if reason else node, reason))
+    return rules
 
 
 def _expression(constraint: Constraint) -> Node | None:
@@ -159,30 +158,35 @@ def shown(value: Value) -> str:
 def _holds(relation: str, left: Node, right: Node, scope: OpScope) -> bool | None:
     """Return whether a relation holds between two values, None if that is not known."""
     if relation == "in" and right.kind in ("list", "set", "range"):
-        one = evaluate(left, scope)
+        left_value = evaluate(left, scope)
         bounds = [evaluate(part, scope) for part in right.parts]
         if right.kind == "range":
             low, high = (sign if sign in "[]" else "" for sign in str(right.value))
-            one = one.number if isinstance(one, Place) else one
-            above = _related(">=" if low else ">", one, bounds[0])
-            return _both(above, _related("<=" if high else "<", one, bounds[1]))
+            left_value = left_value.number if isinstance(left_value, Place) else left_value
+            above = _related(">=" if low else ">", left_value, bounds[0])
+            return _both(above, _related("<=" if high else "<", left_value, bounds[1]))
         if right.kind == "list" and len(bounds) == 2:
-            one = one.number if isinstance(one, Place) else one
-            return _both(_related(">=", one, bounds[0]), _related("<=", one, bounds[1]))
-        return _member(one, bounds)
+            left_value = left_value.number if isinstance(left_value, Place) else left_value
+            return _both(_related(">=", left_value, bounds[0]), _related("<=", left_value, bounds[1]))
+        return _member(left_value, bounds)
     if relation == "in":
-        other = evaluate(right, scope)
-        return _member(evaluate(left, scope), other if isinstance(other, list) else [other])
-    one, other = _alike(left, right, scope)
+        right_value = evaluate(right, scope)
+        return _member(evaluate(left, scope), right_value if isinstance(right_value, list) else [right_value])
+    left_value, right_value = _alike(left, right, scope)
     if relation == "like":
-        if not _is_types(one) or not _is_types(other):
+        if not _is_types(left_value) or not _is_types(right_value):
             raise UnknownError
-        return _both(*(None if UNDEFINED in pair else _are_like(*pair) for pair in _pairings(one, other)))
-    if scope.exact_types and _is_types(one) and _is_types(other):
         return _both(
-            *(None if UNDEFINED in pair else _RELATED[relation](*pair) for pair in _pairings(one, other))
+            *(None if UNDEFINED in pair else _are_like(*pair) for pair in _pairings(left_value, right_value))
         )
-    return _related(relation, one, other)
+    if scope.exact_types and _is_types(left_value) and _is_types(right_value):
+        return _both(
+            *(
+                None if UNDEFINED in pair else _RELATED[relation](*pair)
+                for pair in _pairings(left_value, right_value)
+            )
+        )
+    return _related(relation, left_value, right_value)
 
 
 def _is_types(value: Value) -> bool:
@@ -192,7 +196,7 @@ def _is_types(value: Value) -> bool:
 
 
 def _pairings(one: Value, other: Value) -> list[tuple[DType, DType]]:
-    """Return the pairs of data types that a relation compares; a Repeated place has several types."""
+    """Return the pairs of data types to compare; a Repeated place has several."""
     ones, others = ([value] if isinstance(value, DType) else value for value in (one, other))
     return [(a, b) for a in ones for b in others]
 
@@ -214,7 +218,7 @@ def _member(value: Value, members: Sequence[Value]) -> bool | None:
 
 
 def _plain(value: Value, members: Value) -> Value:
-    """Return what is compared with the members of a range or set: a tensor's data type or number."""
+    """Return the data type or number of a tensor, to compare with a range or set."""
     if not isinstance(value, Place):
         return value
     is_type = isinstance(members, list) and any(isinstance(item, DType) for item in members)
@@ -222,7 +226,7 @@ def _plain(value: Value, members: Value) -> Value:
 
 
 def _alike(left: Node, right: Node, scope: OpScope) -> tuple[Value, Value]:
-    """Return two values; a tensor is replaced by what the other side is: an aspect, shape or number."""
+    """Return two values with a tensor replaced by its shape, type or number."""
     one, other = evaluate(left, scope), evaluate(right, scope)
     if not isinstance(one, Place) and not isinstance(other, Place):
         return one, other
@@ -249,35 +253,35 @@ _RELATED: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _related(relation: str, one: Value, other: Value) -> bool | None:
-    if (one == [] and isinstance(other, str)) or (other == [] and isinstance(one, str)):
+def _related(relation: str, left: Value, right: Value) -> bool | None:
+    if (left == [] and isinstance(right, str)) or (right == [] and isinstance(left, str)):
         return relation == "!="  # the shape of a scalar beside the text of shapes that do not broadcast
-    if isinstance(one, list) and isinstance(other, list):
-        nested = [any(isinstance(item, list) for item in value) for value in (one, other)]
+    if isinstance(left, list) and isinstance(right, list):
+        nested = [any(isinstance(item, list) for item in value) for value in (left, right)]
         if nested[0] == nested[1]:
-            return _lists(relation, one, other)
+            return _lists(relation, left, right)
         if nested[1]:
-            return _both(*(_related(relation, one, item) for item in other))
-        return _both(*(_related(relation, item, other) for item in one))
-    if isinstance(one, list):
-        return _both(*(_related(relation, item, other) for item in one))
-    if isinstance(other, list):
-        return _both(*(_related(relation, one, item) for item in other))
+            return _both(*(_related(relation, left, item) for item in right))
+        return _both(*(_related(relation, item, right) for item in left))
+    if isinstance(left, list):
+        return _both(*(_related(relation, item, right) for item in left))
+    if isinstance(right, list):
+        return _both(*(_related(relation, left, item) for item in right))
     spend()
-    if one is None or other is None or UNDEFINED in (one, other):
+    if left is None or right is None or UNDEFINED in (left, right):
         return None
-    if isinstance(one, Enumerator) and isinstance(other, int | float | Fraction):
-        one = one.number
-    if isinstance(other, Enumerator) and isinstance(one, int | float | Fraction):
-        other = other.number
-    if isinstance(one, DType) and isinstance(other, DType) and _may_become(one, other):
+    if isinstance(left, Enumerator) and isinstance(right, int | float | Fraction):
+        left = left.number
+    if isinstance(right, Enumerator) and isinstance(left, int | float | Fraction):
+        right = right.number
+    if isinstance(left, DType) and isinstance(right, DType) and _may_become(left, right):
         return None
-    numbers = [isinstance(value, int | float | Fraction) for value in (one, other)]
+    numbers = [isinstance(value, int | float | Fraction) for value in (left, right)]
     if relation not in ("==", "!=") and not all(numbers):
         raise UnknownError
     if numbers[0] != numbers[1]:
         return relation == "!="
-    return _RELATED[relation](one, other)
+    return _RELATED[relation](left, right)
 
 
 def _may_become(one: DType, other: DType) -> bool:
@@ -285,13 +289,13 @@ def _may_become(one: DType, other: DType) -> bool:
     return (one is FLOAT32 and other.is_fixed) or (other is FLOAT32 and one.is_fixed)
 
 
-def _lists(relation: str, one: list[Value], other: list[Value]) -> bool | None:
+def _lists(relation: str, left: list[Value], right: list[Value]) -> bool | None:
     if relation == "!=":
-        equal = _lists("==", one, other)
+        equal = _lists("==", left, right)
         return None if equal is None else not equal
-    if len(one) != len(other):
+    if len(left) != len(right):
         return False
-    if relation == "==" and one == other and None not in one and UNDEFINED not in one:
-        spend(len(one))
+    if relation == "==" and left == right and None not in left and UNDEFINED not in left:
+        spend(len(left))
         return True
-    return _both(*(_related(relation, a, b) for a, b in zip(one, other, strict=True)))
+    return _both(*(_related(relation, a, b) for a, b in zip(left, right, strict=True)))

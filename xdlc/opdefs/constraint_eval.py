@@ -1,4 +1,4 @@
-"""Values of constraint expressions for one op: shapes, data types and parameters, as far as they are known.
+"""Values of constraint expressions for one op, as far as they are known.
 
 Numbers are exact: ``/`` results in a fraction.
 """
@@ -46,7 +46,7 @@ class Place:
     Attributes:
         tensors: The tensors; None for one that is missing.
         repeated: Whether it is a Repeated one.
-        dim: Size of the dimension of the same name, None if it is dynamic; empty if there is none.
+        dim: Size of the dimension of the same name, None if it is dynamic; empty if missing.
     """
 
     tensors: tuple[TensorSpec | None, ...]
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def number(self) -> Value:
-        """What it means where a number is expected: the dimension of its name, else its elements."""
+        """Value as a number: the dimension of its name, else its elements."""
         return self.dim[0] if self.dim else about("value", self)
 
 
@@ -130,14 +130,14 @@ def _spread(function: Callable[..., Value], *values: Value) -> Value:
     return int(result) if isinstance(result, Fraction) and result.denominator == 1 else result
 
 
-def _arithmetic(sign: str, one: Any, other: Any) -> Value:
-    if sign in ("/", "//", "%") and other == 0:
+def _arithmetic(sign: str, left: Any, right: Any) -> Value:
+    if sign in ("/", "//", "%") and right == 0:
         raise UnknownError
     if sign == "/":
-        exact = not isinstance(one, float) and not isinstance(other, float)
-        return Fraction(one) / Fraction(other) if exact else one / other
+        exact = not isinstance(left, float) and not isinstance(right, float)
+        return Fraction(left) / Fraction(right) if exact else left / right
     functions = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
-    return functions.get(sign, operator.mod)(one, other)
+    return functions.get(sign, operator.mod)(left, right)
 
 
 def _index(node: Node, scope: Scope) -> Value:
@@ -149,16 +149,16 @@ def _index(node: Node, scope: Scope) -> Value:
         place = scope.place(str(base.value), index)
         if place is not None:
             return place
-    held = evaluate(base, scope)
-    if isinstance(held, Place):
-        if held.repeated:
-            if not 0 <= index < len(held.tensors):
+    container = evaluate(base, scope)
+    if isinstance(container, Place):
+        if container.repeated:
+            if not 0 <= index < len(container.tensors):
                 raise UnknownError
-            return Place((held.tensors[index],))
-        held = about("value", held)
-    if not isinstance(held, list) or not -len(held) <= index < len(held):
+            return Place((container.tensors[index],))
+        container = about("value", container)
+    if not isinstance(container, list) or not -len(container) <= index < len(container):
         raise UnknownError
-    return held[index]
+    return container[index]
 
 
 def _call(node: Node, scope: Scope) -> Value:
@@ -185,7 +185,7 @@ def _call(node: Node, scope: Scope) -> Value:
 
 
 def _dim(operands: Sequence[Node], scope: Scope) -> Value:
-    """Return one dimension of a tensor; of a Repeated one that of each tensor that has the axis."""
+    """Return a dimension of a tensor, or a list for a Repeated one."""
     subject = scope.lookup("shape") if len(operands) == 1 else _about("shape", operands[0], scope)
     index = evaluate(operands[-1], scope)
     if not isinstance(index, int) or not isinstance(subject, list):
@@ -198,7 +198,7 @@ def _dim(operands: Sequence[Node], scope: Scope) -> Value:
 
 
 def _over(name: str, operands: Sequence[Node], scope: Scope) -> Value:
-    """Return sum, product or length of a list, or the length of a Repeated input or output."""
+    """Return sum, product or length of a list or a Repeated place."""
     (value, *others) = [evaluate(part, scope) for part in operands] or [None]
     if name == "len" and isinstance(value, Place) and value.repeated and not others:
         return about("number", value)
@@ -230,7 +230,7 @@ def _about(what: str, operand: Node, scope: Scope) -> Value:
 
 def about(what: str, place: Place) -> Value:
     """Return rank, shape, size, data type, number or value of the tensors of a place."""
-    found: list[Value]
+    values: list[Value]
     if what == "number":
         return sum(tensor is not None for tensor in place.tensors)
     functions = {"shape": _shape, "datatype": _datatype, "value": _elements}
@@ -239,10 +239,10 @@ def about(what: str, place: Place) -> Value:
     shape = _shape(place)
     shapes = shape if place.repeated else [shape]
     if what == "rank":
-        found = [len(one) for one in shapes]
+        values = [len(one) for one in shapes]
     else:
-        found = [None if None in one else math.prod(one) for one in shapes]
-    return found if place.repeated else found[0]
+        values = [None if None in one else math.prod(one) for one in shapes]
+    return values if place.repeated else values[0]
 
 
 def dims_of(value: Value) -> list[int]:

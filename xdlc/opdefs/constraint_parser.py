@@ -79,7 +79,6 @@ def parse(text: str, subject: str = "") -> Node:
     """Return the syntax tree of a text.
 
     Args:
-        text: The text.
         subject: Left side of a comparison that has none, as ``> 0``.
 
     Raises:
@@ -305,7 +304,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> list[Token]:
-    found = []
+    tokens = []
     position = 0
     end = len(text.rstrip())
     while position < end:
@@ -314,6 +313,6 @@ def _tokens(text: str) -> list[Token]:
             raise NotAnExpressionError(f"{text[position : position + 10]!r} is not part of the grammar")
         kind = str(match.lastgroup)
         word = match[kind]
-        found.append((kind, _SYMBOLS.get(word, word), match.start(kind), match.end()))
+        tokens.append((kind, _SYMBOLS.get(word, word), match.start(kind), match.end()))
         position = match.end()
-    return found
+    return tokens

@@ -79,7 +79,7 @@ class OpScope:
         return Place((side[index] if 0 <= index < len(side) else None,))
 
     def tensors(self, name: str) -> Place | None:
-        """Return the tensors of the input or output of a name, or None if there is none."""
+        """Return the tensors of the input or output of a name, or None."""
         found = (self.places or places_of(self.definition)).get(name)
         if found is None:
             return None
@@ -90,7 +90,7 @@ class OpScope:
         return Place((tensors[index] if index < len(tensors) else None,))
 
     def unknown(self, node: Node) -> str | None:
-        """Return the first name of an expression that is not bound; None if there is none."""
+        """Return the first unbound name of an expression, or None."""
         if node.kind == "name":
             name = str(node.value)
             known = name in ALL or name in SIDES or name in self.dims or name in self.definition.params
@@ -148,7 +148,7 @@ class OpScope:
 
 
 def places_of(definition: OpDef) -> dict[str, tuple[str, int, TensorDef]]:
-    """Return side, position and definition of inputs and outputs by name; the first of a name counts."""
+    """Return side, position and definition of inputs and outputs by name."""
     sides = (("output", definition.outputs), ("input", definition.inputs))
     return {
         entry.name: (side, index, entry)

@@ -1,4 +1,4 @@
-"""``If`` and ``While``: the graphs that they call, a loop's operands, ops that keep them off a backend."""
+"""``If`` and ``While``: graphs, operands, and ops that backends refuse."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ def has_control_flow(graph: Graph) -> bool:
 
 
 def called(op: Op) -> tuple[str, ...]:
-    """Return the names of the graphs that an op runs, in the order of its parameters; none for other ops."""
+    """Return the names of the graphs that an op runs, in order of its parameters."""
     if not is_control_flow(op):
         return ()
     return tuple(name for key in GRAPH_PARAMS[op.type] if isinstance(name := op.param(key), str))
 
 
 def roles(graphs: Graphs) -> dict[str, Role]:
-    """Return the role of each graph that an op runs, by its name; of several the first one."""
-    found: dict[str, Role] = {}
+    """Return the first role of each graph that an op runs, by its name."""
+    first_roles: dict[str, Role] = {}
     for graph in graphs.values():
         for op in graph.ops:
             for role, name in zip(ROLES.get(op.type, ()), called(op), strict=False):
-                found.setdefault(name, (role, op))
-    return found
+                first_roles.setdefault(name, (role, op))
+    return first_roles
 
 
 def reachable(graph: Graph, graphs: Graphs) -> list[Graph]:
-    """Return a graph and all that it runs, directly or not, each once; unknown names are passed over."""
-    found = {graph.name: graph}
+    """Return a graph and all that it runs, each once, without unknown names."""
+    by_name = {graph.name: graph}
     pending = [graph]
     while pending:
         for op in pending.pop().ops:
             for name in called(op):
-                if name in graphs and name not in found:
-                    found[name] = graphs[name]
+                if name in graphs and name not in by_name:
+                    by_name[name] = graphs[name]
                     pending.append(graphs[name])
-    return list(found.values())
+    return list(by_name.values())
 
 
 def outer_graphs(model: Model) -> list[Graph]:
@@ -97,7 +97,7 @@ class Loop:
 
 
 def has_open_rank(tensor: Tensor) -> bool:
-    """Return whether even the number of axes may be known only when the graph runs: one open axis."""
+    """Return whether an open axis may denote any number of axes."""
     return tensor.shape == (1,) and tensor.dynamic_axes == (0,)
 
 
@@ -132,7 +132,7 @@ def blockers(graph: Graph, graphs: Graphs, refusal: Callable[[Graph, Op], str | 
         refusal: Why the backend does not have an op of a graph; None if it does.
     """
     reasons: dict[str, list[tuple[Graph, Op, str]]] = {}
-    found = []
+    blocked = []
     for op in graph.ops:
         if not is_control_flow(op):
             continue
@@ -144,5 +144,5 @@ def blockers(graph: Graph, graphs: Graphs, refusal: Callable[[Graph, Op], str | 
                         for held in inner.ops
                         if (reason := refusal(inner, held)) is not None
                     ]
-                found += [Blocker(op, *entry) for entry in reasons[inner.name]]
-    return found
+                blocked += [Blocker(op, *entry) for entry in reasons[inner.name]]
+    return blocked

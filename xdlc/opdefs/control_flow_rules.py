@@ -98,14 +98,14 @@ def _op_problems(op: Op, graphs: Graphs) -> Iterator[_Problem]:
         yield from rules(op, inputs, named[0], named[1])
 
 
-def _if_problems(op: Op, inputs: list[Tensor], then: Graph, other: Graph) -> Iterator[_Problem]:
+def _if_problems(op: Op, inputs: list[Tensor], then: Graph, otherwise: Graph) -> Iterator[_Problem]:
     if not inputs:
         yield "input 0 is the condition", "the op has no inputs", "connect a bool8 tensor of shape [1]"
         return
     yield from _condition("input 0, the condition", inputs[0])
     if not op.outputs:
         yield "a branch has outputs", "the op has no outputs", "remove the op: it has no effect"
-    for key, branch in zip(GRAPH_PARAMS[IF], (then, other), strict=True):
+    for key, branch in zip(GRAPH_PARAMS[IF], (then, otherwise), strict=True):
         title = f"{key} {branch.name!r}"
         yield from _signature(
             f"{title}: inputs are those of the op after the condition", inputs[1:], branch.inputs
@@ -191,7 +191,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
 
 
 def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
-    """Check that graphs do not run themselves, nor nest too deeply, nor multiply without bound."""
+    """Check that graphs do not recurse, nest too deeply or multiply without bound."""
     graphs = {graph.name: graph for graph in looked_at}
     calls = {graph.name: [(op, name) for op in graph.ops for name in called(op)] for graph in looked_at}
     depth: dict[str, int] = {}

@@ -38,7 +38,7 @@ _NOT_FINITE = re.compile(r"[+-]?inf(inity)?|nan", re.IGNORECASE)
 
 
 def parse_default(text: str) -> Value:
-    """Return the value of a text where no data type is known: tensor, scalar, or else string.
+    """Return the value of a text without a data type: tensor, scalar or string.
 
     Example:
         >>> parse_default("[[1, 2], [3, 4]]"), parse_default("{(1.5), (-2)}")
@@ -152,16 +152,16 @@ def _enumerators(names: tuple[str, ...]) -> Callable[[str], int]:
 
 
 def _check_rank(definition: TensorDef, dims: list[int], text: str) -> None:
-    rank, found = definition.rank, len(dims)
+    rank, stated_rank = definition.rank, len(dims)
     if 0 in dims:
         raise ValueError(f"{_short(text)}, an empty tensor, expected at least one element")
-    if found == 0 and not isinstance(definition, ParamDef):
+    if stated_rank == 0 and not isinstance(definition, ParamDef):
         return  # holds for every element, as in QNN's own definitions
-    if rank is not None and rank != found:
-        kinds = ["a scalar" if r == 0 else f"a tensor of rank {r}" for r in (rank, found)]
+    if rank is not None and rank != stated_rank:
+        kinds = ["a scalar" if r == 0 else f"a tensor of rank {r}" for r in (rank, stated_rank)]
         raise ValueError(f"{_short(text)}, {kinds[1]}, expected {kinds[0]}")
     stated = definition.shape
-    if len(stated) == found and any(
+    if len(stated) == stated_rank and any(
         word.isdigit() and int(word) != size for word, size in zip(stated, dims, strict=True)
     ):
         raise ValueError(f"{_short(text)} of shape {dims}, expected {definition.text}")
@@ -202,7 +202,7 @@ def _short(text: str) -> str:
 
 
 def _tree(text: str) -> Any:
-    """Return a text as nested lists of words, or as itself if it does not begin with a bracket."""
+    """Return a text as nested lists of words, or as itself without brackets."""
     text = text.strip()
     if text[:1] not in _PAIRS or not text:
         return text

@@ -1,4 +1,4 @@
-"""Numbers of the operations of the element-wise ops, values of QNN's parameter ``operation``."""
+"""Numbers of element-wise operations: QNN's parameter ``operation``."""
 
 from __future__ import annotations
 

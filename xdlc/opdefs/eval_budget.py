@@ -1,4 +1,4 @@
-"""Budget of constraint evaluation: an untrusted definition must not keep a converter busy for hours."""
+"""Budget of constraint evaluation, against untrusted definitions."""
 
 from __future__ import annotations
 

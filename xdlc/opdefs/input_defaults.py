@@ -42,14 +42,14 @@ def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
         >>> default_inputs(OpDef("A", "P", (x, bias), (), {}), view)[1].numpy()
         array([0.5, 0.5, 0.5], dtype=float32)
     """
-    found: dict[int, Tensor] = {}
+    tensors: dict[int, Tensor] = {}
     room = MAX_ELEMENTS
     for index, place in enumerate(definition.inputs):
         is_there = index < len(view.inputs) and view.inputs[index] is not None
         if not is_there and place.default is not None and not place.repeated:
-            found[index] = _tensor(definition, view, place, room)
-            room -= min(room, found[index].size)
-    return found
+            tensors[index] = _tensor(definition, view, place, room)
+            room -= min(room, tensors[index].size)
+    return tensors
 
 
 def _tensor(definition: OpDef, view: OpView, place: TensorDef, room: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Lint of valid definitions: notices, and a report of which constraints are enforced."""
+"""Lint of valid definitions: notices, and which constraints are enforced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) 
         collection: The definitions.
         lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``.
     """
-    found = []
+    report = []
     for op, key, title, rule in _rules(collection):
         where = place(lines or {}, key)
         verdict = "enforced" if rule.node is not None else "documentation"
@@ -62,10 +62,10 @@ def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) 
             verdict = f"documentation, as {rule.reason}"
         text = rule.constraint.text
         text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
-        found.append(
+        report.append(
             f"{f'{where}: ' if where else ''}op {op.name!r}: {title}: {verdict}: {' '.join(text.split())}"
         )
-    return found
+    return report
 
 
 def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
@@ -85,7 +85,7 @@ def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
 
 
 def _not_enforced(rule: Rule) -> str:
-    """Return why a constraint that looks like a rule is documentation; empty for others."""
+    """Return why a constraint that looks like a rule is not enforced, or ""."""
     text = rule.constraint.text
     if rule.reason or rule.node is not None or rule.constraint.type == "Description":
         return rule.reason
@@ -99,7 +99,7 @@ def _not_enforced(rule: Rule) -> str:
 
 
 def _rules(collection: Collection) -> Iterator[tuple[OpDef, Key, str, Rule]]:
-    """Yield the constraints of definitions and supplements, each with its op, its place and its tensor."""
+    """Yield the constraints of a collection with op, place and tensor."""
     verifiers = {op.name: OpVerifier(op) for op in collection.opdefs}
     for index, op in enumerate(collection.opdefs):
         for side, tensor, key in tensors_of(op, ("op", index)):

@@ -1,4 +1,4 @@
-"""Definitions of native operations, one file each, and the supplements of backends."""
+"""Definitions of native operations, and the supplements of backends."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def supplement(backend: str) -> Supplement:
 
 
 def read_collection(path: str | os.PathLike[str]) -> Collection:
-    """Read OpDef XML that the package itself holds; ``xml_reader`` reads that of others.
+    """Read OpDef XML of the package itself; for other files use ``xml_reader``.
 
     Raises:
         StorageError: If the file cannot be read.

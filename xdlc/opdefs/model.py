@@ -13,7 +13,7 @@ INCOMPLETE = "Incomplete:"
 
 @lru_cache(maxsize=4096)
 def split_dims(text: str) -> tuple[str, ...]:
-    """Return the items of a list of dimensions like ``[rank(in[0]), 2]``; none for other texts.
+    """Return the items of a list of dimensions like ``[rank(in[0]), 2]``, or none.
 
     Example:
         >>> split_dims("[n, max(h, w), 2]"), split_dims("as in[0]"), split_dims("[]")
@@ -60,7 +60,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A constraint of one tensor; enforced if it is an expression of ``constraint_parser``.
+    """A constraint of one tensor, enforced if ``constraint_parser`` parses it.
 
     Attributes:
         id: Number or name by which a supplement replaces it; may be empty.
@@ -105,7 +105,7 @@ class TensorDef:
 
     @property
     def shape(self) -> tuple[str, ...]:
-        """Names, numbers or expressions of the dimensions; ``..`` matches any number; empty if not stated."""
+        """Names, numbers or expressions of the dimensions; ``..`` is any number of them."""
         return split_dims(self.text)
 
 
@@ -191,7 +191,7 @@ class SupplementTensor:
 
 @dataclass(frozen=True, slots=True)
 class SupplementOp:
-    """Supplement of a backend to one operation; inputs, outputs and parameters by name."""
+    """A backend's supplement of one operation; tensors and parameters by name."""
 
     name: str
     inputs: dict[str, SupplementTensor]
@@ -246,12 +246,12 @@ LAYOUTS = ("NHWC", "NCHW", "NHCW")
 
 
 def order_of(layout: str, rank: int) -> tuple[int, ...]:
-    """Return the permutation of source axes to a layout; without a layout the source's order.
+    """Return the permutation of source axes to a layout, if there is one.
 
     Layouts are written for images; of any other number of axes ``NHWC`` means channels last.
 
     Raises:
-        ValueError: If the layout is none for so many axes.
+        ValueError: If the layout has another number of axes.
 
     Example:
         >>> order_of("NHWC", 4), order_of("NHCW", 4), order_of("", 4), order_of("NHWC", 2)

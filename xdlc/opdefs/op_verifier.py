@@ -1,4 +1,4 @@
-"""Verification of one op against its definition, for native operations and UDOs alike.
+"""Verification of one op against its definition.
 
 Arity, data types, ranks, named dimensions, parameters and constraints are checked.  A constraint is enforced
 if it is an expression (see ``constraint_parser``) whose names are all bound; other texts, and those of type
@@ -57,7 +57,7 @@ class Problem:
         return f"{self.subject}: expected {self.expected}, found {self.found}"
 
     def located(self, lines: Mapping[Key, str] | None = None) -> str:
-        """Return the problem with the constraint that is broken, and its place in the definition.
+        """Return the problem with the broken constraint and its place.
 
         Args:
             lines: ``file:line`` of the parts of the op's definition, ``()`` for the whole; None if not kept.
@@ -80,11 +80,7 @@ class Problem:
 class OpVerifier:
     """Checks ops against one definition; its constraints are parsed once.
 
-    Args:
-        definition: The definition.
-
     Attributes:
-        definition: The definition.
         is_native: Whether it is an operation of QNN, whose data types are exact.
     """
 
@@ -106,7 +102,7 @@ class OpVerifier:
         return rules_of(tensor, OpScope(self.definition, view, tensor, dims))
 
     def is_sound(self, op: Op) -> bool:
-        """Return whether an op has the tensors of its definition, with the ranks that it states."""
+        """Return whether an op has the tensors of its definition with their ranks."""
         return not any(problem.rule in _STRUCTURE for problem in self.structure(op))
 
     def structure(self, op: Op) -> Iterator[Problem]:
@@ -121,7 +117,7 @@ class OpVerifier:
         yield from self._params(op.params)
 
     def arity(self, op: Op) -> Iterator[Problem]:
-        """Yield inputs and outputs that are missing or too many, and texts in the place of numbers."""
+        """Yield missing and surplus inputs and outputs, and texts for numbers."""
         for (side, entries), tensors in zip(self._sides, (op.inputs, op.outputs), strict=True):
             yield from self._arity(side, entries, tensors)
         for name, param in op.params.items():
@@ -147,7 +143,7 @@ class OpVerifier:
             yield Problem(f"{side}s", f"at most {len(entries)}", str(len(tensors)), "arity", fix)
 
     def subject(self, side: str, index: int, tensor: Tensor) -> str:
-        """Return how messages name a tensor: ``in[0] 'x'`` of a native operation, else by its definition."""
+        """Return a tensor's name in messages: ``in[0] 'x'``, or as defined."""
         if self.is_native:
             return f"{side.removesuffix('put')}[{index}] {tensor.name!r}"
         entries = self.definition.inputs if side == "input" else self.definition.outputs
@@ -168,7 +164,7 @@ class OpVerifier:
             yield Problem(subject, expected, "static data", "static", "fold the op away", key)
 
     def accepts(self, allowed: Sequence[DType], dtype: DType) -> bool:
-        """Return whether data types include another, or what a quantizer makes of it in a UDO."""
+        """Return whether data types include another, or its quantized form in a UDO."""
         if not allowed or dtype is UNDEFINED or dtype in allowed:
             return True
         if self.is_native:
@@ -178,17 +174,17 @@ class OpVerifier:
         return PLAIN.get(dtype) in allowed
 
     def _params(self, params: Mapping[str, Param]) -> Iterator[Problem]:
-        known = self.definition.params
+        definitions = self.definition.params
         for name, param in params.items():
-            if name in known:
-                yield from self._param(known[name], param)
+            if name in definitions:
+                yield from self._param(definitions[name], param)
             elif self.definition.complete:
-                fix = nearest_names(name, known) or (
+                fix = nearest_names(name, definitions) or (
                     "remove it" if self.is_native else "add it to the definition"
                 )
-                listed = f"one of {', '.join(known)}" if known else "no parameter"
+                listed = f"one of {', '.join(definitions)}" if definitions else "no parameter"
                 yield Problem(f"parameter {name!r}", listed, "an unknown name", "name", fix)
-        for name, entry in known.items():
+        for name, entry in definitions.items():
             if entry.mandatory and name not in params:
                 place: Key = ("param", name)
                 yield Problem(f"parameter {name!r}", "a value", "nothing", "mandatory", "set it", place)
@@ -212,7 +208,7 @@ class OpVerifier:
             if not known:
                 listed = ", ".join(f"{word} {number}" for number, word in enumerate(entry.enumeration))
                 yield Problem(
-                    subject, f"one of {listed}", str(value), "enumeration", "take one of these", place
+                    subject, f"one of {listed}", str(value), "enumeration", "use one of these", place
                 )
 
     def scope(self, op: Op) -> tuple[OpScope, list[Problem]]:
@@ -224,14 +220,14 @@ class OpVerifier:
             return OpScope(self.definition, view, None, {}, self.is_native, self._places), []
         dims, conflicts = named_dims(self.definition, view, view.outputs)
         problems = []
-        for side, index, expected, found in conflicts:
+        for side, index, expected, stated in conflicts:
             if self._has_other_rank(op, side, index):
                 continue  # reported with the structure
             place: Key = ("param", index) if side == "param" else (side, self._position(side, int(index)))
             tensor = (op.inputs if side == "input" else op.outputs)[int(index)] if side != "param" else None
             subject = f"parameter {index!r}" if tensor is None else self.subject(side, int(index), tensor)
             fix = "check the shape and the axis order of the tensor"
-            problems.append(Problem(subject, expected, found, "shape", fix, place))
+            problems.append(Problem(subject, expected, stated, "shape", fix, place))
         return OpScope(self.definition, view, None, dims, self.is_native, self._places), problems
 
     def _has_other_rank(self, op: Op, side: str, index: int | str) -> bool:
@@ -249,7 +245,7 @@ class OpVerifier:
         return min(index, len(entries) - 1)
 
     def broken_rules(self, op: Op, scope: OpScope | None = None) -> Iterator[Problem]:
-        """Yield the constraints that an op breaks; without its scope also the texts of shapes."""
+        """Yield the constraints that an op breaks, and texts of shapes without a scope."""
         if scope is None:
             scope, problems = self.scope(op)
             yield from problems
@@ -281,7 +277,7 @@ def broken(
         budget: Steps that the constraints of the op may still take.
     """
     own = OpScope(scope.definition, scope.view, tensor, scope.dims, scope.exact_types, scope.places)
-    found = []
+    problems = []
     with budget.charged():
         for rule in rules:
             if rule.node is None:
@@ -301,10 +297,10 @@ def broken(
                     fix = _FIXES.get(rule.constraint.type, of_axes)
             if failure is not None:
                 place = (*key, "Constraint", id) if id else key
-                found.append(Problem(subject, failure.expected, failure.found, text, fix, place))
+                problems.append(Problem(subject, failure.expected, failure.found, text, fix, place))
             if budget.left < 0:
                 break
-    return found
+    return problems
 
 
 def type_names(dtypes: Iterable[DType]) -> str:

@@ -1,4 +1,4 @@
-"""Op views: an operation's tensors and parameters as plain values under the names of its definition."""
+"""Op views: an operation's tensors and parameters as plain values by name."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _spec(place: TensorDef | None, tensor: Tensor) -> TensorSpec:
 
 
 def plain_value(definition: OpDef, name: str, param: Param) -> Value:
-    """Return a parameter as an int, float, bool, str or array; of an enumeration the name of the value."""
+    """Return a parameter as a Python value or array; an enumeration as a name."""
     if isinstance(param, Tensor):
         return param.numpy()
     known = definition.params.get(name)

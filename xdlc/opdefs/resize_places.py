@@ -1,4 +1,4 @@
-"""Places in the input of the elements that ResizeNearestNeighbor and ResizeBilinear compute."""
+"""Source positions of ResizeNearestNeighbor and ResizeBilinear."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdlc.ir.data import Array
 
 
 def positions(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return where each of ``m`` elements is in an input of ``n``, half a step ahead if ``half``."""
+    """Return where each of ``m`` elements is in ``n``; half a step ahead if ``half``."""
     out = np.arange(m, dtype=np.float64)
     if align:
         return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
@@ -16,7 +16,7 @@ def positions(n: int, m: int, align: bool, half: bool) -> Array:
 
 
 def picks(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return the element of ``n`` that ResizeNearestNeighbor picks for each of ``m`` elements.
+    """Return the element of ``n`` that ResizeNearestNeighbor picks for each of ``m``.
 
     Places are exact, as HTP computes them: 64 * 126 / 128 is element 63, never 62 by a rounded ratio.
     """

@@ -1,4 +1,4 @@
-"""Rules of valid definitions beyond the schema, and names that become identifiers of C and C++.
+"""Rules of valid definitions beyond the schema, and C++ identifiers.
 
 Inputs count by position.  An **optional input before a mandatory one** is refused: no tensor could
 replace it. Among optional ones any may be missing: a source names it with an empty name, the graph holds
@@ -72,7 +72,6 @@ def duplicate(title: str, name: str, where: str | None = None) -> ModelError:
 
     Args:
         title: Kind of the name, with its parent: ``op 'Blend': parameter``.
-        name: The name.
         where: ``file:line`` of the second one.
     """
     return ModelError(f"{title} {name!r} is repeated", where=where, fix="rename or remove one of them")
@@ -102,14 +101,14 @@ def _naming(collection: Collection) -> Iterator[Problem]:
     if package in RESERVED_PACKAGES:
         yield Problem(f"package name {package!r} is reserved", ("PackageName",), "choose another name")
     elif reason := identifier_problem(package):
-        yield Problem(f"package name {package!r} {reason}", ("PackageName",), "take a C++ identifier")
+        yield Problem(f"package name {package!r} {reason}", ("PackageName",), "use a C++ identifier")
     if not collection.opdefs:
         yield Problem(f"package {package!r} defines no op", (), "add an <OpDefList> with an <OpDef>")
     seen: set[str] = set()
     for index, op in enumerate(collection.opdefs):
         key: Key = ("op", index)
         if reason := identifier_problem(op.name):
-            yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "take a C++ identifier")
+            yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "use a C++ identifier")
         if op.name in seen:
             yield Problem(f"op {op.name!r} is repeated", (*key, "Name"), "rename or remove one of them")
         seen.add(op.name)
@@ -118,13 +117,13 @@ def _naming(collection: Collection) -> Iterator[Problem]:
 
 
 def _names(op: OpDef, key: Key) -> Iterator[Problem]:
-    """Yield bad names; inputs, outputs and parameters become identifiers of one C++ scope."""
-    held: dict[str, Key] = {}
+    """Yield bad names of inputs, outputs and parameters, one C++ scope."""
+    places: dict[str, Key] = {}
     for side, tensor, where in tensors_of(op, key):
         kind = TITLES[side]
         if reason := identifier_problem(tensor.name, indexed=side != "param"):
-            yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "take a C++ identifier")
-        first = held.setdefault(tensor.name, where)
+            yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "use a C++ identifier")
+        first = places.setdefault(tensor.name, where)
         if first is not where:
             kinds = dict.fromkeys((TITLES[str(first[2])], kind))
             words = f"name {tensor.name!r} is repeated, as {' and as '.join(kinds)}"
@@ -233,18 +232,18 @@ def _order(inputs: Sequence[TensorDef], key: Key) -> Iterator[Problem]:
 
 
 def _repeated(side: str, tensors: Sequence[TensorDef], key: Key) -> Iterator[Problem]:
-    found = [index for index, tensor in enumerate(tensors) if tensor.repeated]
-    if len(found) > 1:
-        names = " and ".join(repr(tensors[index].name) for index in found[:2])
+    repeated = [index for index, tensor in enumerate(tensors) if tensor.repeated]
+    if len(repeated) > 1:
+        names = " and ".join(repr(tensors[index].name) for index in repeated[:2])
         yield Problem(
             f"{side}s {names} are both Repeated",
-            (*key, found[1], "Repeated"),
+            (*key, repeated[1], "Repeated"),
             f"let one {side} be Repeated, the last",
         )
-    elif found and found[0] != len(tensors) - 1:
+    elif repeated and repeated[0] != len(tensors) - 1:
         yield Problem(
-            f"{side} {tensors[found[0]].name!r} is Repeated, but not the last {side}",
-            (*key, found[0], "Repeated"),
+            f"{side} {tensors[repeated[0]].name!r} is Repeated, but not the last {side}",
+            (*key, repeated[0], "Repeated"),
             f"put it after the other {side}s",
         )
 
@@ -263,7 +262,6 @@ def identifier_problem(name: str, *, indexed: bool = False) -> str | None:
     """Return why a name is no C++ identifier, or None if it is one.
 
     Args:
-        name: The name.
         indexed: Whether the form ``in[0]`` is accepted too.
 
     Example:

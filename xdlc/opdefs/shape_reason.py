@@ -14,7 +14,7 @@ _MAX_TEXT = 60
 
 
 def why_unknown(definition: OpDef, view: OpView, entry: TensorDef) -> str:
-    """Return why the text of an output does not determine its shape; empty if it does, or has none.
+    """Return why an output's text does not determine its shape, or "".
 
     Args:
         definition: The op's definition.
@@ -38,7 +38,7 @@ def why_unknown(definition: OpDef, view: OpView, entry: TensorDef) -> str:
 
 
 def undetermined(definition: OpDef) -> Iterator[tuple[TensorDef, str]]:
-    """Yield outputs with a dimension named like a tensor that no input or parameter binds."""
+    """Yield outputs with a dimension that no input or parameter binds."""
     bound = stated_dims(definition, outputs=False)
     tensors = {entry.name for entry in (*definition.inputs, *definition.outputs)}
     for entry in definition.outputs:

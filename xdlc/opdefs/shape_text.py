@@ -58,14 +58,17 @@ class Conflict(NamedTuple):
 
 
 def stated_dims(definition: OpDef, *, outputs: bool = True) -> list[str]:
-    """Return the names of dimensions in the texts of a definition; without outputs, those that bind them."""
+    """Return the names of dimensions in the texts of a definition.
+
+    Without outputs, these are the names that its texts bind.
+    """
     entries = (*definition.inputs, *(definition.outputs if outputs else ()), *definition.params.values())
     words = [word for entry in entries for word in entry.shape]
     return [word for word in words if word.isidentifier() and word != ANY and word not in definition.params]
 
 
 def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[TensorSpec | None] | None:
-    """Return the outputs of an op as far as its definition states them; None if it states nothing.
+    """Return the outputs of an op as its definition states them, or None.
 
     Args:
         definition: The op's definition.
@@ -83,19 +86,19 @@ def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[Ten
     scope = OpScope(definition, view, None, dims)
     outputs = definition.outputs
     number = count if count is not None else len(view.outputs) or len(outputs)
-    found: list[TensorSpec | None] = []
+    specs: list[TensorSpec | None] = []
     for index in range(number if outputs else 0):
         entry = outputs[min(index, len(outputs) - 1)]
         shape = _output_shape(entry, scope)
         dtype = entry.dtypes[0] if len(entry.dtypes) == 1 else UNDEFINED
-        found.append(None if shape is None else TensorSpec(tuple(shape), dtype, entry.name, entry.layout))
-    return found if any(spec is not None for spec in found) else None
+        specs.append(None if shape is None else TensorSpec(tuple(shape), dtype, entry.name, entry.layout))
+    return specs if any(spec is not None for spec in specs) else None
 
 
 def named_dims(
     definition: OpDef, view: OpView, outputs: Sequence[TensorSpec | None] = ()
 ) -> tuple[dict[str, Value], list[Conflict]]:
-    """Return the sizes of the dimensions that texts name, and where shapes contradict the texts.
+    """Return the sizes of named dimensions, and conflicts of shapes with texts.
 
     Args:
         definition: The op's definition.
@@ -172,14 +175,14 @@ def _are_dims(words: tuple[str, ...]) -> bool:
 
 
 def is_dim(word: str) -> bool:
-    """Return whether an item of a list is a dimension, or ``..``, which matches several."""
+    """Return whether an item of a list is a dimension or ``..``."""
     return word in ELLIPSIS or is_expression(word)
 
 
 def _matched(
     words: Sequence[str], shape: Sequence[int | None], bound: dict[str, Value]
 ) -> Iterable[tuple[int, str]] | None:
-    """Return each word with its axis, None if their numbers differ; bind the axes of ``..``."""
+    """Return each word with its axis, or None; bind the axes of ``..``."""
     dots = [index for index, word in enumerate(words) if word in ELLIPSIS]
     if not dots:
         return enumerate(words) if len(words) == len(shape) else None
@@ -207,7 +210,7 @@ def _output_shape(entry: TensorDef, scope: OpScope) -> Dims | None:
 
 
 def input_shape(definition: OpDef, view: OpView, entry: TensorDef) -> Dims | None:
-    """Return the shape that the text of an input states, as far as the inputs of the op bind its names."""
+    """Return the shape that an input's text states with the bound names."""
     scope = OpScope(definition, view, None, named_dims(definition, view)[0])
     shape = _listed(entry, scope)
     node = None if shape else next(_whole_shapes(replace(entry, constraints=())), None)
@@ -215,20 +218,20 @@ def input_shape(definition: OpDef, view: OpView, entry: TensorDef) -> Dims | Non
 
 
 def _listed(entry: TensorDef, scope: OpScope) -> Dims | None:
-    found: Dims = []
+    dims: Dims = []
     for word in entry.shape:
         if word in ELLIPSIS and ".." in scope.dims:
-            found += scope.dims[".."]
+            dims += scope.dims[".."]
             continue
-        known, size = word_dim(word, scope)
-        if not known:
+        is_known, size = word_dim(word, scope)
+        if not is_known:
             return None
-        found.append(size)
-    return found or None
+        dims.append(size)
+    return dims or None
 
 
 def whole_shape(entry: TensorDef) -> Node | None:
-    """Return the expression of a whole shape, from a text or a constraint; None if there is none."""
+    """Return the expression of a whole shape from text or constraint, or None."""
     return next(_whole_shapes(entry), None)
 
 
@@ -262,7 +265,7 @@ def _shape_value(node: Node, scope: OpScope) -> Dims | None:
 
 
 def word_dim(word: str, scope: OpScope) -> tuple[bool, int | None]:
-    """Return whether an item of a list states a dimension, and its size; None for a dynamic one."""
+    """Return whether an item states a dimension, and its size; None if dynamic."""
     try:
         node = parse(word)
         if scope.unknown(node) is not None:

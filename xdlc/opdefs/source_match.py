@@ -53,7 +53,7 @@ class SourceNode:
 
 
 def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:
-    """Return the attributes that a name denotes: the one of that name, or all whose path ends so.
+    """Return the attribute of a name, or all whose path ends with it.
 
     The dots of a path may be underscores, as names of parameters have none.
 
@@ -107,7 +107,7 @@ class Hooks(Protocol):
         """Return the outputs of the op, or None where they are not known."""
 
     def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel for the host, or None if there is none."""
+        """Return a kernel for the host, or None."""
 
     def stored_inputs(self, op: OpView) -> Mapping[int, TensorData]:
         """Return the static inputs, by position, that the op stores in its own layout.
@@ -118,7 +118,7 @@ class Hooks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Udo:
-    """A definition of another package than QNN's, and the source operators that it matches.
+    """A definition of another package than QNN's, and its source operators.
 
     Attributes:
         definition: The op; ``definition.package`` is its package.
@@ -179,7 +179,7 @@ class UdoSet:
         known = {each for op in self.ops for each in op.source_types}
         names = [*path_ends(type), *([type.removeprefix("Flex")] if framework == "tflite" else [])]
         named = next((each for each in names if each in known), type)
-        found = [
+        matches = [
             op
             for op in self.ops
             if named in op.source_types
@@ -187,7 +187,7 @@ class UdoSet:
             and (not op.frameworks or framework in op.frameworks)
             and (op.domain is None or op.domain == domain)
         ]
-        return tuple(sorted(found, key=lambda op: op.hooks is None))
+        return tuple(sorted(matches, key=lambda op: op.hooks is None))
 
     def replacements(self) -> dict[str, Udo]:
         """Return the ops that replace a native one, by its type.
@@ -195,17 +195,17 @@ class UdoSet:
         Raises:
             UsageError: If two replace the same.
         """
-        found: dict[str, Udo] = {}
+        by_op: dict[str, Udo] = {}
         for op in self.ops:
             if op.definition.use_default_translation:
-                other = found.setdefault(op.definition.name, op)
-                if other is not op:
+                first = by_op.setdefault(op.definition.name, op)
+                if first is not op:
                     raise UsageError(
-                        f"packages {other.definition.package} and {op.definition.package} both replace "
+                        f"packages {first.definition.package} and {op.definition.package} both replace "
                         f"{op.definition.name}",
                         fix="set UseDefaultTranslation in one of them alone",
                     )
-        return found
+        return by_op
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 def supplement_problems(collection: Collection) -> Iterator[Problem]:
-    """Yield the faults of supplements; without any, the types and layouts that stay open."""
+    """Yield the faults of supplements, or the types and layouts that stay open."""
     ops = {op.name: op for op in reversed(collection.opdefs)}
     offers = offered(collection)
     sound = not any(backends.unknown(op.backends) for op in collection.opdefs)
@@ -70,12 +70,15 @@ def offered(collection: Collection) -> dict[str, set[str]]:
 
 
 def is_used(backend: str, offers: set[str]) -> bool:
-    """Return whether a supplement is for one of the backends of its op, or the op names none."""
+    """Return whether an op supports the backend of a supplement."""
     return not offers or any(backends.overlap(backend, each) for each in offers)
 
 
 def unused(collection: Collection) -> Iterator[tuple[Key, OpDef, str, str]]:
-    """Yield the supplements for backends that the op does not name: place, op, backend, the op's backends."""
+    """Yield the supplements for backends that the op does not name.
+
+    Each is a place, the op, the backend and the op's backends.
+    """
     ops, offers = {op.name: op for op in collection.opdefs}, offered(collection)
     for index, table in enumerate(collection.supplements):
         for name in filter(ops.__contains__, table.ops):
@@ -93,7 +96,7 @@ class Rows:
                 self._rows.setdefault((table.backend, name), []).extend(rows)
 
     def of(self, op: str, backend: str) -> list[SupplementOp]:
-        """Return the supplements of an op that apply to a backend, the one that counts most first."""
+        """Return the supplements of an op for a backend, the strongest first."""
         return [row for name in backends.chain(backend) for row in self._rows.get((name, op), ())]
 
 
@@ -153,7 +156,7 @@ def _tensor(tensor: SupplementTensor, definition: TensorDef, key: Key, is_output
 
 
 def _fitting(tensor: SupplementTensor, definition: TensorDef, key: Key) -> Iterator[Problem]:
-    """Yield why the types that a backend accepts do not fit the rest of the definition."""
+    """Yield why the types of a backend do not fit the rest of the definition."""
     where = (*key, "Datatype")
     is_param = isinstance(definition, ParamDef)
     strings = any(dtype.kind == "string" for dtype in tensor.dtypes)
@@ -177,12 +180,12 @@ def repeated_ids(constraints: Sequence[Constraint], key: Key) -> Iterator[Proble
     for id, count in Counter(rule.id for rule in constraints if rule.id).items():
         if count > 1:
             yield Problem(
-                f"has {count} constraints of id {id!r}", (*key, "Constraint", id), "number them apart"
+                f"has {count} constraints of id {id!r}", (*key, "Constraint", id), "give each a different id"
             )
 
 
 def _unresolved(collection: Collection, offers: Mapping[str, set[str]]) -> Iterator[Problem]:
-    """Yield BACKEND_SPECIFIC types and layouts that backends do not state, once for alike backends."""
+    """Yield BACKEND_SPECIFIC types and layouts that backends do not state."""
     rows = Rows(collection)
     for index, op in enumerate(collection.opdefs):
         open_ = list(_left_open(op, ("op", index)))
@@ -227,13 +230,13 @@ def _left_open(op: OpDef, key: Key) -> Iterator[_Open]:
 
 
 def _not_resolved(open_: Sequence[_Open], rows: Sequence[SupplementOp]) -> Iterator[_Open]:
-    for one in open_:
+    for part in open_:
         sides = [
-            {"input": row.inputs, "output": row.outputs, "parameter": row.params}[one.kind] for row in rows
+            {"input": row.inputs, "output": row.outputs, "parameter": row.params}[part.kind] for row in rows
         ]
-        held = [side[one.name] for side in sides if one.name in side]
-        if not any(tensor.dtypes if one.what == "data type" else tensor.layout for tensor in held):
-            yield one
+        held = [side[part.name] for side in sides if part.name in side]
+        if not any(tensor.dtypes if part.what == "data type" else tensor.layout for tensor in held):
+            yield part
 
 
 def tensors_of(op: OpDef, key: Key = ()) -> Iterator[tuple[str, TensorDef, Key]]:
@@ -246,5 +249,5 @@ def tensors_of(op: OpDef, key: Key = ()) -> Iterator[tuple[str, TensorDef, Key]]
 
 
 def side_of(row: SupplementOp, side: str) -> Mapping[str, SupplementTensor]:
-    """Return the inputs, outputs or parameters of a supplement; ``side`` as in ``xml_elements.keys``."""
+    """Return a supplement's tensors of one ``side``, as in ``xml_elements.keys``."""
     return {"input": row.inputs, "output": row.outputs, "param": row.params}[side]

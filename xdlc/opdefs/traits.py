@@ -1,4 +1,4 @@
-"""Traits of op types: what passes, the quantizer and the cost models need to know of an operation."""
+"""Traits of op types that passes, quantizer and cost models query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = {"native": NATIVE_PACKAGE, "host": HOST_PACKAGE, "snpe": "snpe"}
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Properties of an op type; an op of many operations (ElementWiseBinary) has those of its operation.
+    """Properties of an op type, or of one operation of ElementWiseBinary and the like.
 
     Attributes:
         view: Results have the elements of input 0, in their order or with axes permuted.
@@ -87,7 +87,7 @@ class Traits:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether input 1, if static, is a weight or a factor per channel, and input 2 a bias."""
+        """Whether a static input 1 is a weight or a factor, and input 2 a bias."""
         return self.weight is not None or self.scale is not None
 
     @property
@@ -112,7 +112,7 @@ _OPERATIONS = {
 
 
 def operation_name(op: Op) -> str:
-    """Return the op type that has the one operation of an op, like ElementWiseAdd; else its own type."""
+    """Return the type of an op's one operation, like ElementWiseAdd."""
     names = _OPERATIONS.get(op.type) if op.package == NATIVE_PACKAGE else None
     if names is None:
         return op.type
@@ -131,7 +131,7 @@ def types_with(name: str) -> frozenset[str]:
 
 
 def value_sources(op: Op) -> tuple[int, ...]:
-    """Return the inputs whose elements make up the results of an op unchanged; none if it computes."""
+    """Return the inputs whose elements an op hands on; none if it computes."""
     found = traits(op)
     if op.param("reduction", 0):
         return ()  # a scatter that adds computes
@@ -139,14 +139,14 @@ def value_sources(op: Op) -> tuple[int, ...]:
 
 
 def result_range(op: Op) -> tuple[float, float] | None:
-    """Return the range of all results of an op, whatever its input; None if there is no such."""
+    """Return the range of all results of an op, or None if it has none."""
     if operation_name(op) == "ReluMinMax":
         return float(op.param("min_value", -math.inf)), float(op.param("max_value", math.inf))
     return traits(op).result_range
 
 
 def macs(op: Op) -> int:
-    """Return the multiply-accumulates of convolutions, fully connected layers and matrix products."""
+    """Return the multiply-accumulates of convolutions and matrix products."""
     kind, inputs = traits(op).macs, op.inputs
     if not kind or len(inputs) < 2 or inputs[0] is None or inputs[1] is None or not op.outputs:
         return 0

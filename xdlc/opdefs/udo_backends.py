@@ -1,4 +1,4 @@
-"""Verification of UDOs whose constraints differ between backends: an op is sound if one backend accepts it.
+"""Verification of UDOs whose constraints differ between backends.
 
 A model is converted for all backends at once.  A supplement replaces a constraint of the definition, or
 adds one, for its backend alone; a backend that does not accept an op then is reported as a notice.
@@ -25,7 +25,6 @@ class UdoVerifier:
     """Checks ops against the definition of a UDO and the supplements of its backends.
 
     Args:
-        definition: The definition.
         collection: Its package, with what backends add; None if nothing does.
     """
 
@@ -35,7 +34,7 @@ class UdoVerifier:
         self._verifier = OpVerifier(definition)
 
     def problems(self, op: Op) -> Iterator[Problem]:
-        """Yield the breaches of an op: of its definition, or of the constraints that every backend has."""
+        """Yield the breaches of an op: of its definition, or on every backend."""
         structure = list(self._verifier.structure(op))
         yield from structure
         if not self._verifier.is_sound(op):
@@ -63,7 +62,7 @@ class UdoVerifier:
 
     @cached_property
     def _forms(self) -> Mapping[str, OpVerifier]:
-        """The definition as each backend has it; empty if no backend has constraints of its own."""
+        """The definition as each backend has it; empty if all are alike."""
         collection, name = self._collection, self._definition.name
         if collection is None:
             return {}
@@ -90,7 +89,7 @@ class UdoVerifier:
         }
 
     def _placed(self, backend: str, problem: Problem) -> Problem:
-        """Return a problem with its place in the supplement, unless the definition has the constraint."""
+        """Return a problem with its place in the supplement, if it is from there."""
         for side, entry, key in tensors_of(self._definition):
             if key == problem.place[: len(key)]:
                 if any(rule.text == problem.rule for rule in entry.constraints):

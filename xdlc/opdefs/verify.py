@@ -1,4 +1,4 @@
-"""Verification of graphs and models: native operations, on a backend if one is named, and UDOs."""
+"""Verification of graphs and models: native operations and UDOs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _sound: set[Hashable] = set()
 
 
 def verify_arity(graph: Graph) -> list[ConstraintError]:
-    """Return what passes rely on and native operations lack: inputs, outputs, numbers as parameters."""
+    """Return the inputs, outputs and numbers that native operations lack."""
     return [
         _error(graph, op, problem)
         for op in graph.ops
@@ -42,12 +42,11 @@ def verify_arity(graph: Graph) -> list[ConstraintError]:
 
 
 def verify_graph(graph: Graph, *, backend: str | None = None) -> list[ConstraintError]:
-    """Return every breach of a native operation's definition; none if the graph keeps to them all.
+    """Return every breach of a native operation's definition.
 
     Ops of other packages are skipped.
 
     Args:
-        graph: The graph.
         backend: ``cpu``, ``gpu``, ``htp`` or ``hta``: check also what it supports.
 
     Raises:
@@ -67,7 +66,7 @@ def _error(graph: Graph, op: Op, problem: Problem) -> ConstraintError:
 
 
 def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
-    """Return the breaches of one native op, each as ``subject: expected ..., found ...``."""
+    """Return the breaches of one native op as ``subject: expected ..., found ...``."""
     return [str(problem) for problem in _native_problems(op, backend)]
 
 
@@ -77,11 +76,9 @@ def verify_udos(
     collections: Mapping[str, Collection] | None = None,
     lines: Mapping[tuple[str, str], Mapping[Key, str]] | None = None,
 ) -> list[ConstraintError]:
-    """Return the breaches of the UDOs of a model; ops without a definition are skipped.
+    """Return the breaches of a model's UDOs; ops without a definition are skipped.
 
     Args:
-        model: The model.
-        definitions: The definitions.
         collections: Their packages by name, with what backends add: a constraint that differs between
             backends is broken if all backends of the op break it.
         lines: ``file:line`` of the parts of definitions, by package and type, where they are kept.
@@ -117,14 +114,14 @@ def _native_problems(op: Op, backend: str | None) -> list[Problem]:
         return [Problem("type", f"an operation of {NATIVE_PACKAGE}", op.type, "type", fix)]
     verifier = _verifier(op.type)
     scope, problems = verifier.scope(op)
-    found = [*verifier.structure(op), *problems, *verifier.broken_rules(op, scope)]
+    breaches = [*verifier.structure(op), *problems, *verifier.broken_rules(op, scope)]
     if backend is not None:
-        found += _backend_problems(op, verifier, scope, backend)
-    if not found and signature is not None:
+        breaches += _backend_problems(op, verifier, scope, backend)
+    if not breaches and signature is not None:
         if len(_sound) >= _MAX_SOUND:
             _sound.clear()
         _sound.add(signature)
-    return found
+    return breaches
 
 
 @cache
@@ -169,7 +166,7 @@ class _Added(NamedTuple):
 
 @cache
 def _rows(type: str, backend: str) -> list[tuple[str, list[_Added]]] | None:
-    """Return the alternatives of a backend's tables, quantized ones first; None if it lacks the op."""
+    """Return the alternatives of a backend, quantized ones first, or None."""
     tables = [table for table in supplement(backend).tables if type in table.supported]
     if not tables:
         return None
@@ -189,7 +186,7 @@ def _rows(type: str, backend: str) -> list[tuple[str, list[_Added]]] | None:
 
 
 def _backend_problems(op: Op, verifier: OpVerifier, scope: OpScope, backend: str) -> list[Problem]:
-    """Return the breaches of the alternative that comes closest; none if one accepts the op."""
+    """Return the breaches of the closest alternative; none if one accepts the op."""
     name = backend.upper()
     rows = _rows(op.type, backend)
     if rows is None:
@@ -205,18 +202,18 @@ def _backend_problems(op: Op, verifier: OpVerifier, scope: OpScope, backend: str
 
 
 def _distance(problems: Sequence[Problem]) -> tuple[int, int]:
-    """Return how far an op is from a row; of as many problems, those with other types are further."""
+    """Return how far an op is from a row; other types are further."""
     return len(problems), sum(problem.rule == "data type" for problem in problems)
 
 
 def _refused(op: Op, verifier: OpVerifier, scope: OpScope, added: _Added, title: str) -> Iterator[Problem]:
-    side, entry, key, held, rules = added
+    side, entry, key, stated, rules = added
     if side == "param":
         param = op.params.get(entry.name)
         if param is not None:
             subject = f"{title}parameter {entry.name!r}"
-            if held.dtypes and param.dtype not in held.dtypes:
-                expected = f"data type {type_names(held.dtypes)}"
+            if stated.dtypes and param.dtype not in stated.dtypes:
+                expected = f"data type {type_names(stated.dtypes)}"
                 yield Problem(subject, expected, param.dtype.name, "data type", "change its data type", key)
             names = entry.enumeration if isinstance(entry, ParamDef) else ()
             for problem in broken(rules, scope, entry, subject, key, EvalBudget()):
@@ -230,8 +227,8 @@ def _refused(op: Op, verifier: OpVerifier, scope: OpScope, added: _Added, title:
         if tensor is not None and tensor.role is not Role.NULL
     ]
     for at, tensor in present:
-        if held.dtypes and tensor.dtype not in held.dtypes and tensor.dtype is not UNDEFINED:
-            expected, fix = f"data type {type_names(held.dtypes)}", "quantize or convert the tensor"
+        if stated.dtypes and tensor.dtype not in stated.dtypes and tensor.dtype is not UNDEFINED:
+            expected, fix = f"data type {type_names(stated.dtypes)}", "quantize or convert the tensor"
             subject = f"{title}{verifier.subject(side, at, tensor)}"
             yield Problem(subject, expected, tensor.dtype.name, "data type", fix, key)
     if present and rules:

@@ -143,7 +143,7 @@ def _with_children(key: Key, element: Element) -> Iterator[tuple[Key, Element]]:
 
 
 def text_of(element: Element, tag: str | None = None) -> str:
-    """Return the text of an element or of its child, stripped; empty if there is none."""
+    """Return the stripped text of an element or of its child, or ""."""
     text = element.text if tag is None else element.findtext(tag)
     return (text or "").strip()
 
@@ -161,7 +161,7 @@ def _dtypes(element: Element) -> tuple[DType, ...]:
 
 
 def _constraints(element: Element) -> tuple[Constraint, ...]:
-    """Return the constraints; an empty element, as templates have them, is none."""
+    """Return the constraints without the empty elements of templates."""
     found = (
         Constraint(child.get("id", "").strip(), child.get("Type", ""), text_of(child))
         for child in element.iterfind("Constraint")
@@ -171,13 +171,13 @@ def _constraints(element: Element) -> tuple[Constraint, ...]:
 
 def _description(element: Element) -> tuple[DescriptionPart, ...]:
     """Return the parts of a description; bare text in it counts as ``Content``."""
-    found: list[DescriptionPart] = []
+    parts: list[DescriptionPart] = []
     for held in element.iterfind("Description"):
-        found.append(DescriptionPart((held.text or "").strip()))
+        parts.append(DescriptionPart((held.text or "").strip()))
         for part in held:
-            found.append(DescriptionPart(part.text or "", part.tag == "Code"))
-            found.append(DescriptionPart((part.tail or "").strip()))
-    return tuple(part for part in found if part.text.strip())
+            parts.append(DescriptionPart(part.text or "", part.tag == "Code"))
+            parts.append(DescriptionPart((part.tail or "").strip()))
+    return tuple(part for part in parts if part.text.strip())
 
 
 def _references(element: Element) -> tuple[Reference, ...]:

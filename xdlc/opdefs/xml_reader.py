@@ -1,4 +1,4 @@
-"""Validating reader of OpDef XML from untrusted files: nothing that breaks the schema or a rule is accepted.
+"""Validating reader of OpDef XML from untrusted files.
 
 Document types are refused, entities are neither expanded nor fetched; size, depth and number of elements are
 bounded.  Faults of form have libxml2's messages and lines, completed by what ``opdef.xsd`` expects.
@@ -51,7 +51,7 @@ _FIXES = (
 
 
 def validate_xml(path: str | os.PathLike[str]) -> list[ModelError]:
-    """Return the faults of an OpDef XML file, each with its line; those of the schema come first.
+    """Return the faults of an OpDef XML file with lines, the schema's first.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -92,22 +92,13 @@ def schema_text() -> str:
     return _SCHEMA.read_text(encoding="utf-8")
 
 
-def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
-    """Return the breaches of the schema alone, as native definitions keep other rules than those of UDOs."""
-    where = os.fspath(path)
-    try:
-        return _schema_problems(_parse(read_content(path), where), where)
-    except ModelError as error:
-        return [error]
-
-
 def collection_lines(data: bytes, where: str) -> dict[Key, str]:
-    """Return ``file:line`` of each part of OpDef XML that ``parse_collection`` has read."""
+    """Return ``file:line`` of each part of OpDef XML from ``parse_collection``."""
     return _lines(_parse(data, where), where)
 
 
 def values_of(type: str) -> list[str]:
-    """Return the values and patterns of a simple type of the schema, those of its member types included."""
+    """Return values and patterns of a simple type, with those of its members."""
     found = _xsd().find(f"{_XS}simpleType[@name='{type}']")
     if found is None:
         return []
@@ -207,7 +198,7 @@ def _schema() -> Any:
 
 
 def _schema_problems(root: Element, where: str) -> list[ModelError]:
-    """Return the breaches of the schema, each once, with its line; at most ``MAX_PROBLEMS``."""
+    """Return up to ``MAX_PROBLEMS`` breaches of the schema with their lines."""
     schema = _schema()
     if schema.validate(root.getroottree()):
         return list(islice(_counts(root, where), MAX_PROBLEMS))
@@ -222,7 +213,7 @@ def _schema_problems(root: Element, where: str) -> list[ModelError]:
 
 
 def _explained(element: Element, message: str) -> tuple[str, str]:
-    """Return libxml2's message on an element with what the schema expects there, and a fix."""
+    """Return libxml2's message with what the schema expects, and a fix."""
     reason = re.sub(r"^Element '[^']*'(?:, attribute '[^']*')?: (?:\[facet '[^']*'\] )?", "", message)
     attribute = re.search(r"attribute '([^']*)'", message)
     if "validation root" in message:
@@ -230,20 +221,20 @@ def _explained(element: Element, message: str) -> tuple[str, str]:
         return f"the root is <{element.tag}>, expected <OpDefCollection>", fix
     if "element is not expected" in message:
         parent = element.getparent()
-        known = [child.get("name") for child in _children(_type_of(_declaration(parent)))]
-        if element.tag in known:
+        expected = [child.get("name") for child in _children(_type_of(_declaration(parent)))]
+        if element.tag in expected:
             return f"{_place(parent)}: a second <{element.tag}> is not expected", "keep one of them"
-        fix = near(element.tag, known) or "remove it"
-        return f"{_place(parent)}: <{element.tag}> is not expected, expected {_one_of(known)}", fix
+        fix = near(element.tag, expected) or "remove it"
+        return f"{_place(parent)}: <{element.tag}> is not expected, expected {_one_of(expected)}", fix
     if attribute and "is not allowed" in message:
-        known = [one.get("name") for one in _type_of(_declaration(element)).iter(f"{_XS}attribute")]
+        expected = [one.get("name") for one in _type_of(_declaration(element)).iter(f"{_XS}attribute")]
         return f"{_place(element)}: attribute {attribute[1]!r} is not expected", near(
-            attribute[1], known
+            attribute[1], expected
         ) or "remove it"
     if "not a valid value of the union" in message:
-        value, known = text_of(element), values_of(_declaration(element).get("type", ""))
-        fix = near(value, known) or f"write {_one_of(known)}"
-        return f"{_place(element)}: {value[:_MAX_TEXT]!r} is not expected, expected {_one_of(known)}", fix
+        value, expected = text_of(element), values_of(_declaration(element).get("type", ""))
+        fix = near(value, expected) or f"write {_one_of(expected)}"
+        return f"{_place(element)}: {value[:_MAX_TEXT]!r} is not expected, expected {_one_of(expected)}", fix
     name = attribute[1] if attribute else ""
     where = _place(element) if name in reason else f"{_place(element)}: attribute {name!r}"
     fixes = ((re.search(pattern, reason), fix) for pattern, fix in _FIXES)
@@ -284,7 +275,7 @@ def _children(node: Element) -> Iterator[Element]:
 
 
 def _place(element: Element) -> str:
-    """Return the op and the tensor that an element belongs to, then the element itself."""
+    """Return the op and tensor of an element, then the element itself."""
     parts = []
     inner = element
     while inner is not None and inner.tag not in ("OpDefCollection", "OpDefList", "SupplementalOpDefList"):
@@ -329,12 +320,12 @@ def _ambiguous(root: Element, where: str) -> Iterator[ModelError]:
     for op in root.iterfind("OpDefList/OpDef"):
         title = f"op {text_of(op, 'Name')!r}: parameter"
         yield from _repeated(op.iterfind("Parameter"), set(), title, where)
-    held: dict[str, set[str]] = {}
+    ops_by_backend: dict[str, set[str]] = {}
     for table in root.iterfind("SupplementalOpDefList"):
         backend = table.get("Backend", "").strip()
         title = f"backend {backend}: supplement of op"
         yield from _repeated(
-            table.iterfind("SupplementalOpDef"), held.setdefault(backend, set()), title, where
+            table.iterfind("SupplementalOpDef"), ops_by_backend.setdefault(backend, set()), title, where
         )
         for row in table.iterfind("SupplementalOpDef"):
             for tag, side in TITLES.items():

@@ -1,4 +1,4 @@
-"""Writer of OpDef XML: reading it returns an equal value, and equal values have equal bytes."""
+"""Writer of OpDef XML: reading it returns an equal value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_collection(collection: Collection) -> str:
     Data types are spelled as QNN does; what is empty or false is omitted where it is optional.
 
     Raises:
-        ModelError: If a text holds a character that XML cannot, or a rank is none of the schema's.
+        ModelError: If a text holds a character that XML cannot, or the schema does not have a rank.
 
     Example:
         >>> print(write_collection(Collection("Pkg", "example", "1.0", (), ())))

@@ -1,4 +1,4 @@
-"""Scales and offsets per output channel of a convolution, a fully connected layer or a normalization."""
+"""Scales and offsets per output channel of layers and normalizations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdlc.opdefs.traits import traits
 
 
 def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | None:
-    """Return the float layer with static weights that makes ``tensor`` for ``reader`` alone.
+    """Return the float layer with static weights that only ``reader`` reads.
 
     Reshapes that keep the last axis may stand between the two.
     """
@@ -53,7 +53,6 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
     """Make ``layer`` compute ``layer * scale + shift`` in place of ``reader``.
 
     Args:
-        graph: The graph.
         layer: A layer that ``foldable_producer`` returned.
         reader: The op to be replaced, whose output the layer or the Reshape before it takes over.
         scale: Factor per output channel, or None.
@@ -136,7 +135,7 @@ def _static(graph: Graph, name: str, like: Tensor, data: TensorData) -> Tensor:
 
 
 def per_channel(tensor: Tensor, count: int) -> TensorData | None:
-    """Return static data as one value per last-axis channel, or None if they vary otherwise."""
+    """Return static data as one value per last-axis channel, or None."""
     if tensor.data is None or not tensor.dtype.is_float:
         return None
     if tensor.size == 1:

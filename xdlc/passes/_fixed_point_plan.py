@@ -1,4 +1,13 @@
-"""Placement of fixed point: the tensors and operations that take it, from the ops beside them."""
+"""Placement of fixed point: forward dataflow over two facts of each tensor.
+
+The facts are the storage type in which a tensor is available (``forms``), and the one that all of
+its consumers round it to (``requested``). A backward walk collects the requests. A forward walk
+then visits each op once, after the ops before it: Quantize, Dequantize and Reinterpret are borders,
+where a form enters or ends; an op that moves values hands the form of its operands on to its
+results; an op that computes becomes fixed point if its operands have forms and its results are
+requested in one. Nothing is revised, as no later op changes what an earlier one reads, and the
+graph stays as it is: ``_fixed_point_rewriting`` edits it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +36,7 @@ def is_reinterpret(op: Op) -> bool:
 
 
 def form_of(tensor: Tensor) -> Form | None:
-    """Return the storage type of a computed tensor; None for several scales, which operations do not take."""
+    """Return the storage type of a fixed-point tensor with one scale, or None."""
     encoding = tensor.encoding
     return (tensor.dtype, encoding) if tensor.dtype.is_fixed and isinstance(encoding, ScaleOffset) else None
 
@@ -38,7 +47,7 @@ def _is_open(tensor: Tensor | None) -> bool:
 
 
 def _is_known_integers(tensor: Tensor | None) -> bool:
-    """Return whether a tensor holds static plain integers, which any encoding of their type can store."""
+    """Return whether a tensor holds static plain integers."""
     return tensor is not None and tensor.is_static and tensor.dtype.is_integer
 
 
@@ -47,12 +56,11 @@ class Plan:
     """Tensors and operations that become fixed point; changes nothing.
 
     Attributes:
-        graph: The graph.
         io: Whether inputs and outputs of the graph may become fixed point.
         udos: Definitions of UDOs by package and type, one for each backend.
-        wanted: The storage type that every consumer of a tensor rounds it to.
+        requested: The storage type that every consumer of a tensor rounds it to.
         forms: Storage type of each tensor that is stored in fixed point.
-        homes: The tensor that holds the quantized values of another.
+        holders: The tensor that holds the quantized values of another.
         fixed: The operations that turn into ones on fixed point, with their static operands by position.
         reals: Tensors that such a UDO reads and writes as floats all the same.
     """
@@ -60,45 +68,45 @@ class Plan:
     graph: Graph
     io: bool
     udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
-    wanted: dict[Tensor, Form] = field(default_factory=dict)
+    requested: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
-    homes: dict[Tensor, Tensor] = field(default_factory=dict)
+    holders: dict[Tensor, Tensor] = field(default_factory=dict)
     fixed: dict[Op, dict[int, Tensor]] = field(default_factory=dict)
     reals: dict[Op, set[Tensor]] = field(default_factory=dict)
 
     def decide(self) -> None:
-        self.note_wanted()
+        self.note_requests()
         for tensor in self.graph.inputs if self.io else ():
-            self._note_wanted(tensor)
-            if tensor in self.wanted:
-                self.forms[tensor] = self.wanted[tensor]
+            self._note_request(tensor)
+            if tensor in self.requested:
+                self.forms[tensor] = self.requested[tensor]
         for op in list(self.graph.ops):
-            self._place(op)
+            self._decide_op(op)
 
     # ------------------------------------------------------------------ what consumers require
 
-    def note_wanted(self) -> None:
+    def note_requests(self) -> None:
         """Record the storage type that every consumer rounds the results of operations to."""
         for op in reversed(list(self.graph.ops)):
             for tensor in op.outputs:
-                self._note_wanted(tensor)
+                self._note_request(tensor)
 
-    def _note_wanted(self, tensor: Tensor) -> None:
+    def _note_request(self, tensor: Tensor) -> None:
         if not _is_open(tensor) or self.graph.is_output(tensor):
             return
-        required = {self._required(op, tensor) for op in self.graph.consumers(tensor)}
+        required = {self._request_of(op, tensor) for op in self.graph.consumers(tensor)}
         form = required.pop() if len(required) == 1 else None
         if form is not None:
-            self.wanted[tensor] = form
+            self.requested[tensor] = form
 
-    def _required(self, reader: Op, tensor: Tensor) -> Form | None:
+    def _request_of(self, reader: Op, tensor: Tensor) -> Form | None:
         """Return the storage type that one consumer rounds a tensor to."""
         rounds = reader.type == "Quantize" if tensor.dtype is FLOAT32 else is_reinterpret(reader)
         if rounds and reader.package in (ir.NATIVE_PACKAGE, ir.HOST_PACKAGE):
             return form_of(reader.outputs[0])
         if not _carries(reader, tensor):
             return None
-        required = {self.wanted.get(result) for result in reader.outputs if self._is_read(result)}
+        required = {self.requested.get(result) for result in reader.outputs if self._is_read(result)}
         return required.pop() if len(required) == 1 else None
 
     def _is_read(self, tensor: Tensor) -> bool:
@@ -106,68 +114,72 @@ class Plan:
 
     # ------------------------------------------------------------------ what can be stored
 
-    def _place(self, op: Op) -> None:
+    def _decide_op(self, op: Op) -> None:
         if is_reinterpret(op) or is_border(op):
-            self._cross(op)
+            self._decide_border(op)
             return
         if (op.package, op.type) in self.udos:
-            self._place_udo(op, self.udos[op.package, op.type])
+            self._decide_udo(op, self.udos[op.package, op.type])
             return
         if op.package != ir.NATIVE_PACKAGE or op.type in ("Cast", "Convert"):
             return
         reals = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
         if any(tensor.dtype is FLOAT32 for tensor in reals):
-            _ = self._move(op) or self._compute(op)
+            _ = self._decide_moving(op) or self._decide_computing(op)
         elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
-            self._move(op)
+            self._decide_moving(op)
 
-    def _place_udo(self, op: Op, definitions: Sequence[OpDef]) -> None:
-        """Let a UDO compute in fixed point if one of its definitions has all types for that."""
+    def _decide_udo(self, op: Op, definitions: Sequence[OpDef]) -> None:
+        """Let a UDO compute in fixed point if one of its definitions supports that."""
         for definition in definitions:
-            held = self._udo_forms(op, definition)
-            if held is not None and any(form is not None for form in held.values()):
-                results = {tensor: form for tensor in op.outputs if (form := held.get(tensor)) is not None}
+            forms = self._udo_forms(op, definition)
+            if forms is not None and any(form is not None for form in forms.values()):
+                results = {tensor: form for tensor in op.outputs if (form := forms.get(tensor)) is not None}
                 self.forms.update(results)
                 self.fixed[op] = {}
-                self.reals[op] = {tensor for tensor, form in held.items() if form is None}
+                self.reals[op] = {tensor for tensor, form in forms.items() if form is None}
                 return
 
     def _udo_forms(self, op: Op, definition: OpDef) -> dict[Tensor, Form | None] | None:
-        """Return the storage type of each float tensor of a UDO, None for floats; None if it does not fit."""
-        found: dict[Tensor, Form | None] = {}
+        """Return the storage type of each float tensor of a UDO.
+
+        A type of None keeps the tensor float; the result is None if the definition does not
+        fit.
+        """
+        forms: dict[Tensor, Form | None] = {}
         for side, tensors in ((definition.inputs, op.inputs), (definition.outputs, op.outputs)):
             for index, tensor in enumerate(tensors):
                 if tensor is None or tensor.is_static or tensor.dtype is not FLOAT32:
                     continue
-                form = self._held(tensor) if side is definition.inputs else self.wanted.get(tensor)
+                form = self._form(tensor) if side is definition.inputs else self.requested.get(tensor)
                 place = side[min(index, len(side) - 1)]
                 form = None if _is_floats(place) else form
                 if form is None and not _is_floats(place):
                     return None
-                if form is not None and not _takes(place, form[0]):
+                if form is not None and not _supports(place, form[0]):
                     return None
-                found[tensor] = form
-        return found
+                forms[tensor] = form
+        return forms
 
-    def _cross(self, op: Op) -> None:
+    def _decide_border(self, op: Op) -> None:
         """Record where values enter or leave fixed point."""
         source, result = op.inputs[0], op.outputs[0]
         if source is None:
             return
         form = form_of(source)
         if form is not None and form_of(result) is None:
-            if result.dtype is FLOAT32 or self.wanted.get(result) == form:
+            if result.dtype is FLOAT32 or self.requested.get(result) == form:
                 self.forms[result] = form
-                self.homes[result] = self.home(source)
+                self.holders[result] = self.holder(source)
         elif form is None and source in self.forms and self.forms[source] == form_of(result):
-            self.homes[result] = self.home(source)
+            self.holders[result] = self.holder(source)
 
-    def home(self, tensor: Tensor) -> Tensor:
+    def holder(self, tensor: Tensor) -> Tensor:
         """Return the tensor that holds what ``tensor`` stores."""
-        return self.homes.get(tensor, tensor)
+        return self.holders.get(tensor, tensor)
 
-    def _move(self, op: Op) -> bool:
-        """Propagate the storage type of operands through an op that moves values; return whether it does."""
+    def _decide_moving(self, op: Op) -> bool:
+        """Propagate the form of operands through an op that moves values."""
         positions = moves(op)
         if not positions:
             return False
@@ -176,7 +188,7 @@ class Plan:
         table = stored_weight(operands[0], None) if op.type == "Gather" and operands[0] is not None else None
         if table is not None:
             statics[positions[0]] = operands[0] = table
-        found = {self._held(tensor) for tensor in operands if not _is_known_integers(tensor)}
+        found = {self._form(tensor) for tensor in operands if not _is_known_integers(tensor)}
         form = found.pop() if len(found) == 1 else None
         if form is None:
             return False
@@ -185,7 +197,7 @@ class Plan:
                 if tensor.dtype.bits != form[0].bits or tensor.dtype.is_signed != form[0].is_signed:
                     return False
                 statics[position] = Tensor(tensor.name, tensor.shape, *form, tensor.data, Role.STATIC)
-        if traits(op).clamps and self.wanted.get(op.outputs[0], form) != form:
+        if traits(op).clamps and self.requested.get(op.outputs[0], form) != form:
             return False
         if any(not self._may_move(result, form) for result in op.outputs):
             return False
@@ -195,50 +207,53 @@ class Plan:
         if result.dtype is FLOAT32:
             return self.io or not self.graph.is_output(result)
         # Integers that anything else reads stay plain: only Reinterpret reads and writes them.
-        return self.wanted.get(result) == form or not self._is_read(result)
+        return self.requested.get(result) == form or not self._is_read(result)
 
-    def _held(self, tensor: Tensor | None) -> Form | None:
+    def _form(self, tensor: Tensor | None) -> Form | None:
         if tensor is None:
             return None
         return self.forms.get(tensor) or form_of(tensor)
 
-    def _compute(self, op: Op) -> bool:
-        """Let an op compute in fixed point if its operands are stored and its results rounded."""
+    def _decide_computing(self, op: Op) -> bool:
+        """Let an op compute in fixed point if its operands and results allow it."""
         results: dict[Tensor, Form] = {}
         for tensor in op.outputs:
-            if tensor.dtype is FLOAT32 and tensor in self.wanted:
-                results[tensor] = self.wanted[tensor]
+            if tensor.dtype is FLOAT32 and tensor in self.requested:
+                results[tensor] = self.requested[tensor]
             elif tensor.dtype.is_float:
                 return False
-        types = [form[0] for form in map(self._held, op.inputs) if form is not None]
+        types = [form[0] for form in map(self._form, op.inputs) if form is not None]
         both = {*types, *(form[0] for form in results.values())}
         if not types or (op.type == "ElementWiseBinary" and len(both) > 1):  # HTP refuses two types
             return False
         axes, statics = weight_axes(op), dict[int, Tensor]()
         for index, operand in enumerate(op.inputs):
-            if operand is None or not operand.dtype.is_float or self._held(operand) is not None:
+            if operand is None or not operand.dtype.is_float or self._form(operand) is not None:
                 continue
             axis = axes.get(index)
-            found = stored_weight(operand, axis) if index in axes else stored_constant(operand, types[0])
-            if found is None and index == traits(op).bias:
-                found = self._rounded_bias(op, operand, statics)
-            if found is None:
+            stored = stored_weight(operand, axis) if index in axes else stored_constant(operand, types[0])
+            if stored is None and index == traits(op).bias:
+                stored = self._rounded_bias(op, operand, statics)
+            if stored is None:
                 return False
-            statics[index] = found
+            statics[index] = stored
         return self._accept(op, statics, results)
 
     def _rounded_bias(self, op: Op, bias: Tensor, statics: Mapping[int, Tensor]) -> Tensor | None:
-        """Return a float bias in steps of input times weight, as 32-bit accumulators add it, or None."""
+        """Return a float bias in steps of input times weight, or None.
+
+        32-bit accumulators add it in these steps.
+        """
         index = traits(op).weight
         weight = None if index is None else statics.get(index) or op.inputs[index]
-        source, form = op.inputs[0], self._held(op.inputs[0])
+        source, form = op.inputs[0], self._form(op.inputs[0])
         if weight is None or source is None or form is None or not isinstance(form[1], ScaleOffset):
             return None
         return rounded_bias(bias, form[1], weight.encoding)
 
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
         """Record an op as one on fixed point, unless HTP supports it better on floats."""
-        inputs = [statics.get(index) or self._stand_in(tensor) for index, tensor in enumerate(op.inputs)]
+        inputs = [statics.get(index) or self._as_stored(tensor) for index, tensor in enumerate(op.inputs)]
         outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
         if not suits_fixed_point(twin, op):
@@ -247,7 +262,7 @@ class Plan:
         self.fixed[op] = statics
         return True
 
-    def _stand_in(self, tensor: Tensor | None) -> Tensor | None:
+    def _as_stored(self, tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else self._typed(tensor, self.forms.get(tensor))
 
     def _typed(self, tensor: Tensor, form: Form | None) -> Tensor:
@@ -257,7 +272,7 @@ class Plan:
 
 
 def _carries(reader: Op, tensor: Tensor) -> bool:
-    """Return whether rounding ``tensor`` first leaves the rounded result of its reader as it is."""
+    """Return whether a reader's rounded result stays if ``tensor`` is rounded first."""
     positions = carried(reader) if tensor.dtype is FLOAT32 else moves(reader)
     uses = [index for index, operand in enumerate(reader.inputs) if operand is tensor]
     return bool(uses) and all(index in positions for index in uses)
@@ -268,7 +283,7 @@ def _is_floats(place: TensorDef) -> bool:
     return bool(place.dtypes) and all(dtype.is_float for dtype in place.dtypes)
 
 
-def _takes(place: TensorDef, dtype: DType) -> bool:
+def _supports(place: TensorDef, dtype: DType) -> bool:
     """Return whether a place takes a type of fixed point, as plain integers too.
 
     Plain signed integers beside floats are what a kernel for integers takes.

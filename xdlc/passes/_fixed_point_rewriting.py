@@ -40,7 +40,7 @@ class Rewriting:
     def _store(self, tensor: Tensor) -> None:
         """Make a tensor that the plan stores itself fixed point."""
         form = self.plan.forms.get(tensor)
-        if form is not None and tensor not in self.plan.homes and not tensor.dtype.is_fixed:
+        if form is not None and tensor not in self.plan.holders and not tensor.dtype.is_fixed:
             self._plain[tensor] = tensor.dtype
             tensor.dtype, tensor.encoding = form
             self.changed = True
@@ -61,7 +61,7 @@ class Rewriting:
             self._store(tensor)
 
     def _stored(self, tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else self.plan.home(tensor)
+        return None if tensor is None else self.plan.holder(tensor)
 
     def _static(self, tensor: Tensor, stored: Tensor) -> Tensor:
         key = (tensor, stored.dtype, stored.encoding)
@@ -94,23 +94,23 @@ class Rewriting:
         self._read(op, [None if tensor is None else self._real(tensor) for tensor in op.inputs])
 
     def _real(self, tensor: Tensor) -> Tensor:
-        """Return the float values or integers that a quantized tensor was, restored at the first use."""
-        if tensor not in self.plan.forms or tensor in self.plan.homes:
+        """Return the plain values of a quantized tensor, restored at the first use."""
+        if tensor not in self.plan.forms or tensor in self.plan.holders:
             return tensor
         if tensor not in self._reals:
             graph, plain = self.graph, self._plain[tensor]
             is_real = plain is FLOAT32
             name = graph.unique_name(f"{tensor.name}_{'float' if is_real else plain}")
-            made = Tensor(name, tensor.shape, plain, dynamic_axes=tensor.dynamic_axes)
+            restored = Tensor(name, tensor.shape, plain, dynamic_axes=tensor.dynamic_axes)
             nodes = tensor.producer.origin.nodes if tensor.producer is not None else ()
             origin = Origin(nodes, f"operations on {'reals' if is_real else 'integers'} read {tensor.name!r}")
             type, package = ("Dequantize", NATIVE_PACKAGE) if is_real else ("Reinterpret", HOST_PACKAGE)
-            op = make_op(graph, type, [tensor], [made], name=f"{name}_op", package=package, origin=origin)
+            op = make_op(graph, type, [tensor], [restored], name=f"{name}_op", package=package, origin=origin)
             if tensor.producer is not None:
                 graph.insert_after(tensor.producer, op)
             else:
                 graph.insert_before(graph.ops[0], op)
-            self._reals[tensor] = made
+            self._reals[tensor] = restored
         return self._reals[tensor]
 
     def _meet(self, op: Op) -> None:
@@ -122,19 +122,19 @@ class Rewriting:
         if source is None or source not in self.plan.forms or not result.dtype.is_fixed:
             self._read(op, [self._stored(tensor) for tensor in op.inputs])
             return
-        held = self.plan.home(source)
-        if result in self.plan.homes:
+        stored = self.plan.holder(source)
+        if result in self.plan.holders:
             if not self.graph.is_output(result):
-                self.graph.replace(result, held)
-                self._drop(op, held)
+                self.graph.replace(result, stored)
+                self._drop(op, stored)
             return
         if op.type == "Quantize":
             origin = Origin(op.origin.nodes, op.origin.reason or "the source changes the encoding here")
-            self.graph.replace_op(op, Op("Convert", [held], [result], name=op.name, origin=origin))
+            self.graph.replace_op(op, Op("Convert", [stored], [result], name=op.name, origin=origin))
             self.changed = True
 
     def _leave(self, op: Op) -> None:
-        """Drop a border that nobody reads; let one that makes an output leave that to the producer before.
+        """Drop a border that nobody reads, or let the producer write its output.
 
         A Dequantize makes the output fixed point then; a Quantize is one whose operand is stored already.
         """

@@ -1,4 +1,4 @@
-"""Rules of fixed point: ops that commute with rounding, and ops that HTP supports in fixed point."""
+"""Rules of fixed point: commutation with rounding, and support by HTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEAREST = 0
 
 
 def moves(op: Op) -> tuple[int, ...]:
-    """Return the inputs whose values make up the results of an op unchanged; none if it computes.
+    """Return the inputs whose values an op hands on unchanged; none if it computes.
 
     Clamps count if what they clip to is zero, which every encoding of a source holds, and so does padding
     with zero.  Those of plain integers do not: their zero is another float value.
@@ -34,7 +34,7 @@ def moves(op: Op) -> tuple[int, ...]:
 
 
 def carried(op: Op) -> tuple[int, ...]:
-    """Return the inputs that may be rounded first if the result is rounded in the same way.
+    """Return the inputs that may be rounded before an op instead of its result.
 
     That holds for what ``moves`` names and for every clamp: clipping keeps the order of values.
     """
@@ -42,23 +42,23 @@ def carried(op: Op) -> tuple[int, ...]:
 
 
 def weight_axes(op: Op) -> dict[int, int | None]:
-    """Return which inputs are weights or a bias, each with the axis of its output channels, if it has one.
+    """Return the axis of the output channels of each weight and bias, if it has one.
 
     A grouped transposed convolution has one scale: HTP's emulation (SDK 2.51, SM8650) is off by many
     steps where its weights have one for each channel.
     """
-    found = traits(op)
-    if op.type == "MatMul" and found.weight is not None:
+    row = traits(op)
+    if op.type == "MatMul" and row.weight is not None:
         matrix = len(op.inputs) > 1 and op.inputs[1] is not None and op.inputs[1].rank == 2
         return {1: (0 if op.param("transpose_in1", False) else 1) if matrix else None}
-    if found.weight is None or found.bias is None:
+    if row.weight is None or row.bias is None:
         return {}
-    grouped = found.macs == "transposed" and op.param("group", 1) != 1
-    return {found.weight: None if grouped else found.channel_axis, found.bias: 0}
+    grouped = row.macs == "transposed" and op.param("group", 1) != 1
+    return {row.weight: None if grouped else row.channel_axis, row.bias: 0}
 
 
 def suits_fixed_point(fixed: Op, real: Op) -> bool:
-    """Return whether HTP supports an op on fixed point at least as well as the one on floats.
+    """Return whether HTP supports an op on fixed point as well as on floats.
 
     Args:
         fixed: The op with fixed-point operands and results; need not be part of a graph.

@@ -14,7 +14,7 @@ NORM_RANKS = (2, 3, 4)
 
 
 def is_native(op: Op | None, type: str, operation: int) -> bool:
-    """Return whether ``op`` is an element-wise op of QNN's package with that operation number."""
+    """Return whether ``op`` is an element-wise op of QNN with that operation number."""
     return (
         op is not None
         and op.package == ir.NATIVE_PACKAGE
@@ -35,7 +35,7 @@ def is_constant(tensor: Tensor | None, value: float) -> bool:
 
 
 def constant_number(tensor: Tensor | None) -> float | None:
-    """Return the one number that a static float tensor holds; None if it holds more, or is computed."""
+    """Return the single number of a static float tensor, or None."""
     if tensor is None or tensor.data is None or tensor.size != 1 or not tensor.dtype.is_float:
         return None
     return float(tensor.numpy().reshape(())) if tensor.encoding is None else None
@@ -68,7 +68,7 @@ def replace_by(
     *,
     name: str,
 ) -> None:
-    """Put an op with the output of ``last`` in its place; the ops that nothing reads any more die later."""
+    """Put an op with the output of ``last`` in its place."""
     fused = ir.make_op(graph, type, inputs, [last.outputs[0]], params, name=name, origin=last.origin)
     held = last.inputs
     graph.replace_op(last, fused)
@@ -81,7 +81,7 @@ def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, na
 
 
 def _with_unread(graph: Graph, origin: Origin, tensors: Sequence[Tensor | None]) -> Origin:
-    """Return ``origin`` with those of the ops, back from ``tensors``, whose results nobody reads any more."""
+    """Return ``origin`` merged with those of the ops that become unread."""
     dead: set[Op] = set()
     pending = list(tensors)
     while pending:

@@ -1,4 +1,4 @@
-"""Sums of products of a few tensors with constant factors, read off element-wise ops."""
+"""Sums of products of a few tensors with constant factors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _REACH = 16
 
 
 def is_arithmetic(op: Op | None) -> bool:
-    """Return whether ``op`` is a sum, a difference, a product, a quotient or a negation of floats."""
+    """Return whether ``op`` is element-wise arithmetic on floats.
+
+    That is a sum, a difference, a product, a quotient or a negation.
+    """
     if op is None or not op.outputs[0].dtype.is_float or op.outputs[0].encoding is not None:
         return False
     return _operation(op) is not None
@@ -49,13 +52,12 @@ def is_axis_view(op: Op | None) -> bool:
 def terms(
     tensor: Tensor | None, atoms: Sequence[Tensor], inverted: Tensor | None = None, *, views: bool = False
 ) -> Terms | None:
-    """Return ``tensor`` as a sum of products of atoms; None if it is none, or of many terms.
+    """Return ``tensor`` as a sum of products of atoms, or None.
 
     Constant factors are float64 and broadcast from the right against the tensor.  An operand broadcasts
     along the last axis alone.
 
     Args:
-        tensor: The tensor.
         atoms: Tensors that are not looked into.
         inverted: Divisor whose inverse is one more atom, the last.
         views: Whether what has no factors per channel may get and lose axes of size 1.
@@ -121,7 +123,7 @@ class _Reader:
 
 
 def _spreads(given: Tensor | None, result: Tensor) -> bool:
-    """Return whether an operand has the shape of a result, or one value for all of its last axis."""
+    """Return whether an operand has a result's shape or one value per last axis."""
     if given is None or given.is_static or given.shape == result.shape:
         return True
     full = (1,) * (result.rank - given.rank) + given.shape
@@ -162,24 +164,27 @@ def _product(left: Terms, right: Terms) -> Terms | None:
 
 
 def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]:
-    """Iterate over the arithmetic ops that read ``start`` or each other and are read, the farthest first."""
-    found: dict[Op, None] = {}
+    """Iterate over the arithmetic ops reachable from ``start``, the farthest first."""
+    ops: dict[Op, None] = {}
     pending = [start]
     while pending:
         for op in islice(graph.consumers(pending.pop(0)), _REACH):
-            if op in found or len(found) == _REACH:
+            if op in ops or len(ops) == _REACH:
                 continue
             is_inverse = is_native(op, "ElementWiseUnary", RECIPROCAL)
             if is_arithmetic(op) or is_inverse or (views and is_axis_view(op)):
-                found[op] = None
+                ops[op] = None
                 pending.append(op.outputs[0])
-    for op in reversed(found):
+    for op in reversed(ops):
         if graph.consumers(op.outputs[0]) or graph.is_output(op.outputs[0]):
             yield op
 
 
 def affine_sources(tensor: Tensor | None) -> Iterator[tuple[Tensor, float, float]]:
-    """Iterate over what ``tensor`` is a multiple of plus a number, with both numbers; the nearest first."""
+    """Iterate over the sources of which ``tensor`` is a multiple plus a number.
+
+    Each comes with both numbers; the nearest is the first.
+    """
     source = tensor
     for _ in range(_DEPTH):
         op = source.producer if source is not None else None
@@ -195,13 +200,13 @@ def affine_sources(tensor: Tensor | None) -> Iterator[tuple[Tensor, float, float
         yield source, float(found[0,]), float(found.get((), 0.0))
 
 
-def agrees(found: Terms | None, wanted: Mapping[tuple[int, ...], float]) -> bool:
+def agrees(sums: Terms | None, factors: Mapping[tuple[int, ...], float]) -> bool:
     """Return whether terms are these numbers, to the precision of float32."""
     return (
-        found is not None
-        and found.keys() == wanted.keys()
+        sums is not None
+        and sums.keys() == factors.keys()
         and all(
-            not found[key].ndim and math.isclose(found[key], value, rel_tol=1e-5)
-            for key, value in wanted.items()
+            not sums[key].ndim and math.isclose(sums[key], value, rel_tol=1e-5)
+            for key, value in factors.items()
         )
     )

@@ -15,7 +15,7 @@ _LARGEST_CONSTANT = 1 << 10  # elements of a constant that is looked at
 
 
 def stored_weight(tensor: Tensor, axis: int | None) -> Tensor | None:
-    """Return float values that the source stores as integers as a new fixed-point tensor, or None.
+    """Return float weights as the fixed-point tensor that the source stores, or None.
 
     Args:
         tensor: Any tensor.
@@ -43,7 +43,7 @@ def _in_blocks(tensor: Tensor, encoding: BlockScaleOffset, axis: int | None) -> 
 
 
 def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
-    """Return a static operand as a new fixed-point tensor of a type, or None if none holds it exactly.
+    """Return a static operand as a new fixed-point tensor, or None.
 
     Float values that the source stores as integers of that width keep them.  Of others, one number for all
     elements has a form too: a step of its own size.
@@ -66,7 +66,7 @@ def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
 
 
 def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
-    """Return static integers of one scale in a type of the same width but maybe another sign."""
+    """Return static integers of one scale in a type of the same width."""
     encoding, data = stored.encoding, stored.data
     if stored.dtype is dtype:
         return stored
@@ -87,7 +87,7 @@ def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
 
 
 def shifted(data: ir.TensorData, held: DType, dtype: DType) -> ir.TensorData:
-    """Return integers of up to 16 bits moved from the range of one type to that of another of its width."""
+    """Return integers of up to 16 bits in the range of a type of the same width."""
     import numpy
 
     shift = dtype.limits[0] - held.limits[0]
@@ -110,7 +110,7 @@ def _constant(tensor: Tensor, number: float, dtype: DType) -> Tensor | None:
 
 
 def rounded_bias(bias: Tensor, source: ScaleOffset, weight: Encoding | None) -> Tensor | None:
-    """Return a float bias [O] as 32-bit integers in steps of the products that it is added to, or None.
+    """Return a float bias [O] as 32-bit integers in steps of the products, or None.
 
     A step is far below what the result is rounded to, so that this is no loss beside that rounding.
 
@@ -146,7 +146,7 @@ _LARGEST = 1 << _BITS
 def _expansion(
     encoding: BlockScaleOffset, shape: tuple[int, ...], axis: int, along: int
 ) -> BlockwiseExpansion | None:
-    """Return symmetric scales per block as QNN's blockwise expansion ("LPBQ"), or None if they are not one.
+    """Return scales per block as QNN's blockwise expansion ("LPBQ"), or None.
 
     Args:
         encoding: Blocks along one axis.
@@ -178,7 +178,7 @@ def _expansion(
 
 
 def _factored(steps: Array) -> tuple[float, Array] | None:
-    """Return a float32 number and integers from 1 to 16 whose products are the steps, to the last bit."""
+    """Return a float32 number and integers from 1 to 16 whose products are the steps."""
     import numpy
 
     row = numpy.asarray(steps, numpy.float32)

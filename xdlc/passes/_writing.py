@@ -21,7 +21,6 @@ class Writer:
     """Inserts ops before one that they replace, and counts them for its nodes.
 
     Args:
-        graph: The graph.
         op: The op to replace.
         reason: Why, in words.
     """
@@ -32,7 +31,7 @@ class Writer:
         self._emitted: set[Tensor] = set()
 
     def made(self, x: Tensor) -> bool:
-        """Return whether a tensor comes, maybe reshaped, from ops that were inserted for the same reason."""
+        """Return whether a tensor comes from ops inserted for the same reason."""
         before = x.producer
         if before is None or before.origin.reason == self._origin.reason:
             return before is not None
@@ -85,7 +84,10 @@ class Writer:
         dtype: DType | None = None,
         encoding: ir.Encoding | None = None,
     ) -> Tensor:
-        """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
+        """Insert an ElementWiseBinary of broadcast operands.
+
+        The result has the type of ``x`` by default.
+        """
         shape = numpy.broadcast_shapes(x.shape, y.shape)
         params = {"operation": ir.u32(operation)}
         return self.emit("ElementWiseBinary", [x, y], shape, params, dtype or x.dtype, encoding)
@@ -104,19 +106,19 @@ class Writer:
         return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
 
     def is_clipped(self, x: Tensor) -> bool:
-        """Return whether a tensor comes, maybe reshaped, from ``clip``, for the same reason."""
+        """Return whether a tensor comes from ``clip`` for the same reason."""
         before = self._source(x)
         if before is None or before.type != "ElementWiseNeuron":
             return False
         return bool(before.param("operation") == RELU_MIN_MAX)
 
     def is_selected(self, x: Tensor) -> bool:
-        """Return whether a tensor comes, maybe reshaped, from ``select``, for the same reason."""
+        """Return whether a tensor comes from ``select`` for the same reason."""
         before = self._source(x)
         return before is not None and before.type == "ElementWiseSelect"
 
     def _source(self, x: Tensor) -> Op | None:
-        """Return the op that a tensor comes from, before Reshapes, if it was inserted for the same reason."""
+        """Return the op before Reshapes, if it was inserted for the same reason."""
         before = x.producer
         while before is not None and before.type == "Reshape" and before.inputs[0] is not None:
             before = before.inputs[0].producer
@@ -147,7 +149,7 @@ class Writer:
         return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
 
     def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """Insert Tiles that broadcast a tensor to a shape; of known numbers return a constant."""
+        """Insert Tiles that broadcast a tensor; return a constant for a static one."""
         if x.shape == tuple(shape):
             return x
         if x.data is not None:
@@ -164,7 +166,7 @@ class Writer:
         return self.reshape(x, shape)
 
     def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-        """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""
+        """Insert a StridedSlice along an axis where it drops anything."""
         if (start, stop) == (0, x.shape[axis]):
             return x
         if x.data is not None:
@@ -175,7 +177,10 @@ class Writer:
         return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
 
     def padded(self, x: Tensor, pads: Array, first: int = 1) -> Tensor:
-        """Insert a Pad by zeros of the axes from ``first`` on; ``pads`` below 0 count as 0."""
+        """Insert a Pad by zeros of the axes from ``first`` on.
+
+        ``pads`` below 0 count as 0.
+        """
         amounts = numpy.zeros((x.rank, 2), int)
         amounts[first : first + len(pads)] = numpy.maximum(pads, 0)
         if not amounts.any():
@@ -194,7 +199,10 @@ class Writer:
         return self.emit("Transpose", [x], shape, {"perm": ir.u32s(perm)}, x.dtype, x.encoding)
 
     def finish(self, *results: Tensor | None) -> None:
-        """Remove the op and compute its outputs as results; None for an output that nothing reads."""
+        """Remove the op and let ``results`` compute its outputs.
+
+        A result of None is for an output that nothing reads.
+        """
         outputs = self.op.outputs
         results = tuple(
             self.emit("Reshape", [result], result.shape, None, result.dtype, result.encoding)
@@ -209,3 +217,16 @@ class Writer:
             else:
                 assert result.producer is not None
                 self.graph.set_output(result.producer, result.producer.outputs.index(result), output)
+
+
+def widened(x: Tensor) -> ScaleOffset | None:
+    """Return the encoding of an 8-bit tensor in unsigned 16 bits, or None.
+
+    A step of 8 bits becomes 256 steps; None means that the tensor has no single scale.
+
+    A step of 8 bits becomes 256 steps.
+    """
+    if not isinstance(x.encoding, ScaleOffset):
+        return None
+    least = x.dtype.limits[0]
+    return ScaleOffset(x.encoding.scale / 256, (x.encoding.offset + least) * 256)

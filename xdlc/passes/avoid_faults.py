@@ -13,11 +13,7 @@ from xdlc.passes.htp_forms.registry import forms
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
 @dataclass(frozen=True, slots=True)
 class AvoidFaults:
-    """Rewrite ops by their forms for HTP; docs/htp-faults.md lists them.
-
-    Attributes:
-        name: Name of the pass.
-    """
+    """Rewrite ops by their forms for HTP; docs/htp-faults.md lists them."""
 
     name: str = "avoid_faults"
 

@@ -1,4 +1,4 @@
-"""Interface of graph passes, their registry and the fixed point of a sequence of them."""
+"""Graph passes: interface, registry and fixed point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class FailedPass(Exception):
     """A pass raised an exception, which is a bug; the graph may be half rewritten.
 
     Args:
-        name: Name of the pass.
         error: The exception.
     """
 
@@ -73,24 +72,24 @@ def graph_pass(
     if stage not in STAGES:
         raise ValueError(f"no stage {stage!r}, expected one of {', '.join(STAGES)}")
 
-    def decorate(made: Made) -> Made:
-        entry = made()
+    def decorate(pass_class: Made) -> Made:
+        entry = pass_class()
         _PASSES.add(entry.name, entry)
         _STAGES[entry.name] = (stage, tuple(after))
         _OP_TYPES[entry.name] = frozenset(op_types)
-        return made
+        return pass_class
 
     return decorate
 
 
 def stage(name: str) -> tuple[Pass, ...]:
-    """Return the passes of a stage in the order that they require, those free to go first by name.
+    """Return the passes of a stage in order; passes free to go first by name.
 
     Raises:
         ValueError: If passes of the stage require each other, or one that it does not have.
     """
-    held = _PASSES.all()
-    waiting = {key: set(after) for key, (own, after) in _STAGES.items() if own == name and key in held}
+    entries = _PASSES.all()
+    waiting = {key: set(after) for key, (own, after) in _STAGES.items() if own == name and key in entries}
     ordered: list[str] = []
     while waiting:
         ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
@@ -98,11 +97,11 @@ def stage(name: str) -> tuple[Pass, ...]:
             raise ValueError(f"passes {', '.join(sorted(waiting))} require each other or a missing pass")
         ordered.append(ready)
         del waiting[ready]
-    return tuple(held[key] for key in ordered)
+    return tuple(entries[key] for key in ordered)
 
 
 def htp_query() -> tuple[Pass, ...]:
-    """Return the passes of stage ``htp`` for support queries, which report integers that do not fit."""
+    """Return the passes of stage ``htp`` for support queries."""
     held: list[Any] = list(stage("htp"))
     return tuple(replace(entry, check=False) if hasattr(entry, "check") else entry for entry in held)
 
@@ -116,7 +115,7 @@ def find(name: str) -> Pass:
     """Return a pass by its name, like ``fold_pad``.
 
     Raises:
-        UsageError: If there is none, with the names that come closest.
+        UsageError: If no pass has it, with the names that come closest.
     """
     found: Mapping[str, Pass] = _PASSES.all()
     if name not in found:
@@ -129,8 +128,6 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     """Apply passes in turn until none finds anything, and return whether any did.
 
     Args:
-        graph: The graph.
-        passes: The passes.
         removed: Takes, by the name of each source node that no op implements any more, the name of the
             pass that removed the last one.
 
@@ -142,7 +139,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     changed = False
     named = _source_nodes(graph) if removed is not None else set()
     for _ in range(ROUNDS):
-        found, present = [], {op.type for op in graph.ops}
+        rewriters, present = [], {op.type for op in graph.ops}
         for entry in passes:
             needed = _OP_TYPES.get(entry.name)
             if needed and needed.isdisjoint(present):
@@ -159,12 +156,12 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
                     raise ModelError(problem, fix=REPORT) from error
                 raise FailedPass(entry.name, error) from error
             if is_rewritten:
-                found.append(entry.name)
+                rewriters.append(entry.name)
                 present = {op.type for op in graph.ops}
                 if removed is not None:
                     before, named = named, _source_nodes(graph)
                     removed |= dict.fromkeys(before - named, entry.name)
-        if not found:
+        if not rewriters:
             return changed
         changed = True
     held = ", ".join(entry.name for entry in passes)

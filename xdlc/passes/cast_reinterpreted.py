@@ -22,15 +22,15 @@ class CastReinterpreted:
     name: str = "cast_reinterpreted"
 
     def apply(self, graph: Graph) -> bool:
-        found = [
+        reinterprets = [
             op
             for op in graph.ops
             if op.package == ir.HOST_PACKAGE and op.type == "Reinterpret" and _is_byte(op)
         ]
-        for op in found:
+        for op in reinterprets:
             cast = Op("Cast", op.inputs, op.outputs, name=op.name, origin=op.origin)
             graph.replace_op(op, cast)
-        return bool(found)
+        return bool(reinterprets)
 
 
 def _is_byte(op: Op) -> bool:

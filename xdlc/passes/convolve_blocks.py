@@ -24,15 +24,12 @@ _LARGEST = 16
 @graph_pass(stage="storage", op_types=("Conv2d", "FullyConnected"))
 @dataclass(frozen=True, slots=True)
 class ConvolveBlocks:
-    """Turn FullyConnected with blockwise expansion into Conv2d of 1x1, and divide blocks that HTP breaks.
+    """Turn FullyConnected with blockwise expansion into Conv2d of 1x1.
 
     HTP computes such a FullyConnected wrongly: always with more channels out than in, else now and then.
     Conv2d of 1x1 is right with blocks of 16 and 32 channels if there is a multiple of 32 channels, and for
     most numbers of larger blocks (emulation of SDK 2.51, v69 to v79).  The parts of a block keep its scale,
     so that no weight changes.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "convolve_blocks"
@@ -45,12 +42,9 @@ class ConvolveBlocks:
 @graph_pass(stage="htp", after=("dequantize_weights",), op_types=("Conv2d", "FullyConnected"))
 @dataclass(frozen=True, slots=True)
 class ExpandBlocks:
-    """Rewrite as ``convolve_blocks`` does, and store 8-bit weights where HTP has no such blocks.
+    """Rewrite as ``convolve_blocks``, and store unsupported blocks as 8-bit weights.
 
     A weight of 4 bits times the integer scale of its block is one of 8 bits with the scale of its channel.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "expand_blocks"
@@ -80,7 +74,7 @@ def _rewrite(graph: Graph, *, expands: bool) -> bool:
 
 
 def _weight_in_blocks(op: Op) -> Tensor | None:
-    """Return the weight of a fixed-point product if it has blockwise expansion along the channels in."""
+    """Return the weight of a fixed-point product with blocks along the channels in."""
     if op.package != ir.NATIVE_PACKAGE or op.type not in ("Conv2d", "FullyConnected"):
         return None
     source, weight = op.inputs[0], op.inputs[1]
@@ -91,7 +85,7 @@ def _weight_in_blocks(op: Op) -> Tensor | None:
 
 
 def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
-    """Return the weight of a 1x1 convolution that HTP computes right; the same one if it is that."""
+    """Return the weight of a 1x1 convolution in a form that HTP computes right."""
     encoding = weight.encoding
     assert isinstance(encoding, BlockwiseExpansion)
     is_matrix = weight.rank == 2
@@ -119,7 +113,9 @@ def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
 
 
 def block_parts(size: int, count: int) -> int:
-    """Return into how many parts HTP wants each block divided; 0: it computes none of them right.
+    """Return into how many parts each block is divided for HTP.
+
+    0 means that HTP computes no division of it right.
 
     Args:
         size: Channels in a block.

@@ -16,9 +16,6 @@ class CopyIdentities:
 
     Importers write it in graphs without inputs, which the vendor's reader of DLCs refuses; HTP compiles
     them.  The Reshape of a tensor of dynamic shape stays on the host.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "copy_identities"

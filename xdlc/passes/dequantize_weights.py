@@ -24,7 +24,6 @@ class DequantizeWeights:
     only as blockwise expansion.
 
     Attributes:
-        name: Name of the pass.
         refused_only: Whether operands stay that HTP supports.
     """
 
@@ -54,7 +53,7 @@ class DequantizeWeights:
 
 
 def _computed_in(op: Op) -> DType | None:
-    """Return the float type that an op computes in; None if it computes in anything else."""
+    """Return the float type that an op computes in, or None."""
     if op.package != ir.NATIVE_PACKAGE or traits(op).recodes or op.type == "Cast":
         return None
     computed = [
@@ -69,13 +68,13 @@ def _is_stored(tensor: Tensor | None) -> bool:
     return tensor is not None and tensor.is_static and tensor.dtype.is_fixed
 
 
-def _real(tensor: Tensor | None, dtype: DType, made: dict[tuple[Tensor, DType], Tensor]) -> Tensor | None:
+def _real(tensor: Tensor | None, dtype: DType, reals: dict[tuple[Tensor, DType], Tensor]) -> Tensor | None:
     if tensor is None or not _is_stored(tensor):
         return tensor
-    if (tensor, dtype) not in made:
+    if (tensor, dtype) not in reals:
         data = float_data(tensor).cast(dtype.numpy)
-        made[tensor, dtype] = Tensor(tensor.name, tensor.shape, dtype, None, data, Role.STATIC)
-    return made[tensor, dtype]
+        reals[tensor, dtype] = Tensor(tensor.name, tensor.shape, dtype, None, data, Role.STATIC)
+    return reals[tensor, dtype]
 
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:

@@ -1,4 +1,4 @@
-"""Removal of products with one, sums with zero and Tiles that are broadcast anyway."""
+"""Removal of products with one, sums with zero and redundant Tiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _LARGEST = 1 << 16
 @graph_pass(stage="converter", op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class DropNeutral:
-    """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats, unless their result is an output.
+    """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats.
+
+    They stay if their result is an output.
 
     Drop Tiles of floats too where a sum or product broadcasts what they repeat.
     """
@@ -32,7 +34,10 @@ class DropNeutral:
 
 
 def _broadcast(graph: Graph, op: Op) -> bool:
-    """Let sums and products, which HTP broadcasts at all ranks, read what Tiles repeat."""
+    """Let sums and products read what Tiles repeat.
+
+    HTP broadcasts their operands at all ranks.
+    """
     if not any(is_binary(op, operation) for operation in _NEUTRAL):
         return False
     for tensor in op.inputs:

@@ -21,15 +21,15 @@ _STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 @graph_pass(stage="htp", after=("narrow_integers",))
 @dataclass(frozen=True, slots=True)
 class ExactCasts:
-    """Write Casts between fixed point and numbers by Quantize and Dequantize, and those to bool8 by NotEqual.
+    """Replace Casts that HTP rounds by exact ops.
+
+    Casts between fixed point and numbers become Quantize and Dequantize, those to bool8
+    NotEqual.
 
     HTP's Cast reads and writes quantized values, whatever their encoding, and makes False
     of negative numbers (emulation of SDK 2.51, v68 and v75).  Casts between fixed point and plain integers of
     its width stay: they mean the quantized values on the host as well.  A Cast of floats
     to integers that another to floats follows gets whole numbers: the library removes such a pair.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "exact_casts"
@@ -42,13 +42,13 @@ class ExactCasts:
 
 
 def _is_undone(graph: Graph, op: Op) -> bool:
-    """Return whether a Cast of floats to integers is followed by one to floats, by way of views or not."""
-    source, held = op.inputs[0], op.outputs[0]
+    """Return whether a Cast of floats to integers is followed by one to floats."""
+    source, result = op.inputs[0], op.outputs[0]
     if op.package != ir.NATIVE_PACKAGE or source is None:
         return False
-    if not (source.dtype.is_float and held.dtype.is_integer):
+    if not (source.dtype.is_float and result.dtype.is_integer):
         return False
-    readers = list(graph.consumers(held))
+    readers = list(graph.consumers(result))
     for reader in readers:
         if reader.type == "Reshape":
             readers += graph.consumers(reader.outputs[0])
@@ -56,7 +56,7 @@ def _is_undone(graph: Graph, op: Op) -> bool:
 
 
 def _cut_fraction(graph: Graph, op: Op) -> bool:
-    """Cut the fraction off before a Cast, unless that is done or there is none."""
+    """Cut the fraction off before a Cast, unless there is no fraction."""
     source = op.inputs[0]
     writer = source.producer if source is not None else None
     if source is None or (writer is not None and (writer.origin.reason == _CUT or _is_whole(writer))):
@@ -77,7 +77,7 @@ def truncated(graph: Graph, op: Op, x: Tensor) -> Tensor:
 
 
 def _make_exact(graph: Graph, op: Op) -> bool:
-    """Put operations that HTP computes right in the place of a Cast, and return whether there are some."""
+    """Replace a Cast by ops that HTP computes right; return whether there are any."""
     source = op.inputs[0] if op.package == ir.NATIVE_PACKAGE else None
     if source is None or source.is_static:
         return False
@@ -131,8 +131,8 @@ def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
     float16: generations without floats take that too.
     """
     writer = source.producer
-    held = writer.inputs[0] if writer is not None and writer.type == "Dequantize" else None
-    real, source = source, source if held is None else held
+    quantized = writer.inputs[0] if writer is not None and writer.type == "Dequantize" else None
+    real, source = source, source if quantized is None else quantized
     stored = 0
     if source.dtype.is_fixed:
         low, high = source.dtype.limits
@@ -152,7 +152,12 @@ def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
     params = {"operation": ir.u32(NOT_EQUAL)}
     compared = Op("ElementWiseBinary", [source, zero], op.outputs, params, name=op.name, origin=op.origin)
     graph.replace_op(op, compared)
-    if held is not None and writer is not None and not graph.consumers(real) and not graph.is_output(real):
+    if (
+        quantized is not None
+        and writer is not None
+        and not graph.consumers(real)
+        and not graph.is_output(real)
+    ):
         graph.remove(writer)
     return True
 

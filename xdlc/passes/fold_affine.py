@@ -14,7 +14,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_batchnorm",), op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class FoldAffine:
-    """Fold ``layer + c``, ``layer - c``, ``layer * c``, ``layer / c`` with c known per channel."""
+    """Fold sums, differences, products and quotients with constants into a layer."""
 
     name: str = "fold_affine"
 

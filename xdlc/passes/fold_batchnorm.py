@@ -13,7 +13,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fuse_hard_sigmoid",), op_types=("Batchnorm",))
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
-    """Fold Batchnorm into the convolution or fully connected layer whose only reader it is."""
+    """Fold Batchnorm into the layer whose only reader it is."""
 
     name: str = "fold_batchnorm"
 

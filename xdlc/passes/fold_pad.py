@@ -1,4 +1,4 @@
-"""Folding of a constant Pad of images into the padding of the convolution or pooling that reads it."""
+"""Folding of a constant Pad of images into the padding of its reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONSTANT = 0
 @graph_pass(stage="converter", after=("merge_casts",), op_types=("Pad",))
 @dataclass(frozen=True, slots=True)
 class FoldPad:
-    """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader, where that changes nothing.
+    """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader.
 
     Reshapes that insert or drop axes of size 1, and Transposes, may stand between the two.
     """
@@ -106,7 +106,7 @@ def _takes(reader: Op, pad: Op, amounts: Amounts) -> bool:
 
 
 def _reaches(reader: Op) -> list[int] | None:
-    """Return how many elements a window spans along each spatial axis, or None if an op has no windows."""
+    """Return the span of a window along each spatial axis, or None without windows."""
     if traits(reader).pool in ("average", "max"):
         return [int(dim) for dim in reader.param("filter_size")]
     weight = reader.inputs[1] if traits(reader).macs == "convolution" else None

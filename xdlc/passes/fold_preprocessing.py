@@ -1,4 +1,4 @@
-"""Folding of factors, terms and orders of channels between a graph's inputs and its first layer into that."""
+"""Folding of preprocessing into the first layer of a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MATRIX = 16
 )
 @dataclass(frozen=True, slots=True)
 class FoldPreprocessing:
-    """Fold ``x * a + b`` and a Gather of channels into the weights of the layer that alone reads them.
+    """Fold ``x * a + b`` and a Gather of channels into the layer that reads them.
 
     A term is folded if the layer pads nothing: zeros of its padding are values after the term.  Channels
     that a Gather omits weigh zero.
@@ -41,9 +41,9 @@ class FoldPreprocessing:
 
 
 def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
-    """Return the float layer that alone reads an op near the graph's inputs, its weight, and views between.
+    """Return the layer that alone reads a preprocessing op, its weight and the views.
 
-    It is a convolution or a FullyConnected with static weights.
+    The layer is a float convolution or FullyConnected with static weights; the views are between.
     """
     tensor, views = op.outputs[0], list[Op]()
     while True:
@@ -66,14 +66,14 @@ def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
 
 
 def _is_preprocessing(op: Op) -> bool:
-    """Return whether an op depends on few others, of which no one is a layer of the network."""
-    found = [op]
-    for each in found:  # grows
-        sizes = [tensor.size for tensor in each.inputs[1:2] if tensor is not None]
-        if len(found) > _FARTHEST or (traits(each).macs and max(sizes, default=_LARGEST) > _MATRIX):
+    """Return whether an op depends on few others, none of them a layer."""
+    ops = [op]
+    for step in ops:  # grows
+        sizes = [tensor.size for tensor in step.inputs[1:2] if tensor is not None]
+        if len(ops) > _FARTHEST or (traits(step).macs and max(sizes, default=_LARGEST) > _MATRIX):
             return False
-        before = [tensor.producer for tensor in each.inputs if tensor is not None]
-        found += [producer for producer in before if producer is not None and producer not in found]
+        before = [tensor.producer for tensor in step.inputs if tensor is not None]
+        ops += [producer for producer in before if producer is not None and producer not in ops]
     return True
 
 
@@ -106,7 +106,7 @@ def _fold_affine(graph: Graph, op: Op) -> bool:
 
 
 def factor_and_term(op: Op) -> Array | None:
-    """Return factor and term of x * a + b, stacked, in float64; None if an op computes something else."""
+    """Return factor and term of x * a + b, stacked, in float64, or None."""
     statics = [tensor for tensor in op.inputs if tensor is not None and tensor.is_static]
     computed, result = [tensor for tensor in op.inputs if tensor not in statics], op.outputs[0]
     source = computed[0] if len(computed) == 1 and statics else None
@@ -129,7 +129,7 @@ def factor_and_term(op: Op) -> Array | None:
 
 
 def _spread(layer: Op, weight: Tensor, pair: Array) -> Array:
-    """Return factor and term of each weight of a layer from those of each channel, or of all."""
+    """Return factor and term of each weight of a layer from those of channels."""
     if pair.shape[1] == 1 or layer.type == "FullyConnected":
         return pair[:, None]
     inner, outer = weight.shape[-2:]
@@ -181,7 +181,9 @@ def _take_over(
     factors: float | TensorData | None,
     term: Array | None,
 ) -> None:
-    """Give a layer a function of its weights, add weights times ``term`` to its bias, and remove ``op``.
+    """Apply a function to a layer's weights and remove ``op``.
+
+    The weights times ``term`` are added to the bias.
 
     ``factors`` are those of the function, as ``TensorData.transform`` has them.
     """

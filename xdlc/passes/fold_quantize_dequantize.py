@@ -1,4 +1,4 @@
-"""Fusion of Dequantize, float operations and Quantize into operations on fixed point."""
+"""Fusion of float operations between borders into fixed point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_transpose_into_fully_connected", "shift_signed"))
 @dataclass(frozen=True, slots=True)
 class FoldQuantizeDequantize:
-    """Set the encodings of tensors that Quantize, Dequantize and Reinterpret beside them state.
+    """Set the encodings that Quantize, Dequantize and Reinterpret state.
 
     An operation becomes one on fixed point if every float operand is dequantized, static data that are
     stored as integers, or the result of such an operation, if every float result is quantized or has its
@@ -27,7 +27,6 @@ class FoldQuantizeDequantize:
     still gets them, and between regions of different kinds Quantize, Dequantize and Convert remain.
 
     Attributes:
-        name: Name of the pass.
         io: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
         udos: Definitions of UDOs by package and type, one for each backend, which state what of them is

@@ -12,7 +12,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_pad",), op_types=("FullyConnected", "MatMul"))
 @dataclass(frozen=True, slots=True)
 class FoldTransposeIntoFullyConnected:
-    """Turn Transpose, Reshape to [N, features], FullyConnected or MatMul into one with permuted weights."""
+    """Fold a Transpose before a Reshape into the weights of the product after."""
 
     name: str = "fold_transpose_into_fully_connected"
 

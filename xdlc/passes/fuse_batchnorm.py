@@ -17,7 +17,9 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_affine", "fuse_layer_norm"), op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class FuseBatchnorm:
-    """Turn factors and terms per channel, where no layer before them takes them, into one Batchnorm.
+    """Turn factors and terms per channel into one Batchnorm.
+
+    No layer before them can hold them.
 
     Several factors become one factor, several terms one term.  Numbers without channels stay, unless they
     stand beside some.
@@ -50,7 +52,7 @@ def _fuse(graph: Graph, last: Op) -> bool:
 
 
 def _source(op: Op) -> Tensor | None:
-    """Return what a sum or a product with a constant per channel reads, in the shape of its result."""
+    """Return the operand of a sum or product with a constant per channel."""
     if not is_arithmetic(op):
         return None
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]

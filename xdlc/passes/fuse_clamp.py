@@ -16,7 +16,10 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", op_types=("ElementWiseBinary", "ElementWiseNeuron"))
 @dataclass(frozen=True, slots=True)
 class FuseClamp:
-    """Turn two of Minimum and Maximum with a number, Relu and ReluMinMax into one ReluMinMax."""
+    """Join two clamps into one ReluMinMax.
+
+    Clamps are Minimum and Maximum with a number, Relu and ReluMinMax.
+    """
 
     name: str = "fuse_clamp"
 

@@ -1,4 +1,4 @@
-"""Fusion of a convolution between SpaceToBatch and BatchToSpace into a dilated one."""
+"""Fusion of SpaceToBatch, a convolution and BatchToSpace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_affine",), op_types=("BatchToSpace",))
 @dataclass(frozen=True, slots=True)
 class FuseDilation:
-    """Turn SpaceToBatch, a convolution of stride 1 and BatchToSpace into a convolution with that dilation.
+    """Turn SpaceToBatch, a convolution of stride 1 and BatchToSpace into one op.
+
+    The op is a convolution with that dilation.
 
     Its padding is that of SpaceToBatch less the crops.  Activations, and sums and products per channel, may
     stand after the convolution.
@@ -98,7 +100,7 @@ def _pair(op: Op, name: str, default: int = 0) -> Array:
 
 
 def _keeps_zeros(source: Tensor, spread: Tensor) -> bool:
-    """Return whether a SpaceToBatch keeps its type, and the padding of a convolution holds the same zeros."""
+    """Return whether a SpaceToBatch pads with the zeros of a convolution."""
     if source.dtype is not spread.dtype or source.encoding != spread.encoding or source.dynamic_axes:
         return False
     encoding = source.encoding

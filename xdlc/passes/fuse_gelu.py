@@ -16,7 +16,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", op_types=("Erf",))
 @dataclass(frozen=True, slots=True)
 class FuseGelu:
-    """Turn ``x * (1 + erf(x / sqrt(2))) / 2`` into Gelu, also with ``1 - erf(-x / sqrt(2))``."""
+    """Turn ``x * (1 + erf(x / sqrt(2))) / 2`` into Gelu."""
 
     name: str = "fuse_gelu"
 

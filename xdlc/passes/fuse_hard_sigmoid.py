@@ -15,7 +15,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fuse_hard_swish",), op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class FuseHardSigmoid:
-    """Turn ``clamp(a * x + b, 0, top) / top`` into HardSigmoid, where the slope stays that of a sigmoid."""
+    """Turn ``clamp(a * x + b, 0, top) / top`` into HardSigmoid."""
 
     name: str = "fuse_hard_sigmoid"
 

@@ -15,7 +15,10 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fuse_clamp", "fuse_gelu"), op_types=("ElementWiseNeuron",))
 @dataclass(frozen=True, slots=True)
 class FuseHardSwish:
-    """Turn ``x * clamp(x / 6 + 0.5, 0, 1)``, or the same with a multiple of the clamp, into HardSwish."""
+    """Turn ``x * clamp(x / 6 + 0.5, 0, 1)`` into HardSwish.
+
+    A multiple of the clamp is recognized, too.
+    """
 
     name: str = "fuse_hard_swish"
 

@@ -26,7 +26,10 @@ _LEAST = 1.2e-38  # of normal numbers of float32
 @graph_pass(stage="converter", after=("fuse_layer_norm",), op_types=("ElementWiseUnary",))
 @dataclass(frozen=True, slots=True)
 class FuseL2Norm:
-    """Turn ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)), limit)`` into L2Norm.
+    """Turn a value divided by the root of its sum of squares into L2Norm.
+
+    The forms are ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)),
+    limit)``.
 
     The root may be compared instead of the sum: ``x / max(sqrt(sum(x^2)), limit)``.
     """

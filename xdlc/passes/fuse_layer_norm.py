@@ -89,12 +89,12 @@ def reduced_of(tensor: Tensor | None) -> Reduced | None:
     axes = {int(axis) for axis in op.param("axes", [])}
     if {axis for axis in axes if source.shape[axis] != 1} != {source.rank - 1}:
         return None
-    found = terms(tensor, [total], views=True)
-    if found is None or (0,) not in found or any(factor.ndim for factor in found.values()):
+    sums = terms(tensor, [total], views=True)
+    if sums is None or (0,) not in sums or any(factor.ndim for factor in sums.values()):
         return None
-    own = float(found[0,])
+    own = float(sums[0,])
     factor = own * (source.shape[-1] if op.type == "ReduceSum" else 1)
-    return Reduced(total, source, factor, own, float(found.get((), 0.0)))
+    return Reduced(total, source, factor, own, float(sums.get((), 0.0)))
 
 
 def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
@@ -132,12 +132,12 @@ def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Re
             continue
         divisor = None if is_inverted else inverse
         read = terms(result, [*atoms, inverse] if is_inverted else atoms, divisor, views=True)
-        found = _weights(read, mean.own, source.shape[-1])
-        if found is None:
+        weights = _weights(read, mean.own, source.shape[-1])
+        if weights is None:
             continue
         inputs = [source]
-        found = found[0] / math.sqrt(variance.factor), found[1]
-        for part, values in zip(("weight", "bias"), found, strict=True):
+        weights = weights[0] / math.sqrt(variance.factor), weights[1]
+        for part, values in zip(("weight", "bias"), weights, strict=True):
             if values is not None:
                 name = graph.unique_name(f"{root.name}_{part}")
                 inputs.append(graph.add_tensor(ir.static(name, values.astype(source.dtype.numpy))))
@@ -151,7 +151,10 @@ def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Re
 
 
 def _weights(read: Terms | None, own: float, channels: int) -> tuple[Array, Array | None] | None:
-    """Return weight and bias of ``x * r * weight - mean * r * weight + bias``, r being the last atom."""
+    """Return weight and bias of a normalization, or None.
+
+    The terms are ``x * r * weight - mean * r * weight + bias``, r being the last atom.
+    """
     if read is None or read.keys() - {()} != {(0, 2), (1, 2)}:
         return None
     if any(values.shape not in ((), (channels,)) for values in read.values()):

@@ -20,7 +20,7 @@ from xdlc.passes.fuse_layer_norm import reduced_of
 @graph_pass(stage="converter", after=("fuse_layer_norm",), op_types=("ElementWiseUnary",))
 @dataclass(frozen=True, slots=True)
 class FuseRmsNorm:
-    """Turn ``x / sqrt(mean(x^2) + epsilon)`` into RmsNorm, with factors per channel as its weight.
+    """Turn ``x / sqrt(mean(x^2) + epsilon)`` into RmsNorm.
 
     HTP does not compile all of its float forms written out (SDK 2.51).
     """
@@ -73,7 +73,7 @@ def _fuse(graph: Graph, root: Op) -> bool:
 
 
 def _held(graph: Graph, inverse: Tensor, values: Array) -> Tensor | None:
-    """Return the constant that holds these factors already, under its name in the source."""
+    """Return the source's own constant that holds these factors, or None."""
     for op in reached(graph, inverse, views=True):
         for tensor in op.inputs:
             if tensor is None or tensor.data is None or tensor.encoding is not None:

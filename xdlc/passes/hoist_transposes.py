@@ -22,7 +22,7 @@ _MOST_OPS = 32
 @graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("Transpose",))
 @dataclass(frozen=True, slots=True)
 class HoistTransposes:
-    """Transpose a tensor before it is cut into parts, if each part is transposed alike.
+    """Transpose a tensor before it is split, if each part is transposed alike.
 
     Attention that computes queries, keys and values by one product cuts them so.
     """
@@ -120,23 +120,23 @@ def _cut_axis(op: Op, tensor: Tensor) -> int | None:
 
 
 def _parts(graph: Graph, op: Op, tensor: Tensor, axis: int) -> list[_Part]:
-    """Return the parts that an op cuts out, each with the ops up to its Transpose, if it has one."""
+    """Return the parts that an op cuts out, each with its ops up to a Transpose."""
     if op.type == "StridedSlice":
         starts = [int(numpy.asarray(op.param("ranges")).reshape(-1, 3)[axis, 0])]
     else:
         starts = [0, *(int(start) for start in numpy.asarray(op.param("split_index")).reshape(-1))]
-    found = []
+    parts = []
     for index, (start, result) in enumerate(zip(starts, op.outputs, strict=True)):
         first = graph.sole_consumer(result)
         drops = [first] if first is not None and first.type == "Reshape" and is_view(first) else []
         ops = _region(graph, drops[0].outputs[0] if drops else result)
         same = result.encoding == tensor.encoding
-        found.append(_Part(op, index, start, result.shape[axis], [*drops, *ops] if ops and same else ()))
-    return found
+        parts.append(_Part(op, index, start, result.shape[axis], [*drops, *ops] if ops and same else ()))
+    return parts
 
 
 def _region(graph: Graph, start: Tensor) -> list[Op]:
-    """Return the ops that compute from a tensor alone what one Transpose reads, and that as the last.
+    """Return the ops between a tensor and one Transpose, which is the last.
 
     Empty if there are none, or a Transpose cannot come before them.
     """
@@ -165,7 +165,7 @@ def _region(graph: Graph, start: Tensor) -> list[Op]:
 
 
 def _follows(op: Op, rank: int) -> bool:
-    """Return whether a Transpose after an op may come before it, if it keeps the rows that the op needs."""
+    """Return whether an op commutes with the Transpose after it."""
     constants = [source for source in op.inputs if source is not None and source.is_static]
     if op.package != ir.NATIVE_PACKAGE or any(result.rank != rank for result in op.outputs):
         return False
@@ -200,7 +200,7 @@ def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
 
 
 def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
-    """Return the MatMul that alone reads a transposed part, and the place of the operand."""
+    """Return the only reader of a transposed part, a MatMul, and the input index."""
     result = part.ops[-1].outputs[0]
     reader = graph.sole_consumer(result)
     if reader is None or reader.type != "MatMul" or reader.package != ir.NATIVE_PACKAGE or result.rank < 2:
@@ -224,17 +224,17 @@ def _turn(graph: Graph, part: _Part) -> None:
 
 
 def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> tuple[int, ...] | None:
-    """Return the order in which a part, perhaps with its last two axes turned, has those of its tensor.
+    """Return the permutation of the tensor's axes that a part's Transpose states.
 
     The cut axis is omitted where the part has one place of it, which may lie anywhere.  None if it is not
     transposed, or a Reshape does more than drop that axis.
     """
     if not part.ops:
         return None
-    held = list(part.cut.outputs[part.output].shape)
+    shape = list(part.cut.outputs[part.output].shape)
     kept = [at for at in range(tensor.rank) if at != axis]
     dropped = part.ops[0].type == "Reshape"
-    if dropped and (held[axis] != 1 or part.ops[0].outputs[0].shape != tuple(held[at] for at in kept)):
+    if dropped and (shape[axis] != 1 or part.ops[0].outputs[0].shape != tuple(shape[at] for at in kept)):
         return None
     perm = [int(at) for at in part.ops[-1].param("perm")]
     if turned:
@@ -242,11 +242,11 @@ def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> t
     if perm[-1] != len(perm) - 1 and any(is_rowwise(op) for op in part.ops):
         return None
     names = kept if dropped else list(range(tensor.rank))
-    return tuple(names[at] for at in perm if names[at] != axis or held[axis] != 1)
+    return tuple(names[at] for at in perm if names[at] != axis or shape[axis] != 1)
 
 
 def _runs(tensor: Tensor, axis: int, order: Sequence[int], place: int) -> list[list[int]]:
-    """Return the axes in an order with the cut one at a place, those that stay together joined.
+    """Return axes with the cut one inserted and runs of neighbours joined.
 
     The cut axis is the first of its run, so that a part of it is a part of the run; axes of size 1 are
     omitted.

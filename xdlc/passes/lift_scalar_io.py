@@ -13,11 +13,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", after=("copy_identities",))
 @dataclass(frozen=True, slots=True)
 class LiftScalarIo:
-    """Turn inputs, outputs, constants and values between ops of shape [] into ones of shape [1].
-
-    Attributes:
-        name: Name of the pass.
-    """
+    """Turn tensors of shape [] into ones of shape [1]."""
 
     name: str = "lift_scalar_io"
 
@@ -41,7 +37,7 @@ def _is_liftable(graph: Graph, tensor: Tensor, lifted: set[Tensor]) -> bool:
 
 
 def _is_indifferent(op: Op, lifted: set[Tensor]) -> bool:
-    """Return whether an op reads or writes the same element under any shape of one element."""
+    """Return whether an op works alike for any shape of one element."""
     if op.package == ir.HOST_PACKAGE:
         return op.type == "Reinterpret"
     if op.package != ir.NATIVE_PACKAGE:

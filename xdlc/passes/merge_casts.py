@@ -35,7 +35,7 @@ _KEEPING = {  # what makes whole numbers of whole numbers
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Cast",))
 @dataclass(frozen=True, slots=True)
 class MergeCasts:
-    """Join a Cast with one before it that keeps every value; drop the pair that ends where it began.
+    """Join a Cast with a lossless one before it, and drop pairs without effect.
 
     A Cast to integers keeps floats that are rounded and clipped to their range, as in quantization with
     scales that are computed.
@@ -81,17 +81,17 @@ def _simplify(graph: Graph, op: Op) -> bool:
 
 
 def _fits(source: Tensor, dtype: DType) -> bool:
-    """Return whether floats are whole numbers clipped to the range of a type of integers."""
-    held, op = source, source.producer
+    """Return whether floats are whole numbers in the range of an integer type."""
+    origin, op = source, source.producer
     while op is not None and traits(op).view and op.package == ir.NATIVE_PACKAGE and op.inputs[0] is not None:
-        held = op.inputs[0]
-        op = held.producer
+        origin = op.inputs[0]
+        op = origin.producer
     if op is None or not dtype.is_integer or not source.dtype.is_float:
         return False
     if op.type != "ElementWiseNeuron" or op.param("operation") != RELU_MIN_MAX:
         return False
     least, most = dtype.limits
-    return least <= op.param("min_value") and op.param("max_value") <= most and _is_whole(held, _DEEPEST)
+    return least <= op.param("min_value") and op.param("max_value") <= most and _is_whole(origin, _DEEPEST)
 
 
 def _is_whole(tensor: Tensor | None, depth: int) -> bool:

@@ -21,7 +21,7 @@ _ROWWISE = ("L2Norm", "Softmax")
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Transpose",))
 @dataclass(frozen=True, slots=True)
 class MergeRearrangements:
-    """Write a chain of Reshapes and Transposes with one Transpose, if that moves the elements so.
+    """Write a chain of Reshapes and Transposes with one Transpose, if possible.
 
     Unfolding an image into patches and folding it back, which models of channel-first data write so, are
     one Transpose each.
@@ -36,7 +36,7 @@ class MergeRearrangements:
 
 
 def is_view(op: Op | None) -> bool:
-    """Return whether an op moves or regroups the elements of a computed tensor of known shape."""
+    """Return whether an op moves or regroups elements of known shape."""
     return (
         op is not None
         and op.type in _VIEWS
@@ -51,7 +51,7 @@ def is_view(op: Op | None) -> bool:
 
 
 def is_rowwise(op: Op) -> bool:
-    """Return whether an op computes each row of the last axis alone, whichever rows there are."""
+    """Return whether an op computes each row of the last axis independently."""
     rank = op.outputs[0].rank
     if op.type not in _ROWWISE or "axes" in op.params or not rank:
         return False
@@ -59,7 +59,10 @@ def is_rowwise(op: Op) -> bool:
 
 
 def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
-    """Return the Reshapes and Transposes that a tensor comes from, each read by the next alone."""
+    """Return the Reshapes and Transposes that end in a tensor.
+
+    Each is read by the next alone.
+    """
     chain: list[Op] = []
     while tensor is not None and tensor.producer is not None and is_view(tensor.producer):
         if chain and graph.sole_consumer(tensor) is not chain[0]:
@@ -70,7 +73,7 @@ def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
 
 
 def views_from(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the Reshapes and Transposes that a tensor alone goes through, one after the other."""
+    """Return the Reshapes and Transposes that alone read a tensor, in order."""
     chain: list[Op] = []
     while (reader := graph.sole_consumer(tensor)) is not None and is_view(reader):
         chain.append(reader)
@@ -89,7 +92,7 @@ def _chains(graph: Graph) -> list[list[Op]]:
 
     They have two Transposes, or one of a rank that HTP does not have.
     """
-    found = []
+    chains = []
     for op in graph.ops:
         if not is_view(op):
             continue
@@ -99,8 +102,8 @@ def _chains(graph: Graph) -> list[list[Op]]:
         chain = views_to(graph, op.outputs[0])
         ranks = [op.outputs[0].rank for op in chain if op.type == "Transpose"]
         if len(ranks) > 1 or any(rank > MOST_AXES for rank in ranks):
-            found.append(chain)
-    return found
+            chains.append(chain)
+    return chains
 
 
 class _Factors:
@@ -117,15 +120,15 @@ class _Factors:
 
     def whole(self, factors: Sequence[int]) -> list[int]:
         """Return factors in terms of those that have no parts."""
-        found: list[int] = []
+        undivided: list[int] = []
         stack = list(reversed(factors))
         while stack:
             factor = stack.pop()
             if factor in self.parts:
                 stack += reversed(self.parts[factor])
             else:
-                found.append(factor)
-        return found
+                undivided.append(factor)
+        return undivided
 
     def split(self, factor: int, outer: int) -> tuple[int, int]:
         """Split a factor into one of size ``outer`` and the rest."""
@@ -138,7 +141,7 @@ class _Factors:
         """Return the axes after a Reshape; None if an axis of it is no product of factors."""
         waiting = self.whole([factor for axis in axes for factor in axis if self.sizes[factor] != 1])
         waiting.reverse()
-        found: list[list[int]] = []
+        groups: list[list[int]] = []
         for dim in shape:
             axis: list[int] = []
             while dim > 1:
@@ -154,12 +157,12 @@ class _Factors:
                     size = dim
                 axis.append(factor)
                 dim //= size
-            found.append(axis)
-        return found
+            groups.append(axis)
+        return groups
 
 
 def moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
-    """Return the shape and the permutation of the one Transpose that computes what a chain does.
+    """Return shape and permutation of the one Transpose equal to a chain.
 
     The permutation is empty if no element moves; None if the chain is no permutation of factors.
     """
@@ -240,10 +243,7 @@ def view(
     origin: Origin,
     params: dict[str, ir.Param] | None = None,
 ) -> Tensor:
-    """Insert a Reshape or Transpose of a tensor before ``anchor`` and return its result.
-
-    A Reshape to the shape that the tensor has already is the tensor itself.
-    """
+    """Insert a Reshape or Transpose before ``anchor`` and return its result."""
     if type == "Reshape" and tuple(shape) == source.shape:
         return source
     name = graph.unique_name(f"{name}_{type.lower()}")

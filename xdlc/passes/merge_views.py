@@ -1,4 +1,4 @@
-"""Merging of consecutive Transposes and Reshapes, and removal of those without effect."""
+"""Merging of consecutive and equal Transposes and Reshapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _VIEWS = ("Transpose", "Reshape")
 @graph_pass(stage="converter", after=("fold_affine",), op_types=("Reshape", "Transpose"))
 @dataclass(frozen=True, slots=True)
 class MergeViews:
-    """Join neighbouring Transposes and Reshapes, and equal ones; drop the ones that do nothing."""
+    """Join neighbouring Transposes and Reshapes, and equal ones; drop no-ops.
+
+    A Reshape to the shape that the tensor has already is the tensor itself.
+    """
 
     name: str = "merge_views"
 
@@ -28,7 +31,7 @@ class MergeViews:
 
 
 def _share(graph: Graph, views: Sequence[Op]) -> bool:
-    """Let readers of a view read the first one that is equal, and return whether there were any."""
+    """Let readers of a view read the first equal one; return whether any does."""
     first: dict[tuple[Tensor | None, tuple[int, ...], tuple[int, ...], Encoding | None], Tensor] = {}
     changed = False
     for op in views:

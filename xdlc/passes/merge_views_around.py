@@ -25,7 +25,7 @@ from xdlc.passes.merge_rearrangements import (
 )
 @dataclass(frozen=True, slots=True)
 class MergeViewsAround:
-    """Compute ``view(f(view(x)))`` as ``view(view(f(x)))``, if f works element by element or row by row.
+    """Compute ``view(f(view(x)))`` as ``view(view(f(x)))``.
 
     The two views are Reshapes, or both have a Transpose.  If f is a Gather, the second one comes first.
     """
@@ -128,7 +128,7 @@ def _suits(tensor: Tensor | None, flat: Tensor, source: Tensor) -> bool:
 
 
 def _lift(graph: Graph, op: Op) -> bool:
-    """Let the Transpose after a Gather along an axis precede it, if views with a Transpose do."""
+    """Move a Transpose after a Gather before it."""
     (source, places), result = op.inputs, op.outputs[0]
     turn = graph.sole_consumer(result)
     if source is None or places is None or places.rank != 1:

@@ -18,7 +18,7 @@ _ROW = 32
 @graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("FullyConnected",))
 @dataclass(frozen=True, slots=True)
 class MixLeadingFeatures:
-    """Turn Transpose, FullyConnected, Transpose into MatMul of the weights by the first input.
+    """Turn Transpose, FullyConnected, Transpose into MatMul.
 
     Talking heads mix the heads of attention so, which are fewer than a row of HTP's layout holds.
     """

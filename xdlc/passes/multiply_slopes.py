@@ -1,4 +1,4 @@
-"""Prelu with several slopes beside 16-bit activations, in the form that HTP computes right."""
+"""Prelu with several slopes beside 16-bit activations."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ _MOST_OF_A_TAP = 256
 @graph_pass(stage="storage", op_types=("Prelu",))
 @dataclass(frozen=True, slots=True)
 class MultiplySlopes:
-    """Put a depthwise convolution by 1 before each Prelu with several slopes of 16 bits that needs a product.
+    """Insert a depthwise convolution by 1 before Prelu with 16-bit slopes.
+
+    HTP computes several slopes of 16 bits right after a product only.
 
     HTP has a kernel for such slopes in a product alone (emulation of SDK 2.51, v68 to v79).  A single tap is
     exact; the 3x3 taps of more than 256 channels lose up to two steps.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "multiply_slopes"
@@ -48,13 +47,10 @@ class MultiplySlopes:
 @graph_pass(stage="htp", after=("cast_reinterpreted",), op_types=("Prelu",))
 @dataclass(frozen=True, slots=True)
 class WidenSlopes:
-    """Store several slopes of 8 bits beside 16-bit activations in 16 bits, and do as ``multiply_slopes``.
+    """Store 8-bit slopes beside 16-bit activations in 16 bits.
 
     From 256 channels on HTP chooses a kernel for slopes of 8 bits that rounds both them and the scale of the
     input over that of the result to 7 bits: values are up to 5 % off.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "widen_slopes"
@@ -76,12 +72,12 @@ def multiply_slopes(graph: Graph) -> list[Op]:
 
 
 def takes_wide_slopes(graph: Graph, op: Op) -> bool:
-    """Return whether HTP computes a Prelu with several slopes of 16 bits, as it is or after a new product."""
+    """Return whether HTP computes a Prelu with 16-bit slopes, maybe after a product."""
     return _has_room(op) or _is_fused(graph, op)
 
 
 def _has_slopes(op: Op, bits: int) -> bool:
-    """Return whether an op is a Prelu of 16 bits with several static slopes of some bits."""
+    """Return whether an op is a 16-bit Prelu with several static slopes."""
     if op.type != "Prelu" or op.package != ir.NATIVE_PACKAGE:
         return False
     source, slopes = op.inputs[0], op.inputs[1]
@@ -92,7 +88,7 @@ def _has_slopes(op: Op, bits: int) -> bool:
 
 
 def _has_room(op: Op) -> bool:
-    """Return whether a convolution of more than one channel, of known shapes, can stand before an op."""
+    """Return whether a convolution of several channels fits before an op."""
     source, slopes = op.inputs[0], op.inputs[1]
     if source is None or slopes is None or source.dynamic_axes or source.shape != op.outputs[0].shape:
         return False

@@ -35,7 +35,7 @@ _WIDEST = 4096
 
 
 def _corners(combine: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
-    """Return the range of a function that is monotone in each operand, from ranges of its operands."""
+    """Return the range of a function that is monotone in each operand."""
 
     def found(a: Range, b: Range) -> Range:
         ends = [combine(x, y) for x in a for y in b]
@@ -61,7 +61,7 @@ _BY_POSITIVE: dict[int, Callable[[Range, Range], Range]] = {
 @graph_pass(stage="converter", after=("merge_casts",))
 @dataclass(frozen=True, slots=True)
 class NarrowBoundedIntegers:
-    """Turn int64 into int32 where every value is known to fit: places of maxima, positions, sizes.
+    """Turn int64 into int32 where every value is known to fit.
 
     A Cast of int64 to int32 moves before the operations that only move its elements, such as those
     that shape indices.  Inputs and outputs of graphs keep their types.
@@ -112,7 +112,7 @@ def _is_cast(op: Op) -> bool:
 
 
 def _of_one_type(op: Op) -> tuple[bool, list[Tensor]]:
-    """Return whether an op works on int32 as on int64, and its tensors that then have one type."""
+    """Return whether an op works on int32 as on int64, and the tensors concerned."""
     values: Iterable[Tensor | None]
     if op.package != ir.NATIVE_PACKAGE:
         return False, [*filter(None, op.inputs), *op.outputs]
@@ -141,7 +141,7 @@ def _narrowable(graph: Graph) -> set[Tensor]:
         least, most = INT32.limits
         return least <= low and high <= most
 
-    found = {
+    candidates = {
         tensor
         for op in graph.ops
         for tensor in op.outputs
@@ -153,48 +153,48 @@ def _narrowable(graph: Graph) -> set[Tensor]:
     ]
     changed = True
     while changed:
-        before = len(found)
+        before = len(candidates)
         for works, group in groups:
-            if not works or not all(t in found or (t.is_static and fits(t)) for t in group):
-                found.difference_update(group)
-        changed = len(found) != before
+            if not works or not all(t in candidates or (t.is_static and fits(t)) for t in group):
+                candidates.difference_update(group)
+        changed = len(candidates) != before
     results = {
         tensor
         for works, group in groups
-        if works and any(tensor in found and not graph.is_output(tensor) for tensor in group)
+        if works and any(tensor in candidates and not graph.is_output(tensor) for tensor in group)
         for tensor in group
     }
-    return {tensor for tensor in found if not graph.is_output(tensor) or tensor in results}
+    return {tensor for tensor in candidates if not graph.is_output(tensor) or tensor in results}
 
 
 def _ranges(graph: Graph) -> dict[Tensor, Range]:
     """Return the ranges of integers and truth values, as far as they are known."""
-    known: dict[Tensor, Range] = {}
+    ranges: dict[Tensor, Range] = {}
 
     def of(tensor: Tensor | None) -> Range | None:
         if tensor is None or not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
             return None
-        if tensor not in known:
-            found = _own_range(tensor)
-            if found is None:
+        if tensor not in ranges:
+            limits = _own_range(tensor)
+            if limits is None:
                 return None
-            known[tensor] = found
-        return known[tensor]
+            ranges[tensor] = limits
+        return ranges[tensor]
 
     for op in graph.ops:
-        found = _result_range(op, of)
-        if found is not None and max(abs(end).bit_length() for end in found) <= _WIDEST:
+        computed = _result_range(op, of)
+        if computed is not None and max(abs(end).bit_length() for end in computed) <= _WIDEST:
             for result in op.outputs:
                 if result.dtype in (INT32, INT64):
                     own = _own_range(result)  # what does not fit it may wrap around to any of its values
-                    known[result] = (
-                        found if own is None or (own[0] <= found[0] and found[1] <= own[1]) else own
+                    ranges[result] = (
+                        computed if own is None or (own[0] <= computed[0] and computed[1] <= own[1]) else own
                     )
-    return known
+    return ranges
 
 
 def _own_range(tensor: Tensor) -> Range | None:
-    """Return what the elements of static data, or the type of a tensor up to 32 bits, allow."""
+    """Return the range of static data, or of a type of up to 32 bits."""
     if tensor.data is not None and tensor.dtype is INT64:
         if not tensor.size:
             return None

@@ -1,4 +1,4 @@
-"""Narrowing of 64-bit numbers to 32 bits, the width of HTP's integers and its widest floats."""
+"""Narrowing of 64-bit numbers to 32 bits, the most that HTP supports."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ NARROW = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 @graph_pass(stage="htp", after=("store_integers",))
 @dataclass(frozen=True, slots=True)
 class NarrowIntegers:
-    """Turn int64 into int32, uint64 into uint32 and float64 into float32; known integers have to fit.
+    """Turn 64-bit integers and floats into 32 bits; known integers have to fit.
 
     Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
     no such Cast in HTP, so that these become uint32 and float32 themselves.  What ops of the host compute
     keeps its type; a Cast is before ops that compute nothing wide of it, such as a Gather by such indices.
 
     Attributes:
-        name: Name of the pass.
         check: Whether known values must fit.
     """
 
@@ -61,18 +60,18 @@ class NarrowIntegers:
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
-    """Yield a problem for each known value that does not fit, at the first op that uses it."""
+    """Yield a problem for each value that does not fit, at the first op using it."""
     beside, seen = _beside_host(graph), set[Tensor]()
     for op in graph.ops:
         wide: Collection[Tensor] = () if _is_end(op) and op.type != "Cast" else beside
-        held: list[tuple[str, Param | None]] = [
+        parts: list[tuple[str, Param | None]] = [
             (f"input {index}", tensor)
             for index, tensor in enumerate(op.inputs)
             if tensor not in seen and tensor not in wide
         ]
         if op.package == ir.NATIVE_PACKAGE:
-            held += [(f"parameter {name!r}", param) for name, param in op.params.items()]
-        for place, param in held:
+            parts += [(f"parameter {name!r}", param) for name, param in op.params.items()]
+        for place, param in parts:
             if isinstance(param, Tensor):
                 seen.add(param)
             value = _misfit(param)
@@ -88,7 +87,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
 
 
 def _beside_host(graph: Graph) -> set[Tensor]:
-    """Return the wide tensors of ops of the host, and of ops that write one or share one and write others."""
+    """Return the wide tensors of ops of the host, and of ops connected to them."""
     tensors: set[Tensor] = set()
     waiting = [op for op in graph.ops if op.package == ir.HOST_PACKAGE]
     while waiting:
@@ -177,7 +176,7 @@ def _narrow_twin(graph: Graph, tensor: Tensor) -> Tensor:
 
 
 def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> Op:
-    """Return a Cast, not yet linked, from one tensor to another, which counts for the writer of the first."""
+    """Return an unlinked Cast between tensors, counted for the first one's writer."""
     producer = source.producer
     nodes = producer.origin.nodes if producer is not None else ()
     return ir.make_op(

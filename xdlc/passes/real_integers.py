@@ -1,4 +1,4 @@
-"""Products of 8-bit integers, and their quantization while running, as HTP computes them: with floats."""
+"""Products and dynamic quantization of 8-bit integers, written with floats."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ class RealIntegers:
     type and rounds once: they are exact up to 2048, else within 2^-11 of themselves.  So that none overflows,
     one factor is divided by a power of two, which the scale that multiplies the sums takes back.
     DynamicQuantizeLinear divides in float16, so that some results are a step off.  (Emulation of SDK 2.51.)
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "real_integers"
@@ -45,7 +42,10 @@ class RealIntegers:
 
 @dataclass
 class _Rewriting:
-    """The rewriting of a graph; ``reals`` has floats with the same numbers as tensors of integers."""
+    """The rewriting of a graph.
+
+    ``reals`` has floats with the same numbers as tensors of integers.
+    """
 
     graph: Graph
     reals: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class _Rewriting:
         return True
 
     def _taken_back(self, w: Writer, y: Tensor) -> Tensor | None:
-        """Return the zero point whose products with ``y`` the only reader of the result subtracts, if any.
+        """Return the zero point whose products the only reader subtracts, if any.
 
         Torchao moves int8 to uint8 so and subtracts 128 times the sums of the weights.
         """
@@ -155,7 +155,7 @@ class _Rewriting:
         return not graph.consumers(result) and not graph.is_output(result)
 
     def _taken_later(self, product: Tensor, shift: int) -> bool:
-        """Let known factors of the product take the division back, and return whether there are some.
+        """Let known factors of the product undo the division, if there are any.
 
         With the scale of the input alone the product of large inputs may be beyond float16.
         """
@@ -199,7 +199,7 @@ def _computes(op: Op, operation: int) -> bool:
 
 
 def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, int]:
-    """Divide centred integers by a power of two with which no sum over axes overflows; return both."""
+    """Divide centred integers by a power of two; return both."""
     most = STEPS * math.prod(factor.shape[axis] for axis in axes)
     if factor.data is not None:
         most = float(numpy.abs(factor.numpy()).sum(axis=axes).max(initial=0))
@@ -210,7 +210,7 @@ def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
 
 
 def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
-    """Return divided sums times a scale, which often is a product of two small ones itself."""
+    """Return divided sums times a scale."""
     op = scale.producer
     read = [*op.inputs] if op is not None and _computes(op, enums.MULTIPLY) else [scale]
     factors = (factor for factor in read if factor is not None)
@@ -236,7 +236,7 @@ def _matmul(w: Writer, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _convolved(w: Writer, image: Tensor, kernel: Tensor) -> Tensor:
-    """Insert the convolution of a ConvInteger on NHWC images with HWIO kernels; return its result in NCHW."""
+    """Insert a ConvInteger's convolution of NHWC by HWIO; return NCHW."""
     op = w.op
     batch, channels, *spatial = op.outputs[0].shape
     strides, dilations = (numpy.asarray(op.param(name, (1, 1))) for name in ("strides", "dilations"))

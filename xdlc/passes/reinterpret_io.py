@@ -13,12 +13,9 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", after=("lift_scalar_io",))
 @dataclass(frozen=True, slots=True)
 class ReinterpretIo:
-    """Remove Reinterpret after inputs and before outputs of a graph, also with views between.
+    """Remove Reinterpret at inputs and outputs, also with views between.
 
     Callers feed and fetch the same bytes.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "reinterpret_io"
@@ -56,13 +53,13 @@ def _store_input(graph: Graph, tensor: Tensor) -> bool:
 def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
     """Let the views between Reinterpret and an output look at what is stored."""
     views: list[Op] = []
-    op, held = tensor.producer, tensor
+    op, viewed = tensor.producer, tensor
     while op is not None and op.package == ir.NATIVE_PACKAGE and traits(op).view and op.inputs[0] is not None:
-        if held is not tensor and (graph.sole_consumer(held) is not views[-1]):
+        if viewed is not tensor and (graph.sole_consumer(viewed) is not views[-1]):
             return False
         views.append(op)
-        held = op.inputs[0]
-        op = held.producer
+        viewed = op.inputs[0]
+        op = viewed.producer
     source = op.inputs[0] if op is not None and _is_reinterpret(op) else None
     if not views or op is None or source is None or graph.consumers(tensor):
         return False
@@ -71,7 +68,7 @@ def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
     graph.set_inputs(views[-1], [source, *views[-1].inputs[1:]])
     for view in views:
         view.outputs[0].dtype, view.outputs[0].encoding = source.dtype, source.encoding
-    if not graph.consumers(held) and not graph.is_output(held):
+    if not graph.consumers(viewed) and not graph.is_output(viewed):
         views[-1].origin = views[-1].origin.merged(op.origin)
         graph.remove(op)
     return True

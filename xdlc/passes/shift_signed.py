@@ -28,15 +28,12 @@ _WHY = "HTP computes with unsigned values, the source stores signed ones"
 @graph_pass(stage="converter", after=("prune",), op_types=("Quantize", "Dequantize"))
 @dataclass(frozen=True, slots=True)
 class ShiftSigned:
-    """Let computed values be rounded to unsigned integers where the source rounds to signed ones.
+    """Round computed values to unsigned integers in place of signed ones.
 
     q + 128 with offset - 128 denotes the same number.  HTP takes signed activations of some operations only,
     and its emulation is wrong by many steps for others that it takes, like DepthWiseConv2d (SDK 2.51,
     SM8650).  Where something reads the integers as such, or the graph has them as an input or output, both
     forms exist.  Values that UDOs read and write keep the type that their definitions have.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "shift_signed"
@@ -45,7 +42,7 @@ class ShiftSigned:
         """Rewrite ``graph`` and return whether anything changed."""
         changed, seen = False, set[Tensor]()
         plan = Plan(graph, io=False)
-        plan.note_wanted()
+        plan.note_requests()
         for op in list(graph.ops):
             for tensor in (*op.inputs, *op.outputs):
                 if tensor is None or tensor in seen or not _is_signed(tensor):
@@ -88,18 +85,18 @@ def _kept(op: Op) -> tuple[Tensor, ...]:
 
 
 def _group(graph: Graph, tensor: Tensor) -> dict[Tensor, None]:
-    """Return the tensors that hold the same integers: as such, moved, and under other encodings."""
-    found, waiting = dict[Tensor, None](), [tensor]
+    """Return the tensors that share integers with one."""
+    group, waiting = dict[Tensor, None](), [tensor]
     while waiting:
         tensor = waiting.pop()
-        if tensor not in found:
-            found[tensor] = None
+        if tensor not in group:
+            group[tensor] = None
             waiting += [each for op in _beside(graph, tensor) for each in _kept(op)]
-    return found
+    return group
 
 
 def _shift(plan: Plan, group: dict[Tensor, None]) -> bool:
-    """Make a group unsigned, or copies of what is dequantized; return whether anything changed."""
+    """Make a group, or copies of it, unsigned; return whether anything changed."""
     graph = plan.graph
     if any(_meets_udo(graph, tensor) for tensor in group):
         return False
@@ -115,7 +112,7 @@ def _shift(plan: Plan, group: dict[Tensor, None]) -> bool:
 
 
 def _is_free(graph: Graph, tensor: Tensor) -> bool:
-    """Return whether nothing but borders and what moves integers reads and writes a tensor."""
+    """Return whether only borders and moving ops read and write a tensor."""
     is_made = tensor.producer is not None or (tensor.is_static and tensor.dtype.is_integer)
     if not is_made or graph.is_output(tensor):
         return False
@@ -128,14 +125,14 @@ def _is_free(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _only_moves(op: Op, tensor: Tensor) -> bool:
-    """Return whether an op moves the integers of a tensor, and does nothing else with it."""
+    """Return whether an op only moves the integers of a tensor."""
     positions = (0,) if is_reinterpret(op) else moves(op)
     read = [index for index, operand in enumerate(op.inputs) if operand is tensor]
     return tensor in _kept(op) and all(index in positions for index in read)
 
 
 def _maker(tensor: Tensor) -> Op | None:
-    """Return the op that computes the floats that are rounded to a tensor, if one does."""
+    """Return the op that computes the floats that are rounded to a tensor, or None."""
     op = tensor.producer
     while op is not None and (op.type == "Quantize" or moves(op)):
         op = op.inputs[0].producer if op.inputs[0] is not None else None
@@ -157,7 +154,7 @@ def _users(graph: Graph, tensor: Tensor) -> Iterator[Op]:
 
 
 def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
-    """Return whether a UDO makes the floats that are rounded to a tensor, or reads those that it denotes."""
+    """Return whether a UDO writes or reads the floats of a quantized tensor."""
     maker = _maker(tensor)
     return (maker is not None and is_udo(maker)) or any(map(is_udo, _users(graph, tensor)))
 
@@ -166,28 +163,28 @@ def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _helps(plan: Plan, tensor: Tensor) -> bool:
-    """Return whether an op beside a tensor may compute in fixed point: all of its floats are rounded."""
+    """Return whether an op beside a tensor may compute in fixed point."""
     maker = _maker(tensor)
     beside = [*_users(plan.graph, tensor), *([] if maker is None else [maker])]
     return any(
-        all(not out.dtype.is_float or out in plan.wanted for out in op.outputs)
+        all(not out.dtype.is_float or out in plan.requested for out in op.outputs)
         for op in beside
         if op.package == ir.NATIVE_PACKAGE and not traits(op).recodes
     )
 
 
 def _split(graph: Graph, tensor: Tensor) -> bool:
-    """Let what is dequantized from a tensor come from an unsigned copy; return whether anything changed."""
-    made = tensor.producer
+    """Dequantize from an unsigned copy; return whether anything changed."""
+    writer = tensor.producer
     readers = [op for op in graph.consumers(tensor) if op.type == "Dequantize"]
-    if made is None or not readers or _is_copied(graph, tensor, readers):
+    if writer is None or not readers or _is_copied(graph, tensor, readers):
         return False
-    if made.type == "Quantize" and made.package == ir.NATIVE_PACKAGE:
-        source = made.inputs[0]
+    if writer.type == "Quantize" and writer.package == ir.NATIVE_PACKAGE:
+        source = writer.inputs[0]
         assert source is not None
-        rounded = _copy(graph, made, tensor, source)
-        graph.set_inputs(made, [_restored(graph, made, rounded)])
-    elif is_reinterpret(made):
+        rounded = _copy(graph, writer, tensor, source)
+        graph.set_inputs(writer, [_restored(graph, writer, rounded)])
+    elif is_reinterpret(writer):
         anchor = readers[0]
         rounded = _copy(graph, anchor, tensor, _restored(graph, anchor, tensor))
     else:

@@ -1,4 +1,4 @@
-"""Operands without elements, which HTP does not have, outside of the ops that read them."""
+"""Removal of operands without elements, which HTP does not support."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", op_types=("Concat", "MatMul"))
 @dataclass(frozen=True, slots=True)
 class SkipEmpty:
-    """Join only operands that have elements, and take zeros for products of matrices over no element.
-
-    Attributes:
-        name: Name of the pass.
-    """
+    """Join only operands with elements; write zeros for empty matrix products."""
 
     name: str = "skip_empty"
 

@@ -17,13 +17,10 @@ _REASON = "HTP normalizes the sum wrongly if this repeats along the batch"
 @graph_pass(stage="htp", after=("step_recurrences",), op_types=_NORMS)
 @dataclass(frozen=True, slots=True)
 class SpreadBatches:
-    """Repeat the operand of an ElementWiseBinary that a norm reads, if it broadcasts along the batch.
+    """Repeat a normalized sum's operand that broadcasts along the batch.
 
     The axis is the third from the end.  From 16 rows on, the emulation normalizes other values then, by the
     half of their size (SDK 2.51, SM8650): those of BERT, whose positions are added for two sentences.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "spread_batches"
@@ -49,7 +46,7 @@ def _spread(graph: Graph, op: Op) -> bool:
 
 
 def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
-    """Return whether a tensor has the rows and columns of a result, and is repeated along the axis before."""
+    """Return whether a tensor broadcasts only along the axis before the last two."""
     if len(shape) < 3 or tensor.shape[-2:] != shape[-2:] or 1 in shape[-3:]:
         return False
     is_plain = not tensor.dynamic_axes and not isinstance(tensor.encoding, ir.AxisScaleOffset)
@@ -57,7 +54,7 @@ def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
 
 
 def _is_normalized(graph: Graph, tensor: Tensor, depth: int) -> bool:
-    """Return whether a norm reads a tensor, or what sums, products and Reshapes make of it."""
+    """Return whether a norm reads a tensor, maybe after sums, products, Reshapes."""
     readers = graph.consumers(tensor)
     if any(_is(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
         return True

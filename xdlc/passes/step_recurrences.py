@@ -25,9 +25,6 @@ class StepRecurrences:
 
     HTP's library compiles both over a sequence, but its emulation outputs other numbers then, or ends
     the process (SDK 2.51); for single steps it computes what the host does.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "step_recurrences"
@@ -97,8 +94,8 @@ class _Steps:
             for out, place in STATES[op.type].items():
                 inputs += [None] * (place + 1 - len(inputs))
                 inputs[place] = states[out]
-            made = [self._tensor(self._row(), graph_outputs[0])]
-            made += [
+            results = [self._tensor(self._row(), graph_outputs[0])]
+            results += [
                 result if step == last else self._tensor(result.shape, result) for result in graph_outputs[1:]
             ]
             anchor = graph.insert_after(
@@ -107,13 +104,13 @@ class _Steps:
                     graph,
                     op.type,
                     inputs,
-                    made,
+                    results,
                     dict(self.params),
                     name=f"{op.name}_{step}",
                     origin=self.origin,
                 ),
             )
-            hidden[step], states = made[0], dict(enumerate(made[1:], 1))
+            hidden[step], states = results[0], dict(enumerate(results[1:], 1))
         every = graph_outputs[0]
         rows: list[Tensor] = []
         for step in range(self.steps):
@@ -142,15 +139,15 @@ class _Steps:
             "split_index": ir.static("", numpy.arange(1, self.steps, dtype=numpy.uint32)),
         }
         graph.insert_before(self.op, self._made("Split", [self.source], parts, params))
-        wanted = (self.batch, width) if self.flat else (1, self.batch, width)
-        found = []
+        row_shape = (self.batch, width) if self.flat else (1, self.batch, width)
+        slices = []
         for part in parts:
-            if part.shape != wanted:
-                view = self._tensor(wanted, part)
+            if part.shape != row_shape:
+                view = self._tensor(row_shape, part)
                 graph.insert_before(self.op, self._made("Reshape", [part], [view]))
                 part = view
-            found.append(part)
-        return found
+            slices.append(part)
+        return slices
 
     def _first(self, out: int, place: int) -> Tensor:
         """Return the first state: that of the op, or zeros."""

@@ -1,4 +1,7 @@
-"""Integers of 8 signed and of 16 bits as fixed point, which is how HTP stores such widths."""
+"""Storage of narrow integers as fixed point, as HTP requires.
+
+Narrow are signed integers of 8 bits, and all of 16 bits.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,13 @@ _REASON = "HTP stores integers of this width as fixed point"
 @graph_pass(stage="htp", after=("reinterpret_io",))
 @dataclass(frozen=True, slots=True)
 class StoreIntegers:
-    """Turn int8, int16 and uint16 into fixed point of the same stored values; uint8 for scales per axis.
+    """Turn int8, int16 and uint16 into fixed point of the same stored values.
 
     That is done where the ops around them move values, cast them, or reinterpret them as fixed point; callers
     feed and fetch the same bytes.  The scale is that of the reinterpretation, or else 1.  Casts become
     Quantize and Dequantize (``exact_casts``), which HTP may compute in half precision: integers of 16 bits
     are not cast to other integers so.  Scales per axis, which HTP's Dequantize does not support, become
     factors.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "store_integers"
@@ -52,7 +52,7 @@ class StoreIntegers:
 
 
 def _group(graph: Graph, first: Tensor) -> tuple[set[Tensor], list[Op]]:
-    """Return the narrow integers that share values with a tensor, and the ops that touch them."""
+    """Return the narrow integers sharing values with a tensor, and their ops."""
     group, waiting = {first}, [first]
     ops: dict[Op, None] = {}
     while waiting:
@@ -115,7 +115,7 @@ def _is_quantizing(op: Op) -> bool:
 
 
 def _is_exact(op: Op) -> bool:
-    """Return whether Quantize and Dequantize compute a Cast exactly, or with the precision of its floats."""
+    """Return whether Quantize and Dequantize compute a Cast exactly."""
     source, result = op.inputs[0], op.outputs[0]
     if source is None or source.is_static or len(_narrow((source, result))) != 1:
         return False
@@ -133,7 +133,7 @@ def _is_dequantized(graph: Graph, op: Op) -> bool:
 
 
 def _scale_by_axis(graph: Graph, op: Op) -> None:
-    """Dequantize the stored values with scale 1, and apply offsets and scales of an axis as factors."""
+    """Dequantize with scale 1, then apply offsets and scales of an axis."""
     source, encoding = op.inputs[0], op.outputs[0].encoding
     assert source is not None
     assert isinstance(encoding, AxisScaleOffset)

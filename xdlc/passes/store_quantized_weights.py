@@ -23,9 +23,6 @@ class StoreQuantizedWeights:
 
     Runs once, when all other passes are through: those read weights as floats.  The float values
     are the same to the last bit.  Up to four bits are packed two a byte.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "store_quantized_weights"
@@ -44,13 +41,13 @@ def _store(graph: Graph, tensor: Tensor) -> bool:
         return False
     if not readers or not all(_takes(op, tensor) for op in readers):
         return False
-    made = stored_weight(tensor, _channels(readers[0], tensor))
-    if made is None:  # no encoding that HTP has for weights of fixed-point ops, but these are float
-        made = Tensor(tensor.name, tensor.shape, data.fixed, data.encoding, data.stored, Role.STATIC)
-    if (data.encoding.bits or data.fixed.bits) <= _NIBBLE_BITS and made.data is not None:
-        made.dtype, made.encoding = _NIBBLE[data.fixed.is_signed], _unmarked(made.encoding)
-        made.data = ir.packed(made.data)
-    tensor.dtype, tensor.encoding, tensor.data = made.dtype, made.encoding, made.data
+    stored = stored_weight(tensor, _channels(readers[0], tensor))
+    if stored is None:  # no encoding that HTP has for weights of fixed-point ops, but these are float
+        stored = Tensor(tensor.name, tensor.shape, data.fixed, data.encoding, data.stored, Role.STATIC)
+    if (data.encoding.bits or data.fixed.bits) <= _NIBBLE_BITS and stored.data is not None:
+        stored.dtype, stored.encoding = _NIBBLE[data.fixed.is_signed], _unmarked(stored.encoding)
+        stored.data = ir.packed(stored.data)
+    tensor.dtype, tensor.encoding, tensor.data = stored.dtype, stored.encoding, stored.data
     return True
 
 

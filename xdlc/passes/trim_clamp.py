@@ -16,13 +16,10 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_quantize_dequantize",), op_types=("ElementWiseNeuron",))
 @dataclass(frozen=True, slots=True)
 class TrimClamp:
-    """Turn ReluMinMax of fixed point into Relu, Maximum or Minimum where its result implies a bound.
+    """Turn a fixed-point ReluMinMax into Relu, Maximum or Minimum.
 
     HTP computes it as one with the convolution before it, and loses both bounds if one of them is the end
     of the range or beyond it (emulation of SDK 2.51, SM8650).
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "trim_clamp"

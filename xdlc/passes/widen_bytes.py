@@ -1,4 +1,4 @@
-"""Widening of bools and bytes to int32 for operations that HTP has for wider integers only."""
+"""Widening of bools and bytes to int32 where HTP requires it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_E
 @graph_pass(stage="htp", after=("exact_casts",))
 @dataclass(frozen=True, slots=True)
 class WidenBytes:
-    """Cast bool8 and uint8 to int32 around operations that HTP has for int32 but not for them.
+    """Cast bool8 and uint8 to int32 around ops that HTP has for int32 only.
 
     These move or compare values, or make floats of them, so that the results are the same.  Values between
     them stay int32.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "widen_bytes"
@@ -47,8 +44,6 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
     """Let an op work on int32 if HTP takes it so alone, and return whether it does.
 
     Args:
-        graph: The graph.
-        op: The op.
         wide: int32 twins of tensors; takes new ones.
         casts: Takes the Casts that bring results back.
     """
@@ -76,7 +71,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
 
 
 def _places(op: Op) -> list[int]:
-    """Return which inputs of an op hold bools or bytes that it moves, compares or makes floats of."""
+    """Return the inputs of an op that hold bools or bytes as values."""
     if op.package != ir.NATIVE_PACKAGE:
         return []
     is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS

@@ -1,4 +1,4 @@
-"""HardSwish of floats by its definition, which HTP computes more precisely than the op."""
+"""HardSwish of floats by its definition, more precise on HTP."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ class WriteHardSwish:
     In half precision the relative L2 error of the op is 7.8e-4 on normal numbers, that of the definition
     3.7e-4, as much as rounding its steps costs (emulation of SDK 2.51, SM8650).  Dividing first would be as
     precise, but round otherwise than the networks that have the op written so; products above 2^17 saturate.
-
-    Attributes:
-        name: Name of the pass.
     """
 
     name: str = "write_hard_swish"

@@ -1,4 +1,4 @@
-"""What this machine can do: each runtime is tried on a graph of one op, each HTP architecture as well."""
+"""Capabilities of this machine: each runtime and architecture on one op."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _emulated(target: str, soc: Soc) -> Trial:
 
 
 def _one_of_each() -> Iterator[Soc]:
-    """Yield one SoC of each HTP architecture: one that takes most, the first of its kind."""
+    """Yield one capable SoC of each HTP architecture, the first of its kind."""
     for arch in all_archs():
         socs = [soc for soc in all_socs() if soc.arch == arch.number and soc.has_htp]
         if socs:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from xdlc.ir import Graph, Model, Op, Tensor, TensorData
-from xdlc.quant.decision import Form, Use
-from xdlc.quant.job import Job
+from xdlc.ir import Graph, Model
+from xdlc.quant.calibrating import calibrated
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
+from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples
+from xdlc.quant.storing import store
 
 SAMPLES = 16
 """Most samples that ranges of a trial come from, and most others that it is judged by."""
@@ -23,25 +26,25 @@ class SampleJudge:
     """Judges quantized models by samples that it runs.
 
     Args:
-        job: The quantization under way.
+        plan: The plan; kinds of outputs are those of its options.
         exact: The float model or graph whose results are right.
-        samples: Samples to run.
 
     Attributes:
         judge: What judges the results.
     """
 
-    def __init__(self, job: Job, exact: Model | Graph, samples: Sequence[Sample]) -> None:
-        self._job = job
+    def __init__(self, plan: Plan, engine: Engine, exact: Model | Graph, samples: Sequence[Sample]) -> None:
+        self._engine = engine
         self._samples = samples
         graph = exact.main if isinstance(exact, Model) else exact
-        session = job.session(exact, quantized=False, outputs=judged(graph))
+        session = engine.session(exact, quantized=False, outputs=judged(graph))
         floats = [session.run(sample) for sample in samples]
-        self.judge = OutputJudge(parts_of_outputs(graph, floats, job.output_kinds), floats)
+        kinds = {name: OutputKind(kind) for name, kind in plan.options.output_kind.items()}
+        self.judge = OutputJudge(parts_of_outputs(graph, floats, kinds), floats)
 
     def score(self, model: Model | Graph) -> Score:
         """Return the score of a quantized model or graph."""
-        session = self._job.session(model, outputs=self.judge.names)
+        session = self._engine.session(model, outputs=self.judge.names)
         return self.judge.score([session.run(sample) for sample in self._samples])
 
 
@@ -49,35 +52,32 @@ class Guard(SampleJudge):
     """Judges models on samples that nothing was fitted to.
 
     Args:
-        job: The quantization under way.
-        reference: The float model whose results are right; default: the job's.
+        plan: The plan; the results of its float model are right.
 
     Attributes:
         seen: Samples to fit to: the other half of those that the guard takes.
         judged: Samples to judge by; the same if there is but one.
     """
 
-    def __init__(self, job: Job, reference: Model | None = None) -> None:
-        held = job.samples.first(2 * SAMPLES)
+    def __init__(self, plan: Plan, calibration: Calibration, engine: Engine) -> None:
+        self._plan = plan
+        held = calibration.samples.first(2 * SAMPLES)
         half = len(held) // 2
         self.seen: list[Sample] = held[: len(held) - half]
         self.judged: list[Sample] = held[len(held) - half :] or held
-        super().__init__(job, reference or job.model, self.judged)
+        super().__init__(plan, engine, plan.float_model, self.judged)
 
     def score_of_float(self, model: Model) -> Score:
         """Return the score of a float model quantized with the ranges of ``seen``.
 
         Args:
-            model: A float model with the results of the job's; it is not changed.
+            model: A float model with the results of the plan's; it is not changed.
         """
-        job = self._job
-        trial = Job(model.clone(), job.options, Samples(self.seen), job.precision, kernels=job.kernels)
-        trial.precision = asked_precision(trial.graph, job.options, job.precision.udos)
-        trial.place()
-        trial.calibrate()
-        trial.decide()
-        trial.finish()
-        return self.score(trial.model)
+        options, twin = self._plan.options, model.clone()
+        precision = asked_precision(twin.main, options, self._plan.precision.udos)
+        plan = Plan.of(twin, options, precision)
+        store(plan.decided(calibrated(plan, Samples(self.seen), self._engine)), {})
+        return self.score(twin)
 
 
 def keep_what_helps(
@@ -91,12 +91,9 @@ def keep_what_helps(
     """Find changes that help together; those that do not as a whole are tried in halves.
 
     Args:
-        guard: What judges.
-        model: The float model; it is not changed.
         changes: Independent of each other, those of which most is hoped for first.
         make: Makes a change in a clone of ``model``.
         reached: The score without them.
-        most: Trials to make at most.
 
     Returns:
         The changes to make, and the score with them.
@@ -116,27 +113,3 @@ def keep_what_helps(
             half = len(tried) // 2
             pending += [tried[:half], tried[half:]]
     return kept, reached
-
-
-@dataclass(frozen=True, slots=True)
-class LayerBackup:
-    """Stored forms and data of layers before they are fitted."""
-
-    forms: dict[Use, Form]
-    data: dict[Tensor, TensorData]
-
-    @classmethod
-    def of(cls, job: Job, ops: Iterable[Op]) -> LayerBackup:
-        """Return the backup of the weights and biases of some ops."""
-        uses = [(op, index) for op in ops for index in (1, 2) if (op, index) in job.decision.statics]
-        tensors = [tensor for op, index in uses if (tensor := op.inputs[index]) is not None]
-        return cls(
-            {use: job.decision.statics[use] for use in uses},
-            {tensor: tensor.data for tensor in tensors if tensor.data is not None},
-        )
-
-    def restore(self, job: Job) -> None:
-        """Restore them."""
-        job.decision.statics.update(self.forms)
-        for tensor, data in self.data.items():
-            tensor.data = data

@@ -3,89 +3,35 @@
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.errors import ConstraintError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.quant.advised import Advice, Options
 from xdlc.quant.affine import representable
+from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.op_specs import crosses, rule_of
 from xdlc.quant.output_accuracy import Figure
-from xdlc.quant.remedies import Options, Remedies
+from xdlc.quant.remedies import Remedies
 from xdlc.quant.udo_notes import narrow_udo
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
+    from xdlc.quant.plan import Plan
 
 NEAR_DB = 1.0
 """An output may be this much below a goal before it is worth a warning."""
 
 
-def written(options: Options, command: Sequence[str]) -> str:
-    """Return options as the command line that has them, or as keyword arguments where there is none.
-
-    Args:
-        options: What to set.
-        command: The command line to set them in, by words; empty: the API was called.
-
-    Example:
-        >>> written({"act_bitwidth_of": {"a b": 16}}, ["xdlc-quant", "-i", "m.dlc"])
-        "xdlc-quant -i m.dlc --act_bitwidth_of 'a b' 16"
-        >>> written({"act_bitwidth_of": {"a": 16}}, ["xdlc-quant", "--act_bitwidth_of", "a", "8"])
-        'xdlc-quant --act_bitwidth_of a 16'
-        >>> written({"act_bitwidth": 16}, [])
-        'act_bitwidth=16'
-    """
-    if not command:
-        return ", ".join(f"{name}={value!r}" for name, value in options.items())
-    words = list(command)
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            for key, held in value.items():
-                words = [*_without(words, name, str(key)), f"--{name}", str(key), str(held)]
-        else:
-            text = str(value) if isinstance(value, str | int | float) else ",".join(value)
-            words = [*_without(words, name), f"--{name}", text]
-    return shlex.join(words)
-
-
-def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
-    """Return a command line without an option; of one that takes a name and bits, without that of a name.
-
-    Args:
-        words: The command line.
-        name: The option's name, without dashes.
-        key: The name that the option's first value has to be; None: it has one value, any.
-    """
-    left: list[str] = []
-    index = 0
-    while index < len(words):
-        flag, glued, value = words[index].partition("=")
-        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
-        taken = words[index : index + count]
-        first = value if glued else "".join(taken[1:2])
-        if flag != f"--{name}" or (key is not None and first != key):
-            left += taken
-        index += count
-    return left
-
-
-def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a line for each output of which something is lost: what, and what to do.
-
-    Args:
-        job: The quantization, decided.
-        figures: The figures of its outputs.
-    """
-    remedies = Remedies(job, figures)
-    for figure in figures:
+def warnings(remedies: Remedies) -> Iterator[str]:
+    """Yield a line for each output of which something is lost: what, and what to do."""
+    for figure in remedies.figures:
         if figure.verdict.is_poor:
-            yield (
+            yield _advice(remedies, figure).after(
                 f"warning: output {figure.output!r} is likely {_grade(figure)} as {figure.verdict.kind}: "
-                f"{figure.verdict}; {_advice(remedies, figure, job)}"
+                f"{figure.verdict}; "
             )
 
 
@@ -93,25 +39,21 @@ def _grade(figure: Figure) -> str:
     return "useless" if figure.verdict.is_useless else "poor"
 
 
-def _advice(remedies: Remedies, figure: Figure, job: Job) -> str:
+def _advice(remedies: Remedies, figure: Figure) -> Advice:
     """Return what to do about an output; no bits while the samples or a definition are at fault."""
-    if job.data_problems:
-        return f"the calibration samples are at fault: {job.data_problems[0]}"
-    narrow = narrow_udo(job, figure.output)
+    if remedies.calibration.problems:
+        return Advice(f"the calibration samples are at fault: {remedies.calibration.problems[0]}")
+    narrow = narrow_udo(remedies.plan.main, figure.output)
     if narrow is not None:
-        return f"{narrow} computes with 8 bits: let its definition have 16 bits or floats, and convert again"
-    text, options = remedies.of(figure)
-    return f"{text}: {written(options, job.command)}"
+        return Advice(
+            f"{narrow} computes with 8 bits: let its definition have 16 bits or floats, and convert again"
+        )
+    return Advice(*remedies.of(figure))
 
 
-def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a line if outputs are below the goal that mixed precision kept on the samples it judged by.
-
-    Args:
-        job: The quantization, decided.
-        figures: The figures of its outputs.
-    """
-    goal = job.goal
+def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
+    """Yield a line if outputs are below the goal that mixed precision kept on the samples it judged by."""
+    goal = plan.search.goal
     if goal is None:
         return
     below = [(f.sqnr, f) for f in figures if f.held_out and f.sqnr is not None and f.sqnr < goal - NEAR_DB]
@@ -119,20 +61,19 @@ def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
         return
     reached, worst = min(below, key=lambda pair: pair[0])
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
-    higher = written({"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10}, job.command)
-    yield (
+    yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
         f"the goal of {goal:.1f} dB that the samples for the choice of widths reach{others}; calibrate with "
-        f"more samples of what the network will see, or set a higher goal: {higher}"
+        f"more samples of what the network will see, or set a higher goal",
+        {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
 
 
-def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> None:
+def check_figures(remedies: Remedies, least: float | None, command: Sequence[str]) -> None:
     """Refuse a quantized network with outputs below a least SQNR.
 
     Args:
-        job: The quantization, decided.
-        figures: The figures of its outputs.
+        remedies: What may help, with the figures of the outputs.
         least: In dB; None: any will do.
 
     Raises:
@@ -140,11 +81,11 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
     """
     if least is None:
         return
-    problems, remedies = [], Remedies(job, figures, least)
-    for figure in figures:
+    problems, remedies = [], remedies.for_least(least)
+    for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
             problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
-            fix = _advice(remedies, figure, job)
+            fix = _advice(remedies, figure).in_command(command)
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
 
@@ -159,33 +100,35 @@ STEPS = 2.5
 _Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
-def stretched_warnings(job: Job) -> list[str]:
+def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     """Return a warning of tensors that a thousandth of the values, or one constant, leaves hardly a step.
 
     Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
     Args:
-        job: The quantization under way, decided; 16-bit activations have no histograms to judge by.
+        calibration: Its calibration; 16-bit activations have no histograms to judge by.
 
     Returns:
         One line for people, or none.
     """
-    found = [*_activations(job), *_constants(job)]
-    if not found or job.data_problems:
+    found = [*_activations(plan, calibration), *_constants(plan)]
+    if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
     more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
-        f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: its encoding "
-        f"leaves these {rest / scale:.1f} steps{more}; to keep them: "
-        f"{written(options, job.command)}"
+        Advice(
+            f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
+            f"its encoding leaves these {rest / scale:.1f} steps{more}; to keep them",
+            options,
+        )
     ]
 
 
-def _activations(job: Job) -> Iterator[_Found]:
+def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
     """Yield the largest of most values, that of all, the scale, the name, and what to do."""
-    for tensor, (dtype, encoding) in job.decision.activations.items():
-        statistics = job.calibration.found.get(tensor)
+    for tensor, (dtype, encoding) in plan.decision.activations.items():
+        statistics = calibration.found.get(tensor)
         if (
             statistics is None
             or not statistics.histogram.total
@@ -193,7 +136,7 @@ def _activations(job: Job) -> Iterator[_Found]:
             or not isinstance(encoding, ScaleOffset)
         ):
             continue
-        if tensor in job.decision.useful or _is_fixed(tensor):
+        if tensor in plan.decision.useful or _is_fixed(tensor):
             continue
         rest, seen = most_reach(statistics.histogram), statistics.seen
         if 0.0 < rest < STEPS * encoding.scale < max(-seen.low, seen.high):
@@ -202,9 +145,9 @@ def _activations(job: Job) -> Iterator[_Found]:
             yield rest, largest, encoding.scale, tensor.name, {"act_bitwidth_of": {tensor.name: 16}}
 
 
-def _constants(job: Job) -> Iterator[_Found]:
+def _constants(plan: Plan) -> Iterator[_Found]:
     """Yield the same of constants that are no weights."""
-    for (op, index), (dtype, encoding) in job.decision.statics.items():
+    for (op, index), (dtype, encoding) in plan.decision.statics.items():
         tensor = op.inputs[index]
         if tensor is None or dtype.is_signed or not isinstance(encoding, ScaleOffset):
             continue

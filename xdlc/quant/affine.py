@@ -62,7 +62,6 @@ def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleO
     Args:
         values: Finite range; an empty one counts as [0, 0].
         bits: Bits of a quantized value.
-        min_width: Smallest width.
     """
     width = 0.0 if values.is_empty else 2.0 * max(-values.low, values.high)
     scale = max(max(width, min_width) / ((1 << bits) - 1), MIN_SCALE)
@@ -93,13 +92,7 @@ def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Scal
 
 
 def in_type(encoding: ScaleOffset, held: DType, dtype: DType) -> ScaleOffset:
-    """Return the encoding of another type: for as many bits the same float values, else one that covers them.
-
-    Args:
-        encoding: The encoding.
-        held: The type that it is for.
-        dtype: The type wanted.
-    """
+    """Return the encoding of another type: equal values for as many bits, else one that covers them."""
     if held.bits == dtype.bits:
         # The middle of unsigned integers is the zero of signed ones.
         shift = (dtype.is_signed - held.is_signed) << (dtype.bits - 1)
@@ -119,7 +112,6 @@ def unit_encoding(low: int, bits: int, top: float = 1.0) -> ScaleOffset:
     A whole power of two as HTP has it; the upper end is one step short of ``top``.
 
     Args:
-        low: Smallest result.
         bits: Bits of a quantized value.
         top: Largest result, a power of two; other than 1 only beside a ``low`` of 0.
     """
@@ -136,7 +128,6 @@ def softmax_top(largest: float, bits: int) -> float:
     a factor for others.
 
     Args:
-        largest: Largest result seen.
         bits: Bits of a quantized value.
     """
     if bits != 8 or not 0.0 < largest < 1 / 16:
@@ -177,7 +168,6 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
     """Return float values as quantized values: nearest step, ties to even, clipped to the encoding's ends.
 
     Args:
-        array: Finite values of any float type.
         encoding: Per tensor, per axis or per block.
         dtype: Fixed-point type; integers of four bits take a byte each.
 

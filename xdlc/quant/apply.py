@@ -12,11 +12,11 @@ from xdlc.ir import Encoding, Graph, Model, Op, Origin, Tensor, VectorCode, make
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.affine import to_quantized
-from xdlc.quant.decision import Decision, Form, Use
+from xdlc.quant.decision import Decision, QuantType, Use
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
-from xdlc.quant.weight_halves import split
+from xdlc.quant.widening.weight_halves import split
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
@@ -45,7 +45,7 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
         for dtype, readers in others[tensor].items():
             _convert(graph, tensor, decision, dtype, readers)
         tensor.dtype, tensor.encoding = decision.activations[tensor]
-    by_tensor: dict[Tensor, dict[Use, Form]] = {}
+    by_tensor: dict[Tensor, dict[Use, QuantType]] = {}
     statics = dict(decision.statics)
     for op in decision.halves:
         del statics[op, 1]
@@ -68,7 +68,7 @@ def entered(tensor: Tensor) -> str:
     return f"{tensor.name}_quantized"
 
 
-def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form, readers: list[Use]) -> None:
+def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: QuantType, readers: list[Use]) -> None:
     """Quantize what a float op wrote for the quantized ops that read it with as many bits."""
     producer = tensor.producer
     if producer is None or tensor.dtype.is_fixed or not readers:
@@ -126,9 +126,9 @@ def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
         graph.set_inputs(op, [new if index == place else tensor for index, tensor in enumerate(op.inputs)])
 
 
-def _store(graph: Graph, tensor: Tensor, uses: dict[Use, Form]) -> None:
+def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
     """Quantize a static tensor; where its uses differ in form, each form gets a tensor."""
-    forms: dict[Form, list[Use]] = {}
+    forms: dict[QuantType, list[Use]] = {}
     for use, form in uses.items():
         forms.setdefault(form, []).append(use)
     readers = [
@@ -166,10 +166,6 @@ def convert_moves(graph: Graph, placement: Placement) -> None:
     """Let ops such as Reshape keep the encoding of their input; convert their result to its own after them.
 
     No backend rounds anew while it moves values.
-
-    Args:
-        graph: The quantized graph.
-        placement: Which of its ops were quantized.
     """
     for op in placement.fixed:
         rule = rule_of(op)

@@ -1,4 +1,4 @@
-"""Additive attention masks, and how much of minus infinity affects a Softmax.
+"""Additive attention masks, and the ranges of masks and scores that affect a Softmax.
 
 Exporters hide places from attention by adding the smallest float, minus infinity or -1e9 to scores.  A
 range that holds such a number has no steps left for scores.  What is far enough below the largest
@@ -8,17 +8,19 @@ sums, selections and moves that of each mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
+from xdlc.quant.effective_range import EVERYTHING, NEGLIGIBLE
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
@@ -29,6 +31,12 @@ ADDED, MULTIPLIED = 100.0, 1000.0
 
 LOWEST_PEAK = -500.0
 """A row of scores whose largest one is below this is masked as a whole: nobody reads its result."""
+
+FACTOR = 64.0
+"""How far a factor reaches beyond what its products have to: flags of 1/64 hide a place."""
+
+_UNKNOWN_ROW = 1024
+"""Places of a row whose number is open."""
 
 _PRODUCTS = ("ElementWiseMultiply", "ElementWiseDivide")
 
@@ -291,3 +299,125 @@ def _is_sum(tensor: Tensor) -> bool:
 
 def _range(tensor: Tensor) -> Range:
     return range_of(tensor.numpy())
+
+
+def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
+    """Return the score below which all places of any row together give less than a part of a step.
+
+    A place that is ``x`` below the largest score of its row gets at most ``exp(-x)`` of it.
+
+    Args:
+        softmax: An op that is a Softmax.
+        peaks: Range of the largest scores of rows.
+    """
+    scores = softmax.outputs[0]
+    axis = row_axis(softmax)
+    places = _UNKNOWN_ROW if axis in scores.dynamic_axes else scores.shape[axis]
+    tail = math.log(max(places, 1) / (NEGLIGIBLE * step)) / float(softmax.param("beta", 1.0))
+    return max(peaks.low, LOWEST_PEAK) - tail
+
+
+class MaskRanges:
+    """The part of each tensor's range that affects a Softmax after it.
+
+    Where the input of the Softmax may end, so may the terms of a sum, each by the largest value that the
+    others add, and through moves and factors what they come from.
+
+    Args:
+        useful: Range of a tensor that affects the Softmax that reads it.
+        reach: Range of all values of a tensor; empty if it is not known.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        masks: Masks,
+        useful: Callable[[Tensor, Op], Range],
+        reach: Callable[[Tensor], Range],
+    ) -> None:
+        self._graph = graph
+        self._masks = masks
+        self._useful = useful
+        self._reach = reach
+        self._flags: dict[Tensor, Range] = {}
+
+    def of(self, tensor: Tensor) -> Range:
+        """Return the range outside of which a tensor's values make no difference."""
+        return self._limits.get(tensor, EVERYTHING)
+
+    def held(self, tensor: Tensor, seen: Range) -> Range:
+        """Return the range that the encoding of a tensor has to hold.
+
+        Args:
+            seen: Range of its values; that of a mask, or of a flag that one is multiplied by, is widened to
+            what no sample may have shown.
+        """
+        limit = self.of(tensor)  # which finds the flags too
+        if tensor in self._masks.hiding and not seen.is_empty:
+            for end in (limit.low, limit.high):
+                seen = seen.merge(Range(end, end)) if math.isfinite(end) else seen
+        return seen.cut(limit).merge(self._flags.get(tensor, NOTHING))
+
+    @cached_property
+    def _limits(self) -> dict[Tensor, Range]:
+        found: dict[Tensor, Range] = {}
+        for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
+            for index, tensor in enumerate(op.inputs):
+                if tensor is not None and tensor in self._masks.paths:
+                    found[tensor] = found.get(tensor, NOTHING).merge(self._through(op, index, tensor, found))
+        return found
+
+    def _through(self, op: Op, index: int, tensor: Tensor, found: dict[Tensor, Range]) -> Range:
+        """Return the range of the input at ``index`` that affects an op."""
+        kind = single_name(op)
+        if kind == "Softmax":
+            return self._useful(tensor, op)
+        limit = NOTHING
+        for result in op.outputs:
+            limit = limit.merge(found.get(result, EVERYTHING))
+        if kind == "ElementWiseNeg":
+            return _negated(limit)
+        if kind in ("ElementWiseMultiply", "ElementWiseDivide"):
+            factor = op.inputs[1 - index]
+            if factor is None:
+                return EVERYTHING
+            if factor.is_static and is_scale(factor):
+                return _divided(limit, range_of(factor.numpy()), divides=kind == "ElementWiseDivide")
+            return self._hidden(tensor, factor, limit)
+        if kind not in ("ElementWiseAdd", "ElementWiseSubtract"):
+            return limit
+        other = op.inputs[1 - index]
+        reach = NOTHING if other is None else self._reach(other)
+        if reach.is_empty:
+            return EVERYTHING
+        if kind == "ElementWiseSubtract":
+            if index == 1:
+                limit = _negated(limit)
+            reach = _negated(reach)
+        return Range(limit.low - reach.high, limit.high - reach.low)
+
+    def _hidden(self, mask: Tensor, flag: Tensor, limit: Range) -> Range:
+        """Return the limit of a mask that is multiplied by a flag: 1 or -1 where a place is hidden."""
+        ends = [end for end in (limit.low, limit.high) if math.isfinite(end)]
+        if not ends:
+            return EVERYTHING
+        values = range_of(mask.numpy()) if mask.is_static else Range(-1.0, 0.0)
+        for end in ends:
+            falls = (-values.low > values.high) is (end == limit.low)
+            self._flags[flag] = self._flags.get(flag, NOTHING).merge(
+                Range(0.0, 1.0) if falls else Range(-1.0, 0.0)
+            )
+        largest = FACTOR * max(abs(end) for end in ends)
+        return Range(-largest, largest)
+
+
+def _divided(limit: Range, factors: Range, *, divides: bool) -> Range:
+    """Return the limit of what is multiplied, or divided, by factors of one sign."""
+    if factors.high < 0.0:
+        limit, factors = _negated(limit), _negated(factors)
+    scales = [1.0 / end if divides else end for end in (factors.low, factors.high)]
+    return Range(min(limit.low / scale for scale in scales), max(limit.high / scale for scale in scales))
+
+
+def _negated(values: Range) -> Range:
+    return Range(-values.high, -values.low)

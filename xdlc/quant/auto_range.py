@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Encoding, Graph
@@ -18,12 +18,16 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.output_kinds import OutputKind
-from xdlc.quant.samples import KeptSample, Sample, Spread
+from xdlc.quant.plan import Plan
+from xdlc.quant.range_methods import Choice
+from xdlc.quant.samples import KeptSample, Sample
+from xdlc.quant.storing import quantized_copy
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
     from xdlc.runtime.cpu import CpuSession
 
 FEW, LEAST, MOST = 4, 8, 16
@@ -51,17 +55,6 @@ SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A range method and what it keeps if it is ``percentile``."""
-
-    method: str
-    percentile: float = 100.0
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.percentile:g}" if self.method == "percentile" else self.method
-
-
 CANDIDATES = (
     Choice("min-max"),
     Choice("percentile", 99.999),
@@ -73,26 +66,29 @@ CANDIDATES = (
 """Those that clip less first: samples that are not at hand reach farther than those that are."""
 
 
-def choose(job: Job, spread: Spread) -> Choice | None:
-    """Return the method for activations of 8 bits, or None if there is nothing to choose by.
+def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
+    """Return a plan with the range method for activations of 8 bits; the plan itself if nothing tells.
 
     The methods are run on a few samples, and what is left of them on twice as many each round: a method that
     lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are
     omitted.
 
     Args:
-        job: The quantization under way, calibrated with histograms.
-        spread: What is left of the calibration samples.
+        calibration: Its calibration, with histograms; the samples to compare by are given up.
     """
-    if not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
-        return None
-    kept = _evenly(spread.kept)
-    judge = job.output_judge(kept)
+    compared, calibration.compared = calibration.compared, []
+    if not compared:
+        return plan
+    engine.report("choosing ranges")
+    if has_control_flow(plan.graph) or 8 not in plan.placement.fixed.values():
+        return plan
+    kept = _evenly(compared)
+    judge = calibration.judge(plan.graph, plan.options.output_kind, kept)
     parts = [part for part in judge.parts if part.kind is not OutputKind.LABELS]
     parts = [part for part in parts if any(part.of(sample.floats).any() for sample in kept)]
     if not parts:  # outputs of integers or zeros
-        return None
-    trials = _Trials(job, kept, judge, parts)
+        return plan
+    trials = _Trials(plan, calibration, engine, kept, judge, parts)
     first, left = CANDIDATES[0], list(CANDIDATES)
     powers: dict[Choice, Array] = {}
     for count in _rounds(trials.count):
@@ -111,8 +107,8 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
     samples = f"{used} calibration sample{'' if used == 1 else 's'}"
     figures = f"at {reached:.1f} dB; min-max at {plain:.1f} dB"
-    job.notes.append(f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}")
-    return chosen
+    note = f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}"
+    return replace(plan, choice=chosen).noted(note)
 
 
 def most_samples(graph: Graph) -> int:
@@ -185,7 +181,6 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
 
     Args:
         before: Sums of squares under one method, [samples, 2, tensors].
-        after: The same under another.
         sure: How many of its standard errors the gain has to be.
     """
     import numpy as np
@@ -200,20 +195,23 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     return gain >= max(MIN_GAIN, sure * error)
 
 
-def _has_bytes(job: Job) -> bool:
-    return 8 in job.placement.fixed.values()
-
-
 class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
     def __init__(
-        self, job: Job, kept: Sequence[KeptSample], judge: OutputJudge, parts: Sequence[Part]
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        engine: Engine,
+        kept: Sequence[KeptSample],
+        judge: OutputJudge,
+        parts: Sequence[Part],
     ) -> None:
         self._kept, self._judge, self._parts = kept, judge, parts
         self._floats = [self._arrays(sample.floats) for sample in kept]
-        parted = any(is_udo(op) for op in job.graph.ops)
-        self._runs = _Each(job, self._judge.names) if parted else _One(job, self._judge.names)
+        names = self._judge.names
+        parted = any(is_udo(op) for op in plan.graph.ops)
+        self._runs = _Each(plan, calibration, engine, names) if parted else _One(plan, calibration, names)
         self._results: dict[Choice, list[Mapping[str, Array]]] = {}
         self._known: dict[tuple[Choice, int], Array] = {}
 
@@ -248,47 +246,46 @@ class _Trials:
 class _One:
     """One session that is fed the encodings of each method."""
 
-    def __init__(self, job: Job, names: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, calibration: Calibration, names: Sequence[str]) -> None:
         from xdlc.runtime.cpu import AdjustableSession
         from xdlc.runtime.engine import give_back
 
-        job.choice = CANDIDATES[0]
-        job.decide()
-        self._job = job
-        self._session = AdjustableSession(job.trial(), names)
+        self._plan, self._calibration = plan, calibration
+        first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
+        self._session = AdjustableSession(quantized_copy(first, calibration), names)
         give_back()  # what opening took beside the session
         self._fed: dict[Choice, Mapping[str, Array]] = {}
 
     def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
         if choice not in self._fed:
-            self._fed[choice] = self._session.encodings(_decided(self._job, choice))
+            self._fed[choice] = self._session.encodings(_activations(self._plan, self._calibration, choice))
         return self._session.run(sample, self._fed[choice])
 
 
 class _Each:
     """A session for each method, for a graph that UDOs part."""
 
-    def __init__(self, job: Job, names: Sequence[str]) -> None:
-        self._job = job
+    def __init__(self, plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> None:
+        self._plan, self._calibration, self._engine = plan, calibration, engine
         self._names = names
         self._sessions: dict[Choice, CpuSession] = {}
 
     def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
         if choice not in self._sessions:
-            self._job.choice = choice
-            self._job.decide()
-            self._sessions[choice] = self._job.session(self._job.trial(), outputs=self._names)
+            plan = replace(self._plan, choice=choice).decided(self._calibration)
+            model = quantized_copy(plan, self._calibration)
+            self._sessions[choice] = self._engine.session(model, outputs=self._names)
         return self._sessions[choice].run(sample)
 
 
-def _decided(job: Job, choice: Choice) -> dict[str, Encoding]:
-    job.choice = choice
-    found = {}
-    for tensor, (_, encoding) in job.decide_activations().activations.items():
-        found[tensor.name] = encoding
-        if not job.placement.is_fixed(job.graph, tensor):
-            found[entered(tensor)] = encoding
-    return found
+def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:
+    encodings = {}
+    decision = plan.main.ranges(calibration, plan.options, choice)
+    for tensor, (_, encoding) in decision.activations.items():
+        encodings[tensor.name] = encoding
+        if not plan.placement.is_fixed(plan.graph, tensor):
+            encodings[entered(tensor)] = encoding
+    return encodings
 
 
 def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:

@@ -14,26 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial, reduce
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import to_quantized
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import Decision, QuantType
 from xdlc.quant.kind_inference import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
-
-if TYPE_CHECKING:
-    from xdlc.quant.job import Job
-    from xdlc.quant.subgraphs import Inner
-
-
-JUDGED = 4
-"""Samples that the correction is judged by."""
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
@@ -119,8 +109,6 @@ def correct_biases(
     The new data are computed when they are read, like the stored weights.
 
     Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
         decision: The stored form of weights and biases.
         means: Mean of each channel of the tensors of ``averaged_inputs``; layers without stay as they are.
     """
@@ -133,42 +121,6 @@ def correct_biases(
         inputs = _expected_inputs(op, source, static, means[source])
         function = partial(_corrected, inputs=inputs, form=decision.statics[op, 1])
         target.data = Transform([target.data, static.data], function, target.data.shape, target.data.dtype)
-
-
-def choose_correction(job: Job) -> list[Mapping[str, Array]]:
-    """Set ``job.corrects_biases`` if the outputs of held-out samples gain by it.
-
-    Args:
-        job: A job that is decided and not finished, calibrated with samples.
-
-    Returns:
-        What the quantized model makes of the samples, with the choice.
-    """
-    parts: list[Job | Inner] = [job, *job.inner]
-    layers = [
-        len(corrected_ops(part.graph, part.placement, part.decision))
-        for part in parts
-        if part.decision is not None
-    ]
-    plain = job.measured_results(corrected=False)
-    if not job.options.bias_correction or not sum(layers):
-        return list(plain)
-    corrected = list(job.measured_results(corrected=True))
-    results = list(islice(plain, JUDGED))
-    if not results:
-        return results
-    judge = job.output_judge(job.measured[: len(results)])
-    before, after = judge.score(results), judge.score(corrected[: len(results)])
-    # Nothing was fitted to the outputs, and nothing else was tried: any gain will do.
-    job.corrects_biases = after.is_gain(before, certainty=0.0)
-    total = sum(traits(op).bias is not None for part in parts for op in part.placement.fixed)
-    gained = f"{after.mean_db - before.mean_db:+.2f} dB in outputs of {len(results)} samples"
-    if job.corrects_biases:
-        job.notes.append(f"bias correction: {sum(layers)} of {total} layers, {gained}")
-        return corrected
-    lost = "outputs would keep less of their task, " if after.is_worse(before) else "no sure gain, "
-    job.notes.append(f"bias correction: not applied, {lost}{gained}")
-    return [*results, *plain]
 
 
 def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tuple[Array, ...]:
@@ -227,7 +179,7 @@ def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array
     return ((places >= 0) & (places < results)).sum(axis=0) / max(results, 1)
 
 
-def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: Form) -> Array:
+def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: QuantType) -> Array:
     import numpy as np
 
     from xdlc.ir.quantization import to_float

@@ -14,7 +14,7 @@ from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
-from xdlc.quant.weight_halves import splits
+from xdlc.quant.widening.weight_halves import splits
 from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
@@ -98,10 +98,8 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
     """Refuse widths of single ops that the target's generation does not take.
 
     Args:
-        graph: The float graph.
         placement: Which of its ops are quantized, and the bits of their activations.
         precision: Bits of their weights, and which ops stay float by request.
-        options: The target.
 
     Returns:
         Notes, one line each: what differs from the request, and why.
@@ -123,10 +121,8 @@ def takes(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
     """Return whether an op may have some widths on a target.
 
     Args:
-        op: A quantized op.
         acts: Bits of what it reads and writes; None: it stays float.
         weights: Bits of its weights, if it has any.
-        soc: The target; None: any.
     """
     if acts is None:
         return soc is None or soc.fp16
@@ -263,7 +259,6 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
 
     Args:
         model: The model; what open dimensions of its inputs keep on the host is not looked at.
-        soc: The target; None: any.
     """
     from xdlc.runtime.htp.support import judge
 

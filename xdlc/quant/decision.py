@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.ir import Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.ranges import Range
 
+if TYPE_CHECKING:
+    from xdlc.quant.encoding_groups import EncodingGroups
+
 GIVEN = "given by an override"
 """Where an encoding came from that a tensor of floats had before."""
 
-Form: TypeAlias = tuple[DType, Encoding]
+QuantType: TypeAlias = tuple[DType, Encoding]
 Use: TypeAlias = tuple[Op, int]
 
 
@@ -29,19 +32,21 @@ class Decision:
         useful: Range that affects results, of the activations that reach them through a Softmax alone.
         sources: Where the encoding of each activation came from, in a few words for people.
         halves: Encodings of the results of both bytes, of ops whose 16-bit weights are two of 8 bits.
+        groups: Which tensors share an encoding; None: a copy of the graph was decided.
         notes: Where a form is not the requested one, and why; one line each, for people.
     """
 
-    activations: dict[Tensor, Form] = field(default_factory=dict)
-    converted: dict[tuple[Tensor, DType], Form] = field(default_factory=dict)
-    statics: dict[Use, Form] = field(default_factory=dict)
-    params: dict[tuple[Op, str], Form] = field(default_factory=dict)
+    activations: dict[Tensor, QuantType] = field(default_factory=dict)
+    converted: dict[tuple[Tensor, DType], QuantType] = field(default_factory=dict)
+    statics: dict[Use, QuantType] = field(default_factory=dict)
+    params: dict[tuple[Op, str], QuantType] = field(default_factory=dict)
     useful: dict[Tensor, Range] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
     halves: dict[Op, tuple[ScaleOffset, ScaleOffset]] = field(default_factory=dict)
+    groups: EncodingGroups | None = None
     notes: list[str] = field(default_factory=list)
 
-    def read(self, tensor: Tensor, dtype: DType) -> Form | None:
+    def read(self, tensor: Tensor, dtype: DType) -> QuantType | None:
         """Return the form in which ops of a type read an activation, or None if it has none."""
         return self.converted.get((tensor, dtype), self.activations.get(tensor))
 
@@ -49,7 +54,6 @@ class Decision:
         """Return the same decision about a copy of the graph.
 
         Args:
-            ops: The copy of each op.
             tensors: The tensors of the copy by name.
             statics: Whether static data are among it.
         """

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import result_range, traits
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import Range
-from xdlc.quant.sharing import Sharing
 
 EVERYTHING = Range(-math.inf, math.inf)
 NEGLIGIBLE = 0.1
@@ -27,13 +27,7 @@ NEGLIGIBLE = 0.1
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
-    """Return the range outside of which no reader of ``tensor`` computes another result.
-
-    Args:
-        graph: The graph.
-        tensor: An activation.
-        bits: Bits of an activation.
-    """
+    """Return the range outside of which no reader of ``tensor`` computes another result."""
     writer = rule_of(tensor.producer) if tensor.producer is not None else None
     readers = graph.consumers(tensor)
     if writer is None or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
@@ -122,16 +116,12 @@ class EffectiveRange:
 
 
 def effective_range(
-    graph: Graph, placement: Placement, sharing: Sharing, tensor: Tensor, form: Form
+    graph: Graph, placement: Placement, groups: EncodingGroups, tensor: Tensor, form: QuantType
 ) -> EffectiveRange:
     """Return the part of an activation that affects its readers.
 
     Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
-        sharing: Which tensors share an encoding; a clamp counts if its result shares that of the tensor.
-        tensor: An activation.
-        form: Its stored form.
+        groups: Which tensors share an encoding; a clamp counts if its result shares that of the tensor.
     """
     value, reader = tensor, graph.sole_consumer(tensor)
     while reader is not None and reader in placement.fixed and reader.inputs[0] is value:
@@ -140,13 +130,13 @@ def effective_range(
             break
         value = reader.outputs[0]
         if rule.clamps:
-            if sharing.find(value) is sharing.find(tensor):
+            if groups.find(value) is groups.find(tensor):
                 return EffectiveRange(clamped=value.name)
             break
         if not rule.selects:
             break
         reader = graph.sole_consumer(value)
-    if len(sharing.members(tensor)) > 1:
+    if len(groups.members(tensor)) > 1:
         return EffectiveRange()
     useful = useful_range(graph, tensor, form[0].bits)
     return EffectiveRange(useful.low, useful.high)

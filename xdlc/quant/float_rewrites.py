@@ -115,7 +115,6 @@ def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
     """Remove the NaN checks of what is stored in fixed point, and return a note on them, if there are any.
 
     Args:
-        graph: The float graph, which is changed.
         placement: Which of its ops are quantized; it is to be resolved anew after a change.
     """
     names = []

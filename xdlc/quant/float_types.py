@@ -24,7 +24,6 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
     run graphs read and write; a Cast is between.  Constants beyond the largest float16 become that.
 
     Args:
-        graph: A graph in its final form.
         float_bitwidth: 32, 16 or ``"bf16"``.
     """
     dtype = _TYPES.get(float_bitwidth)

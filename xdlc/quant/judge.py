@@ -17,8 +17,8 @@ from xdlc.quant.attention_masks import hides
 from xdlc.quant.kind_inference import SOFTMAXES, has_unit_range, kind_of
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.output_kinds import OutputKind
-from xdlc.quant.tensor_slices import TensorSlice, parts_of, unlike_parts
 from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
+from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""
@@ -158,7 +158,6 @@ def parts_of_outputs(
     """Return what outputs with values are judged by: each as a whole, or its unlike parts.
 
     Args:
-        graph: The float graph.
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
         kinds: Kinds of outputs by name; others are inferred.
     """

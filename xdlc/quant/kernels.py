@@ -25,27 +25,21 @@ class KernelSource:
     """Files and options of the user that kernels of UDOs come from; each process opens them anew.
 
     Attributes:
-        paths: Registration libraries and Python files.
-        embedded: Whether kernels that the model carries may run.
+        paths: Registration libraries, Python files and folders of kernels.
         timeout: Seconds that one execution may take; None: as long as by default.
     """
 
     paths: Sequence[str] = ()
-    embedded: bool = False
     timeout: float | None = None
 
     @classmethod
-    def of(cls, paths: Paths | None, *, embedded: bool, timeout: float | None) -> KernelSource:
+    def of(cls, paths: Paths | None, *, timeout: float | None) -> KernelSource:
         """Return the source for options as they are given; paths may be joined by commas."""
-        return cls(tuple(os.path.abspath(path) for path in paths_of(paths)), embedded, timeout)
+        return cls(tuple(os.path.abspath(path) for path in paths_of(paths)), timeout)
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
         """Open the kernels for a model; None if it has no UDOs, or none of them will run.
-
-        Args:
-            model: The model.
-            needed: Whether it will run.
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
@@ -58,7 +52,7 @@ class KernelSource:
             return
         from xdlc.runtime.udo.kernels import open_kernels
 
-        with open_kernels(model, self.paths, self.embedded, self.timeout) as kernels:
+        with open_kernels(model, self.paths, self.timeout) as kernels:
             raise_all([kernels.missing(op) for op in ops if not kernels.knows(op)])
             yield kernels
 
@@ -68,7 +62,7 @@ class KernelSource:
             return [
                 f"nothing of {path} is used: the model has no op that it offers" for path in kernels.unused()
             ]
-        if not self.paths and not self.embedded:
+        if not self.paths:
             return []
         why = "nothing had to run" if _udos(model) else "the model has no UDOs"
         return [f"no kernel was opened: {why}"]

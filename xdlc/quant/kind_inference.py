@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.mixed_scale_ops import writer
 from xdlc.quant.op_specs import is_real, rule_of, single_name
 from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.widening.mixed_scale_ops import writer
 
 SOFTMAXES = ("Softmax", "LogSoftmax")
 

@@ -7,18 +7,23 @@ op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged o
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import Level
+from xdlc.quant.mixed.record import WidthSearch
 from xdlc.quant.mixed.search import SearchResult, search
 from xdlc.quant.mixed.trials import Goal
-from xdlc.quant.remedies import Change, figures_of, keeps, moved_bytes, widths
+from xdlc.quant.output_accuracy import figures_of
+from xdlc.quant.plan import Change, Plan
+from xdlc.quant.remedies import keeps, moved_bytes, widths
 from xdlc.quant.verdicts import worst
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
     from xdlc.quant.mixed.search import Levels
     from xdlc.quant.mixed.trials import Trials
 
@@ -56,43 +61,42 @@ class Rung:
     seconds: float
 
 
-def climb(job: Job, trials: Trials) -> SearchResult:
-    """Return the cheapest levels found that keep the task, or the best tried; ``job.rungs`` gets the trials.
+def climb(plan: Plan, calibration: Calibration, engine: Engine, trials: Trials) -> tuple[Plan, SearchResult]:
+    """Return the cheapest levels found that keep the task, or the best tried, and a plan with the trials.
 
     Args:
-        job: The quantization under way, calibrated, at the requested widths.
         trials: Trials of its groups.
     """
-    ceilings = trials.ceilings()[: STAGES[job.options.accuracy] + 1]
+    ceilings = trials.ceilings()[: STAGES[plan.options.accuracy] + 1]
+    attempt = partial(_tried, plan, calibration, engine, trials)
     rungs: dict[Levels, Rung] = {}
     for stage, levels in enumerate(ceilings):
         if levels not in rungs:
-            name = _name(trials, levels) if stage else _requested(job)
-            rungs[levels] = _tried(job, trials, levels, name, stage)
+            name = _name(trials, levels) if stage else _requested(plan)
+            rungs[levels] = attempt(levels, name, stage)
         if rungs[levels].is_enough:
             break
     else:
         best = max(rungs, key=lambda levels: (rungs[levels].kept or 0.0, -rungs[levels].bytes))
-        return _ended(job, SearchResult(best, False), rungs, ceilings.index(best))
+        return _ended(plan, rungs, ceilings.index(best)), SearchResult(best, False)
     result = SearchResult(levels, True)
     trials.most_runs = trials.runs + trials.most_runs // SHARE
     for kept in KEPT if stage else ():
         trials.goal = Goal(kept=kept)
-        with job.without_held_out():
-            lowered = search(ceilings[: stage + 1], trials)
+        lowered = search(ceilings[: stage + 1], trials)
         if not lowered.reached or trials.cost(lowered.levels) > WORTH * trials.cost(levels):
             break
         if lowered.levels not in rungs:
             name = f"{_name(trials, levels)} in part"
-            rungs[lowered.levels] = _tried(job, trials, lowered.levels, name, stage)
+            rungs[lowered.levels] = attempt(lowered.levels, name, stage)
         if rungs[lowered.levels].is_enough:
             result = lowered
             break
-    return _ended(job, result, rungs, stage)
+    return _ended(plan, rungs, stage), result
 
 
-def _requested(job: Job) -> str:
-    return str(Level(job.options.act_bitwidth, job.options.weights_bitwidth))
+def _requested(plan: Plan) -> str:
+    return str(Level(plan.options.act_bitwidth, plan.options.weights_bitwidth))
 
 
 def _name(trials: Trials, levels: Levels) -> str:
@@ -108,37 +112,43 @@ def _inner(stage: int) -> Change:
     return partial(widths, 16, 16 if stage > 1 else None)
 
 
-def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> Rung:
+def _tried(
+    plan: Plan,
+    calibration: Calibration,
+    engine: Engine,
+    trials: Trials,
+    levels: Levels,
+    name: str,
+    stage: int,
+) -> Rung:
     began = time.perf_counter()
-    job.under_way(f"trying {name}")
-    with job.under(lambda _: trials.precision(levels), _inner(stage)):
-        figures, corrected = figures_of(job)
-        moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
+    engine.report(f"trying {name}")
+    tried = plan.under(lambda _: trials.precision(levels), _inner(stage)).decided(calibration)
+    figures, corrected = figures_of(tried, calibration, engine)
+    moved = moved_bytes(tried) / max(trials.unit.bytes, 1.0)
     poorest = worst(figure.verdict for figure in figures)
     text = "no output was judged" if poorest is None else f"{poorest.output!r} as {poorest.kind}: {poorest}"
     seconds = time.perf_counter() - began
     kept, enough = None if poorest is None else poorest.kept, all(map(keeps, figures))
-    job.corrects_biases = corrected  # for trials of what is near
+    trials.plan = replace(trials.plan, corrects_biases=corrected)  # for trials of what is near
     return Rung(name, kept, enough, moved, text, seconds)
 
 
-def _ended(job: Job, result: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:
-    """Record the rungs, and give branches and loop bodies their widths."""
-    job.rungs, job.corrects_biases = list(rungs.values()), False
-    for inner in job.inner:
-        inner.precision = _inner(stage)(inner.precision.copy())
-    return result
+def _ended(plan: Plan, rungs: dict[Levels, Rung], stage: int) -> Plan:
+    """Return a plan with the rungs, and the widths of a stage for branches and loop bodies."""
+    ended = plan.under(lambda precision: precision, _inner(stage))
+    return replace(ended, search=WidthSearch(rungs=tuple(rungs.values())))
 
 
-def ladder_note(job: Job) -> str:
+def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
     """Return a table of what was tried, a line each."""
-    is_reached = any(rung.is_enough for rung in job.rungs)
-    wide = max(len(rung.widths) for rung in job.rungs)
+    is_reached = any(rung.is_enough for rung in rungs)
+    wide = max(len(rung.widths) for rung in rungs)
     lines = [
-        f"accuracy {job.options.accuracy}: widths that were tried, and what the worst output keeps"
+        f"accuracy {accuracy}: widths that were tried, and what the worst output keeps"
         + ("" if is_reached else "; none is enough, the best is taken")
     ]
-    for rung in job.rungs:
+    for rung in rungs:
         kept = "" if rung.kept is None else f"{rung.kept:.1%}"
         figures = f"{kept:>7} kept  bytes moved x {rung.bytes:.2f}  {rung.seconds:5.1f} s"
         lines.append(f"  {rung.widths:<{wide}} {figures}  {rung.worst}")

@@ -65,7 +65,6 @@ def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8
     """Return the least factor that HTP computes an op right with: one, or one for each channel.
 
     Args:
-        op: An op with weights of floats.
         source: Encoding of its first input, 16 bits.
         result: Encoding of its result, 16 bits.
         bits: Bits of the weights; more than 8 are computed as two products of 8.

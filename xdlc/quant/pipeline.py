@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
-from xdlc.ir import Graph, Model
+from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
+from xdlc.quant.advised import in_command
 from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks, find_masks
-from xdlc.quant.bias import choose_correction
+from xdlc.quant.auto_range import choose
+from xdlc.quant.calibrating import calibrated, measure_with
+from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
+from xdlc.quant.engine import Engine, Step
 from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
-from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.kind_inference import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
+from xdlc.quant.output_accuracy import (
+    Figure,
+    choose_correction,
+    figure_note,
+    kinds_note,
+    measure_figures,
+    measured_results,
+)
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.matching import note_names
 from xdlc.quant.placement import Placement
-from xdlc.quant.plan import GraphPlan
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision, asked_precision
+from xdlc.quant.remedies import Remedies
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
+from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples, Source, check_held_out
 from xdlc.quant.states import in_order, sequence_notes
+from xdlc.quant.storing import store
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
-from xdlc.quant.user_metric import Evaluate, checked
-from xdlc.quant.widening import widen_mixed_scales, widen_residual
+from xdlc.quant.user_metric import Evaluate, Metric, checked
+from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
+from xdlc.runtime.timeout import OBSERVED
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +95,6 @@ def quantize(
     ignore_quantization_overrides: bool = False,
     requantize: bool = False,
     udo_package_path: Paths | None = None,
-    allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     fail_below: float | None = None,
     command: Sequence[str] = (),
@@ -126,7 +140,7 @@ def quantize(
             where="evaluate",
             fix="give both: evaluate=FUNCTION and min_score=NUMBER, what it has to return at least",
         )
-    metric = None if evaluate is None else checked(evaluate)
+    metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
@@ -140,12 +154,11 @@ def quantize(
             where="fail_below",
             fix="give calibration samples and no float fallback, or omit fail_below",
         )
-    precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
     again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
-    source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
+    source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,
@@ -156,36 +169,45 @@ def quantize(
             check_held_out(held_out, model.main)
         if reporter is not None:
             reporter.begin(kept if own is None else held_out, is_own=own is not None)
-        job = Job(model.clone(), asked, kept, precision, step=step)
-        job.kernels, job.kernel_source = kernels, source
-        unbound = dynamic_dims.notice(model)
-        job.notes += [] if unbound is None else [unbound]
-        if requantize:
-            job.notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
-        job.command = command
-        job.per_channel = bool(options.get("use_per_channel_quantization"))
-        if metric is not None and min_score is not None:
-            job.evaluate, job.min_score = metric, min_score
+        timeout = OBSERVED if asked.loop_timeout is None else asked.loop_timeout
+        engine = Engine(kernels, source, asked.jobs, timeout, metric, step)
+        twin = model.clone()
         try:
-            moved = _quantize(
-                job, algorithms, reporter, importing, fail_below, None if own is None else held_out
-            )
+            plan, moved = _prepare(twin, asked, algorithms, importing, kept, engine)
+            plan, calibration = _calibrate(plan, kept, engine)
+            plan = choose(plan, calibration, engine)
+            plan = _run(algorithms, Stage.PRECISION, plan, calibration, engine).decided(calibration)
+            per_channel = bool(options.get("use_per_channel_quantization"))
+            plan = _check(plan, importing, is_per_channel_asked=per_channel)
+            own_samples = None if own is None else held_out
+            plan, figures = _measure(plan, algorithms, calibration, engine, own_samples)
+            remedies = Remedies(plan, calibration, engine, figures)
+            if reporter is not None:
+                reporter.finish(remedies, command)
+            plan, lost = _advise(remedies, fail_below, command)
+            engine.report("storing")
+            plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
                 error.fix = f"pass bound_attention_masks=True, for there are masks, or {error.fix}"
             raise
-        job.notes += sequence_notes(job, read)
-        job.notes += source.notes(model, kernels)
-    note_names(job.model, model, moved)
-    sign(job.model, asked)
-    importing.sign(job.model)
-    for text in (*job.notes, *job.warnings):
+        unbound = dynamic_dims.notice(model)
+        notes = [] if unbound is None else [unbound]
+        if requantize:
+            notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
+        notes += [*plan.notes, *refused_by_target(twin, asked.soc)]
+        notes += [*sequence_notes(plan, kept, engine, figures, read), *source.notes(model, kernels)]
+    note_names(twin, model, moved)
+    sign(twin, asked)
+    importing.sign(twin)
+    for line in (*notes, *lost):
+        text = in_command(line, command)
         if notify is not None:
             notify(text)
         elif text.startswith("warning"):
             _log.warning(text.partition(":")[2].strip())
-    return job.model
+    return twin
 
 
 def _check_weights(model: Model) -> None:
@@ -204,101 +226,138 @@ def _check_weights(model: Model) -> None:
                 )
 
 
-def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
+def _names(options: QuantOptions, metric: Metric | None) -> list[str]:
     """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
     names = list(options.algorithms)
-    has_goal = options.has_goal or evaluate is not None
+    has_goal = options.has_goal or metric is not None
     if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
         names.append("mixed_precision")
     return names
 
 
-def _quantize(
-    job: Job,
+def _prepare(
+    model: Model,
+    options: QuantOptions,
     algorithms: list[Algorithm],
-    reporter: Reporter | None,
     importing: Importing,
-    fail_below: float | None,
-    held_out: Samples | None,
-) -> dict[str, str]:
-    """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
-    stored = dequantize_weights(job.graph)
-    importing.match(job)
-    adopt_borders(job.graph)
-    if job.bounds_masks and not job.options.enable_float_fallback:
-        for graph in job.model.graphs.values():
-            bound_masks(graph)
-    moved = matmul_to_fully_connected(job.graph)
-    kept = keep_weights(job.graph, stored)
-    importing.give(job, moved)
-    _run(job, algorithms, Stage.GRAPH)
-    job.precision = asked_precision(job.graph, job.options, _udo_constraints(job))
-    for op in job.graph.ops:
+    samples: Samples,
+    engine: Engine,
+) -> tuple[Plan, dict[str, str]]:
+    """Bring the graphs of a model into the form that is quantized, and place their ops.
+
+    Returns:
+        The plan, and the names of static tensors in new shapes with the old names.
+    """
+    graph = model.main
+    stored = dequantize_weights(graph)
+    notes = importing.match(model, options)
+    adopt_borders(graph)
+    if options.bound_attention_masks and not options.enable_float_fallback:
+        for each in model.graphs.values():
+            bound_masks(each)
+    moved = matmul_to_fully_connected(graph)
+    kept = keep_weights(graph, stored)
+    importing.give(graph, options, moved)
+    if any(algorithm.stage is Stage.GRAPH for algorithm in algorithms):
+        changed = _run(algorithms, Stage.GRAPH, Plan.of(model, options), Calibration(samples), engine)
+        notes += changed.notes
+    soc = options.soc
+    udos = UdoConstraints.of(udo.definitions(model), soc.arch if soc is not None else None)
+    precision = asked_precision(graph, options, udos)
+    _keep_widths(graph, precision, kept)
+    importing.settle(graph, precision)
+    if options.enable_float_fallback:
+        spread_encodings(graph)
+    plan = Plan.of(model, options, precision)
+    removed = drop_nan_checks(graph, plan.placement) if options.drop_nan_checks else []
+    if removed:
+        plan = Plan.of(model, options, precision)
+    if not options.enable_float_fallback:
+        plan = replace(plan, inner=inner_graphs(model, options, udos))
+    plan = plan.noted(*notes, *removed, *check_udos(plan.parts))
+    _refuse_quantized(plan.placement, graph)
+    # Early, for calibration takes time; and again, for algorithms may change widths.
+    check_ops(graph, plan.placement, precision, options)
+    return plan, {new.name: old.name for new, old in moved.items()}
+
+
+def _keep_widths(graph: Graph, precision: Precision, kept: Mapping[str, DType]) -> None:
+    """Change bit widths of weights to those of the encodings that the weights keep."""
+    for op in graph.ops:
         weight = op.inputs[1] if len(op.inputs) > 1 else None
         if weight is not None and weight.encoding is not None and weight.name in kept:
-            job.precision.statics[weight.name] = kept[weight.name]
-            job.precision.weights[op.name] = used_bits(weight.encoding) or kept[weight.name].bits
-    importing.settle(job)
-    if job.options.enable_float_fallback:
-        spread_encodings(job.graph)
-    job.place()
-    removed = drop_nan_checks(job.graph, job.placement) if job.options.drop_nan_checks else []
-    if removed:
-        job.notes += removed
-        job.place()
-    if not job.options.enable_float_fallback:
-        job.inner = inner_graphs(job.model, job.options, job.precision.udos)
-    parts: list[GraphPlan] = [job, *job.inner]
-    job.notes += check_udos(parts)
-    _refuse_quantized(job.placement, job.graph)
-    # Early, for calibration takes time; and again, for algorithms may have changed widths.
-    check_ops(job.graph, job.placement, job.precision, job.options)
-    if not job.options.enable_float_fallback:
-        summary = SampleSummary(job.graph, job.model.metadata.get("layouts", {}))
-        job.calibrate(summary)
-        job.look_at_samples(summary)
-        job.notes += widen_mixed_scales(job)
-        job.notes += widen_residual(job)
-    job.choose()
-    _run(job, algorithms, Stage.PRECISION)
-    job.decide()
-    if job.per_channel:
-        job.notes += one_scale_notes(parts)
-    for part in parts:
-        job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
-    importing.conclude(job)
-    job.reference = job.model.clone()
-    job.under_way("measuring")
-    results = choose_correction(job)
-    has_changed = any(chosen.stage is Stage.WEIGHTS for chosen in algorithms)
+            precision.statics[weight.name] = kept[weight.name]
+            precision.weights[op.name] = used_bits(weight.encoding) or kept[weight.name].bits
+
+
+def _calibrate(plan: Plan, samples: Samples, engine: Engine) -> tuple[Plan, Calibration]:
+    """Calibrate, look at the samples, and widen activations where 8 bits lose values."""
+    if plan.options.enable_float_fallback:
+        return plan, Calibration(samples)
+    summary = SampleSummary(plan.graph, plan.model.metadata.get("layouts", {}))
+    calibration = calibrated(plan, samples, engine, summary)
+    faults = find_faults(plan, calibration, engine, summary)
+    calibration.problems = [fault.text for fault in faults if fault.is_problem]
+    plan = plan.noted(*summary.lines(), *map(str, faults))
+    plan = widen_mixed_scales(plan, calibration)
+    return widen_residual(plan, calibration), calibration
+
+
+def _check(plan: Plan, importing: Importing, *, is_per_channel_asked: bool) -> Plan:
+    """Refuse widths that the target does not support; note what differs from the request."""
+    if is_per_channel_asked:
+        plan = plan.noted(*one_scale_notes(plan.parts))
+    for part in plan.parts:
+        plan = plan.noted(*check_ops(part.graph, part.placement, part.precision, plan.options))
+    return plan.noted(*importing.conclude(plan.decision))
+
+
+def _measure(
+    plan: Plan,
+    algorithms: list[Algorithm],
+    calibration: Calibration,
+    engine: Engine,
+    held_out: Samples | None,
+) -> tuple[Plan, list[Figure]]:
+    """Choose biases and weights, and measure the outputs."""
+    plan = replace(plan, reference=plan.model.clone())
+    engine.report("measuring")
+    plan, results = choose_correction(plan, calibration, engine)
+    has_changed = any(algorithm.stage is Stage.WEIGHTS for algorithm in algorithms)
     if has_changed:
-        _run(job, algorithms, Stage.WEIGHTS)
-    if held_out is not None and job.measured:  # after what is chosen by the samples of calibration
-        job.measure_with(held_out)
-    if has_changed or job.has_own_list:
-        job.under_way("measuring")
-        results = list(job.measured_results(corrected=job.corrects_biases))
-    job.figures = measure_figures(job, results)
-    if reporter is not None:
-        reporter.finish(job)
-    job.notes += [ladder_note(job)] if job.rungs else []
-    check_figures(job, job.figures, fail_below)
-    if job.figures:
-        job.notes += [figure_note(job.figures), kinds_note(job.figures)]
-    job.warnings = [*warnings(job, job.figures), *goal_warnings(job, job.figures), *stretched_warnings(job)]
-    job.under_way("storing")
-    job.finish()
-    job.notes += refused_by_target(job.model, job.options.soc)
-    return {new.name: old.name for new, old in moved.items()}
+        plan = _run(algorithms, Stage.WEIGHTS, plan, calibration, engine)
+    if held_out is not None and calibration.measured:  # after what is chosen by the samples of calibration
+        measure_with(plan, calibration, held_out, engine)
+    if has_changed or calibration.has_own_list:
+        engine.report("measuring")
+        results = list(measured_results(plan, calibration, engine, corrected=plan.corrects_biases))
+    return plan, measure_figures(plan, calibration, results)
 
 
-def _udo_constraints(job: Job) -> UdoConstraints:
-    soc = job.options.soc
-    return UdoConstraints.of(udo.definitions(job.model), soc.arch if soc is not None else None)
+def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]) -> tuple[Plan, list[str]]:
+    """Note the figures of the outputs; return warnings of what is lost, with advice.
+
+    Raises:
+        ConstraintError: If an output is below ``fail_below``.
+    """
+    plan, figures = remedies.plan, remedies.figures
+    if plan.search.rungs:
+        plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
+    check_figures(remedies, fail_below, command)
+    if figures:
+        plan = plan.noted(figure_note(figures), kinds_note(figures))
+    return plan, [
+        *warnings(remedies),
+        *goal_warnings(plan, figures),
+        *stretched_warnings(plan, remedies.calibration),
+    ]
 
 
-def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:
-    for chosen in algorithms:
-        if chosen.stage is stage:
-            job.under_way(chosen.name)
-            chosen.run(job)
+def _run(
+    algorithms: list[Algorithm], stage: Stage, plan: Plan, calibration: Calibration, engine: Engine
+) -> Plan:
+    for algorithm in algorithms:
+        if algorithm.stage is stage:
+            engine.report(algorithm.name)
+            plan = algorithm.run(plan, calibration, engine)
+    return plan

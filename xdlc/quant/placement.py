@@ -158,7 +158,6 @@ def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STA
     would cost accuracy and gain nothing.
 
     Args:
-        graph: Any graph.
         precision: Bit widths; ops that have none stay float.
         states: The output with the next value of each input that holds a variable.
     """
@@ -241,8 +240,6 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
     """Return the bits of an op; one that only moves values, or outputs none, has those of its input.
 
     Args:
-        graph: The graph.
-        op: A quantized op.
         placement: The bits of all quantized ops; those before ``op`` are settled.
     """
     fixed = placement.fixed

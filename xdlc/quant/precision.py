@@ -68,8 +68,6 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     the ops that write the values.
 
     Args:
-        graph: The float graph.
-        options: The options.
         udos: What the definitions of UDOs allow.
 
     Raises:

@@ -5,28 +5,21 @@ Each is tried before it is named, the cheapest first; trials are made only where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import XdlcError
-from xdlc.quant.bias import choose_correction
+from xdlc.quant.advised import Options
+from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.capabilities import takes
+from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import graph_cost, has_weights
-from xdlc.quant.mixed_scale_ops import writer
-from xdlc.quant.output_accuracy import Figure, measure_figures
+from xdlc.quant.output_accuracy import Figure, figures_of
+from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
-
-if TYPE_CHECKING:
-    from xdlc.quant.job import Job
-
-Options: TypeAlias = Mapping[str, Any]
-"""Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
-
-Change: TypeAlias = Callable[[Precision], Precision]
-"""Returns other widths than those of its argument, which it may change."""
+from xdlc.quant.widening.mixed_scale_ops import writer
 
 REPORT = "report.html"
 
@@ -48,26 +41,16 @@ def keeps(figure: Figure, least: float | None = None) -> bool:
     """Return whether an output keeps its task.
 
     Args:
-        figure: The figure of the output.
         least: Least SQNR in dB that is requested; None: any.
     """
     below = least is not None and figure.sqnr is not None and figure.sqnr < least
     return not (figure.verdict.is_poor or below)
 
 
-def figures_of(job: Job) -> tuple[list[Figure], bool]:
-    """Return the figures of a decided job, and whether its biases are corrected: where outputs gain by it."""
-    notes, corrects = list(job.notes), job.corrects_biases
-    job.corrects_biases = False
-    figures, corrected = measure_figures(job, choose_correction(job)), job.corrects_biases
-    job.notes[:], job.corrects_biases = notes, corrects
-    return figures, corrected
-
-
-def moved_bytes(job: Job) -> float:
-    """Return the bytes that an inference moves under the widths of a job."""
-    bits = 32 if job.options.float_bitwidth == 32 else 16
-    return graph_cost(job.graph, job.placement, job.precision, bits).bytes
+def moved_bytes(plan: Plan) -> float:
+    """Return the bytes that an inference moves under the widths of a plan."""
+    bits = 32 if plan.options.float_bitwidth == 32 else 16
+    return graph_cost(plan.graph, plan.placement, plan.precision, bits).bytes
 
 
 def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
@@ -82,32 +65,42 @@ def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
 
 
 class Remedies:
-    """Options to name in warnings about a job's outputs.
+    """Options to name in warnings about a plan's outputs.
 
     Args:
-        job: The quantization, decided.
-        figures: The figures of its outputs.
         least: Least SQNR in dB that is requested; None: any.
+        outcomes: Outcomes of trials by their text; None: the other options leave no room for one.
     """
 
-    def __init__(self, job: Job, figures: Sequence[Figure], least: float | None = None) -> None:
-        self._job = job
+    def __init__(
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        engine: Engine,
+        figures: Sequence[Figure],
+        least: float | None = None,
+        outcomes: dict[str, Trial | None] | None = None,
+    ) -> None:
+        self.plan, self.calibration, self.figures = plan, calibration, figures
+        self.engine = engine
         self._least = least
+        self._outcomes: dict[str, Trial | None] = {} if outcomes is None else outcomes
         self._poor = [figure.output for figure in figures if not keeps(figure, least)]
         self._enough: tuple[str, Options, Trial] | None = None
+
+    def for_least(self, least: float) -> Remedies:
+        """Return remedies for outputs below a least SQNR in dB, which share the trials."""
+        return Remedies(self.plan, self.calibration, self.engine, self.figures, least, self._outcomes)
 
     def of(self, figure: Figure) -> tuple[str, Options]:
         """Return what to do about an output of which something is lost, and the options for it.
 
         Nothing more is tried once options keep all outputs.
-
-        Args:
-            figure: The figure of the output.
         """
         if self._enough is not None:
             text, options, trial = self._enough
             return self._outcome(text, trial, figure), options
-        job, tried, own = self._job, [], None
+        tried, own = [], None
         for text, options, change in self._candidates(figure):
             outcome = self._trial(text, change)
             if outcome is None:
@@ -120,8 +113,11 @@ class Remedies:
                 own = tried[-1], options
         if own is not None:
             return own
-        requested, least = job.options, self._least
-        is_best, has_goal = requested.accuracy == "best", requested.has_goal or job.evaluate is not None
+        requested, least = self.plan.options, self._least
+        is_best, has_goal = (
+            requested.accuracy == "best",
+            requested.has_goal or self.engine.metric is not None,
+        )
         cause = "no widths that were tried keep it" if is_best or has_goal else "the target has no wider ones"
         if tried:
             cause = f"no widths keep it ({'; '.join(tried)})"
@@ -134,12 +130,12 @@ class Remedies:
 
     def _candidates(self, figure: Figure) -> Iterator[tuple[str, Options, Change]]:
         """Yield text, options and widths of what might help, the cheapest first."""
-        job = self._job
-        options, precision, soc = job.options, job.precision, job.options.soc
-        if not job.measured or options.accuracy == "best":
+        plan = self.plan
+        options, precision, soc = plan.options, plan.precision, plan.options.soc
+        if not self.calibration.measured or options.accuracy == "best":
             return
-        op = writer(job.graph.tensors[figure.output])
-        is_fixed = op is not None and op in job.placement.fixed
+        op = writer(plan.graph.tensors[figure.output])
+        is_fixed = op is not None and op in plan.placement.fixed
         acts, weights = precision.act_bits, precision.weight_bits
         wide = soc is None or soc.capabilities.a16w8
         if op is not None and is_fixed and figure.verdict.place and wide and precision.act_bits_of(op) == 8:
@@ -149,7 +145,7 @@ class Remedies:
             yield "16-bit activations", {"act_bitwidth": 16}, partial(widths, 16, None)
         if weights < 8:
             yield "8-bit weights", {"weights_bitwidth": 8}, partial(widths, acts, 8)
-        weighted = [op for op in job.placement.fixed if has_weights(op)]
+        weighted = [op for op in plan.placement.fixed if has_weights(op)]
         if wide and weights < 16 and weighted and all(takes(op, 16, 16, soc) for op in weighted):
             both = {"act_bitwidth": 16, "weights_bitwidth": 16}
             yield "16-bit activations and weights", both, partial(widths, 16, 16)
@@ -159,14 +155,15 @@ class Remedies:
 
     def _trial(self, text: str, change: Change) -> Trial | None:
         """Return the outcome of a trial, None if the other options leave no room for these widths."""
-        job = self._job
-        if text not in job.remedies:
-            job.under_way("trying remedies")
-            job.remedies[text], before = None, moved_bytes(job)
-            with suppress(XdlcError), job.under(change):
-                figures = {figure.output: figure for figure in figures_of(job)[0]}
-                job.remedies[text] = Trial(figures, moved_bytes(job) / before if before else 1.0)
-        return job.remedies[text]
+        if text not in self._outcomes:
+            self.engine.report("trying remedies")
+            self._outcomes[text], before = None, moved_bytes(self.plan)
+            with suppress(XdlcError):
+                plan = self.plan.under(change).decided(self.calibration)
+                figures = figures_of(plan, self.calibration, self.engine)[0]
+                more = moved_bytes(plan) / before if before else 1.0
+                self._outcomes[text] = Trial({figure.output: figure for figure in figures}, more)
+        return self._outcomes[text]
 
     def _outcome(self, text: str, trial: Trial, figure: Figure) -> str:
         reached = trial.figures[figure.output]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
@@ -22,7 +23,11 @@ from xdlc.quant.samples import is_held_out
 if TYPE_CHECKING:
     import numpy as np
 
-    from xdlc.quant.job import Job
+    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.engine import Engine
+    from xdlc.quant.plan import Plan
+
+_Respond: TypeAlias = "Callable[[InputSummary], tuple[float, float]]"
 
 FEW = 8
 """Fewer samples than that are few."""
@@ -69,27 +74,32 @@ class Fault:
     fix: str
     is_certain: bool = True
 
+    @property
+    def is_problem(self) -> bool:
+        """Whether figures of noise mean nothing before it is mended."""
+        return self.is_certain or self.kind == "noise"
+
     def __str__(self) -> str:
         """Return the line for people."""
         begin = "warning: " if self.is_certain else ""
         return f"{begin}calibration samples: {self.text}; {self.fix}"
 
 
-def find_faults(job: Job, summary: SampleSummary) -> list[Fault]:
-    """Return the faults of the samples that a job was calibrated with.
+def find_faults(plan: Plan, calibration: Calibration, engine: Engine, summary: SampleSummary) -> list[Fault]:
+    """Return the faults of the samples that a plan was calibrated with.
 
     Args:
-        job: The job, calibrated.
         summary: What the samples hold.
     """
-    states = job.model.metadata.get("states", {})
+    respond = partial(_response, plan, calibration, engine)
+    states = plan.model.metadata.get("states", {})
     inputs = [entry for name, entry in summary.inputs.items() if entry.count and name not in states]
     faults = list(_constants(inputs)) or list(_counts(summary))
     for entry in inputs:
         faults += _tokens(entry, summary.rows.get(entry.tensor.name, 0))
         if not entry.is_constant:
-            faults += _contents(entry, job)
-    return [*faults, *_near_copies(job, summary)]
+            faults += _contents(entry, plan.graph, respond)
+    return [*faults, *_near_copies(calibration, summary)]
 
 
 def _counts(summary: SampleSummary) -> Iterator[Fault]:
@@ -171,8 +181,8 @@ def _affine(entry: InputSummary, graph: Graph) -> np.ndarray | None:
         tensor = ops[0].outputs[0]
 
 
-def _contents(entry: InputSummary, job: Job) -> Iterator[Fault]:
-    name, seen, pair = f"input {entry.tensor.name!r}", entry.seen, _affine(entry, job.graph)
+def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[Fault]:
+    name, seen, pair = f"input {entry.tensor.name!r}", entry.seen, _affine(entry, graph)
     numbers = f"{seen.low:.4g} to {seen.high:.4g}"
     stated = _stated(entry.tensor, pair)
     peak = max(-seen.low, seen.high)
@@ -184,12 +194,12 @@ def _contents(entry: InputSummary, job: Job) -> Iterator[Fault]:
         text = f"{name} holds {numbers}, and {why} is for {stated.low:.4g} to {stated.high:.4g}"
         yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
     elif stated is None and (is_bytes or (entry.is_whole and 1000 < peak <= 32768)):
-        response, _ = _response(entry, job)
+        response, _ = respond(entry)
         if response > LARGE:
             text = f"{name} holds {numbers}, {response:.0f} times what suits the first layers"
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
-    elif stated is None and is_natural and peak <= 1 and _response(entry, job)[1] < UNHEARD:
+    elif stated is None and is_natural and peak <= 1 and respond(entry)[1] < UNHEARD:
         text = f"{name} is {numbers}, which hardly changes what the first layer computes"
         yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
     elif entry.colours == 3 and is_natural and (peak <= 0.01 or entry.deviation < 0.02 * abs(entry.mean)):
@@ -248,14 +258,16 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
 
 
-def _response(entry: InputSummary, job: Job) -> tuple[float, float]:
+def _response(
+    plan: Plan, calibration: Calibration, engine: Engine, entry: InputSummary
+) -> tuple[float, float]:
     """Return how large results of the first layers are for an input, and how much those of the first vary.
 
     Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
     """
     import numpy as np
 
-    twin = job.model.clone()
+    twin = plan.model.clone()
     graph = twin.main
     for tensor in graph.outputs:
         tensor.role = Role.NATIVE
@@ -271,22 +283,22 @@ def _response(entry: InputSummary, job: Job) -> tuple[float, float]:
             if size > _NO_BIAS and len(sizes) < _FIRST:
                 sizes.append(size)
                 graph.add_output(op.outputs[0])
-    if not sizes or not job.measured:
+    if not sizes or not calibration.measured:
         return math.nan, math.nan
     graph.prune()
-    results = job.session(twin, quantized=False).run(job.measured[0].sample).values()
+    results = engine.session(twin, quantized=False).run(calibration.measured[0].sample).values()
     units = [values / size for values, size in zip(results, sizes, strict=True)]
     peaks = [float(np.abs(values).max()) for values in units]
     return min(peaks), float(units[0].reshape(-1, units[0].shape[-1]).std(0).max())
 
 
-def _near_copies(job: Job, summary: SampleSummary) -> Iterator[Fault]:
+def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[Fault]:
     """Yield a question if held-out samples hardly differ from those of calibration."""
     import numpy as np
 
-    if not job.holds_out:
+    if not calibration.holds_out:
         return
-    measured = [kept.number for kept in job.measured if kept.number in summary.numbers]
+    measured = [kept.number for kept in calibration.measured if kept.number in summary.numbers]
     rest = [number for number in summary.numbers if not is_held_out(number)]
     if not measured or len(rest) < FEW // 2 or 2 * summary.distinct <= len(summary.numbers):
         return  # repetitions are stated as such

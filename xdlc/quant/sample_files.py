@@ -85,7 +85,6 @@ class FileSamples:
         path: The file: ``.npz`` with an array for each input by name, or ``.npy`` for the only input.  The
             first axis counts samples; a leading 1 of the input's shape may be omitted after it, and
             of an input of batch B > 1 the first axis may count items, B to a sample.
-        graph: The graph that the samples are for.
         optional: Inputs that the file need not have.
 
     Raises:

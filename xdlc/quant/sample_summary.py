@@ -79,7 +79,6 @@ class InputSummary:
     """What an input holds over all samples.
 
     Args:
-        tensor: The input.
         layout: Its axes, like ``NCHW``; empty: not known.
 
     Attributes:
@@ -147,12 +146,7 @@ class InputSummary:
         return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
 
     def add(self, number: int, array: np.ndarray) -> None:
-        """Count a sample; one with NaN or infinite values is left to the session that runs it.
-
-        Args:
-            number: Its number.
-            array: The values, contiguous.
-        """
+        """Count a sample; one with NaN or infinite values is left to the session that runs it."""
         import numpy as np
 
         total = float(array.sum(dtype=np.float64))
@@ -207,7 +201,6 @@ class SampleSummary:
     """Summaries of all inputs of a graph.
 
     Args:
-        graph: The graph.
         layouts: What is known of the axes of inputs by name, like ``NCHW``.
 
     Attributes:

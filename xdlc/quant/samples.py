@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.sample_files import FileSamples
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,6 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
         source: Mappings of input name to array, or arrays for a graph with one input, in any iterable;
             or the path of an ``.npz`` or ``.npy`` file (:class:`FileSamples`), or of an input list
             (:mod:`xdlc.runtime.input_list`).
-        graph: The graph that the samples are for.
         optional: Inputs that samples need not have.
 
     Raises:
@@ -117,8 +116,6 @@ def from_list(
     """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
 
     Args:
-        path: The file.
-        graph: The graph that the samples are for.
         native: Whether raw files hold the inputs' stored types instead of float32.
         optional: Inputs that samples need not have.
 
@@ -158,12 +155,7 @@ def is_held_out(number: int) -> bool:
 
 
 class Samples:
-    """Samples in order; an iterator, which can be read but once, is written to disk as it is read.
-
-    Args:
-        source: Arrays by input name, one mapping a sample.
-        again: Whether they will be read again.
-    """
+    """Samples in order; an iterator, which can be read but once, is written to disk as it is read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -236,7 +228,7 @@ def _placed(place: str) -> Iterator[None]:
         raise
 
 
-def write_samples(path: Path, samples: Sequence[Sample]) -> None:
+def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
     """Store a few samples in one file of plain arrays.
 
     Raises:
@@ -256,14 +248,16 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
                     fix="give a numpy array",
                 )
             stored[f"{index}/{place}"] = array
-    np.savez(path, allow_pickle=False, **stored)
+    np.savez(file, allow_pickle=False, **stored)
 
 
-def stored_samples(path: Path) -> Iterator[Sample]:
+def stored_samples(file: Path | IO[bytes]) -> Iterator[Sample]:
     """Iterate over the samples that ``write_samples`` stored."""
     import numpy as np
 
-    with np.load(path, allow_pickle=False) as arrays:
+    if not isinstance(file, Path):
+        file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
         for index in range(sum("/" not in key for key in arrays)):
             names = arrays[f"{index}"]
             yield {str(name): arrays[f"{index}/{place}"] for place, name in enumerate(names)}
@@ -293,7 +287,6 @@ class Spread:
     """Keeps a copy of every n-th sample, n doubling as they come.
 
     Args:
-        most: Most samples to keep.
         most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
     """
 

@@ -5,22 +5,24 @@ A sample without the value of a variable has the one that the sample before has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import bounded_samples
+from xdlc.quant.engine import Engine
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.samples import Sample, Source, as_stored, read_samples, run_sample
+from xdlc.quant.output_accuracy import Figure
+from xdlc.quant.plan import Plan
+from xdlc.quant.samples import Sample, Samples, Source, as_stored, read_samples, run_sample
 from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
     from xdlc.runtime.udo import Kernels
 
 STEPS = 32
@@ -35,8 +37,6 @@ def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[
 
     Args:
         source: The samples, in any form that ``read_samples`` supports.
-        model: The model.
-        kernels: Kernels of UDOs.
 
     Raises:
         XdlcError: As ``read_samples`` does.
@@ -49,11 +49,6 @@ def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[
 
 class InOrder:
     """Samples with a value of each variable, from the float model where a sample has none.
-
-    Args:
-        samples: Arrays by input name, in the order of time.
-        model: The float model.
-        kernels: Kernels of UDOs.
 
     Attributes:
         filled: Names of the inputs for which each sample so far had no value.
@@ -90,23 +85,24 @@ class InOrder:
             yield sample
 
 
-def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
-    """Yield notes on the variables of a finished job: values in calibration, encodings, errors over steps.
+def sequence_notes(
+    plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: Iterable[Sample]
+) -> Iterator[str]:
+    """Yield notes on the variables of a quantized model: values in calibration, encodings, errors over steps.
 
     Args:
-        job: The job, with its figures.
-        samples: What ``in_order`` returned.
+        kept: The samples, which can be read again.
     """
     if not isinstance(samples, InOrder):
         return
-    yield from _unlike_encodings(job.graph, job.states)
+    yield from _unlike_encodings(plan.graph, plan.main.states)
     names = dict.fromkeys(chain(*samples.filled))
     if names:
         yield (
             f"state {', '.join(map(repr, names))}: calibrated in the order of samples, each with "
             "the value that the one before has left; a sample that holds a value starts anew"
         )
-    if not job.figures:
+    if not figures:
         return
     if not any(samples.filled[1:STEPS]):
         yield (
@@ -114,11 +110,11 @@ def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
             "becomes of errors that are fed back"
         )
         return
-    steps = job.samples.first(STEPS)
-    noises = _fed_back(job, steps, samples.filled)
-    figures = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in noises.items())
-    yield f"outputs over {len(steps)} steps, states fed back: {figures}"
-    for figure in job.figures:
+    steps = kept.first(STEPS)
+    noises = _fed_back(plan, engine, steps, samples.filled)
+    listed = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in noises.items())
+    yield f"outputs over {len(steps)} steps, states fed back: {listed}"
+    for figure in figures:
         noise = noises.get(figure.output)
         if noise is None or figure.sqnr is None or not noise.signal:
             continue
@@ -129,20 +125,21 @@ def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
             )
 
 
-def _fed_back(job: Job, steps: Iterable[Sample], filled: Iterable[list[str]]) -> dict[str, Noise]:
+def _fed_back(
+    plan: Plan, engine: Engine, steps: Iterable[Sample], filled: Iterable[list[str]]
+) -> dict[str, Noise]:
     """Return the noise of each output of real numbers when both models run a sequence by themselves.
 
     Args:
-        job: The job.
         steps: The samples in the order of time.
         filled: Names of the inputs for which each sample had no value.
     """
-    noises = {output.name: Noise() for output in job.graph.outputs if output.size and is_real(output)}
-    exact = job.session(job.reference or job.model, quantized=False)
-    rounded = job.session(job.model, plain=True)
+    noises = {output.name: Noise() for output in plan.graph.outputs if output.size and is_real(output)}
+    exact = engine.session(plan.float_model, quantized=False)
+    rounded = engine.session(plan.model, plain=True)
     results: list[dict[str, Array]] = []
     for sample, names in zip(steps, filled, strict=False):
-        left = [{name: result[job.states[name]] for name in names} for result in results] or [{}, {}]
+        left = [{name: result[plan.main.states[name]] for name in names} for result in results] or [{}, {}]
         results = [
             session.run({**sample, **values}) for session, values in zip((exact, rounded), left, strict=True)
         ]
@@ -155,7 +152,6 @@ def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each variable whose input and output have encodings of their own.
 
     Args:
-        graph: The quantized graph.
         states: The output of each input that holds a variable.
     """
     for names in states.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import (
@@ -10,7 +11,6 @@ from xdlc.ir import (
     BlockScaleOffset,
     BlockwiseExpansion,
     Encoding,
-    Graph,
     Op,
     ScaleOffset,
     Tensor,
@@ -28,13 +28,11 @@ from xdlc.quant.affine import (
     stored_form,
     used_bits,
 )
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import Decision, QuantType
 from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
 from xdlc.quant.weight_storage import Around, Fitted, symmetric_method, weight_form
 from xdlc.quant.weights import (
@@ -47,14 +45,16 @@ from xdlc.quant.weights import (
     weight_steps,
 )
 
+if TYPE_CHECKING:
+    from xdlc.quant.activation_encodings import ActivationEncodings
+
 
 def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
-) -> Form | None:
+) -> QuantType | None:
     """Return the stored form of a static input or parameter, or None if it stays float.
 
     Args:
-        op: A quantized op of a user.
         tensor: Static floats; an encoding that they have is kept.
         place: What the definition takes.
         precision: Bits of weights, and the types that given encodings are for.
@@ -78,7 +78,7 @@ def udo_static_form(
     return stored_form(stored, weight_encoding(scales, None, stored.bits))
 
 
-def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> Form:
+def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> QuantType:
     types = place.static_types()
     bits = used_bits(encoding) or (stated.bits if stated is not None else types[0].bits)
     if stated in types:
@@ -104,37 +104,16 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
     )
 
 
-class Statics:
-    """Decides the encodings of static data, once those of activations are known.
+class StaticEncodings:
+    """Chooses the encodings of static data, once those of activations are known."""
 
-    Args:
-        graph: The float graph.
-        placement: Which ops are quantized.
-        options: Range methods and granularity.
-        precision: Bit widths.
-        group_range: Range of the tensors that share an encoding with one.
-        activation: The form that a tensor has as an activation.
-        held: The part that counts of the range of a tensor's values.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        placement: Placement,
-        options: QuantOptions,
-        precision: Precision,
-        group_range: Callable[[Tensor], Range],
-        activation: Callable[[Tensor], Form],
-        held: Callable[[Tensor, Range], Range],
-    ) -> None:
-        self.graph = graph
-        self.placement = placement
-        self.options = options
-        self.precision = precision
-        self._group_range = group_range
-        self._activation = activation
-        self._held = held
-        soc = options.soc
+    def __init__(self, activations: ActivationEncodings) -> None:
+        self.graph = activations.graph
+        self.placement = activations.placement
+        self.options = activations.options
+        self.precision = activations.precision
+        self._activations = activations
+        soc = self.options.soc
         self._rounds = rounds(soc)
         self._wide_factors = soc is None or soc.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
@@ -153,10 +132,6 @@ class Statics:
         if self.options.weights_block_size is not None:
             _refuse_without_blocks(decision)
         decision.notes += self._notes_on_weights()
-
-    def whole(self, tensor: Tensor) -> Range:
-        """Return the range of a static tensor's data, as far as it counts."""
-        return self._held(tensor, self._channel_range(tensor, None).whole)
 
     def _channel_range(self, tensor: Tensor, axis: int | None) -> Channels:
         found = self._channels.get((tensor, axis))
@@ -179,7 +154,7 @@ class Statics:
             if given is not None:
                 form = given
             elif rule.selects and index == 0:
-                form = self._activation(tensor)
+                form = self._activations.activation(tensor)
             elif index in rule.gathers:
                 form = self._gathered(op, tensor, dtype, decision)
             elif rule.weight is not None and index == 1:
@@ -212,14 +187,14 @@ class Statics:
         slopes = op.inputs[1] if op.type == "Prelu" else None
         return slopes is not None and slopes.size > 1 and not takes_wide_slopes(self.graph, op)
 
-    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
+    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> QuantType:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
         if centred_16 and dtype.bits == 16 and not self._wide_factors:
             dtype = UFIXED8
         grid = centred if centred_16 and dtype.bits == 16 else asymmetric
-        return dtype, grid(self.whole(tensor), dtype.bits, min_width=0.0)
+        return dtype, grid(self._activations.static_range(tensor), dtype.bits, min_width=0.0)
 
-    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
+    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> QuantType | None:
         """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
         stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
         if stored is None or encoding is None:
@@ -228,10 +203,10 @@ class Statics:
             return stored_form(stored, encoding)
         return dtype, asymmetric(representable(encoding, stored), dtype.bits)
 
-    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
+    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> QuantType:
         shared = decision.activations.get(op.outputs[0])
-        own = self.whole(tensor)
-        if shared is not None and own.width <= self._group_range(op.outputs[0]).width:
+        own = self._activations.static_range(tensor)
+        if shared is not None and own.width <= self._activations.group_range(op.outputs[0]).width:
             return shared
         return dtype, asymmetric(own, dtype.bits, min_width=0.0)
 
@@ -244,7 +219,7 @@ class Statics:
         encoding = form[1] if form is not None else source.encoding
         return encoding if isinstance(encoding, ScaleOffset) else None
 
-    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> QuantType:
         import numpy as np
 
         source = self._input_encoding(op, decision)
@@ -310,7 +285,7 @@ class Statics:
                 f"{factor:.4g} in {name!r}"
             )
 
-    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
+    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> QuantType:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))

@@ -7,16 +7,9 @@ ops go again at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
-from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
 from xdlc.passes.dequantize_weights import DequantizeWeights
-from xdlc.quant.auto_range import Choice
-from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decision import Decision
 from xdlc.quant.float_rewrites import matmul_to_fully_connected
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.options import QuantOptions
@@ -25,74 +18,13 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.udo import UdoConstraints
 
 
-@dataclass
-class Inner(GraphPlan):
-    """A branch or loop body under quantization.
-
-    Attributes:
-        graph: The graph, with borders.
-        precision: Bit widths of its ops.
-        borders: The ops at its inputs and outputs, which only keep both float.
-        decision: The stored form of its tensors; None while it is float.
-        basis: What that was decided from.
-        missed: Activations that no sample has reached; the graph stays float if there are any.
-    """
-
-    graph: Graph
-    precision: Precision
-    borders: list[Op]
-    decision: Decision | None = None
-    basis: tuple[Calibration, Choice | None, Precision] | None = None
-    missed: list[Tensor] = field(default_factory=list)
-
-    def decide(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> None:
-        """Choose the stored form of tensors, unless no sample has reached some."""
-        if (calibration, choice, self.precision) == self.basis:
-            return
-        self.place()
-        self.basis = calibration, choice, self.precision
-        self.missed = [t for t in self.watched if t.size and not calibration.found[t].count]
-        self.decision = None if self.missed else self.decider(calibration, options, choice).decide()
-
-    def finish(self, means: Mapping[Tensor, Array], options: QuantOptions) -> list[str]:
-        """Store what was decided, and take the borders away; return what a user should know."""
-        notes = [
-            f"graph {self.graph.name!r} stays float: no sample has run it, so that nothing is known of "
-            f"{tensor.name!r}"
-            for tensor in self.missed[:1]
-        ]
-        if self.decision is not None:
-            self.store(self.decision, means)
-            notes += self.decision.notes
-        for op in self.borders:
-            _remove(self.graph, op)
-        return notes + self.store_floats(options)
-
-    def twin(
-        self, model: Model, means: Mapping[Tensor, Array], *, statics: bool
-    ) -> tuple[Inner, dict[Tensor, Array]]:
-        """Return the same of a copy of the model, and the means of its tensors.
-
-        Args:
-            model: The copy.
-            means: Means of tensors of any graph.
-            statics: Whether the forms of static data are taken over.
-        """
-        graph = model.graphs[self.graph.name]
-        ops = dict(zip(self.graph.ops, graph.ops, strict=True))
-        decision = None if self.decision is None else self.decision.moved(ops, graph.tensors, statics=statics)
-        twin = Inner(graph, self.precision, [ops[op] for op in self.borders], decision)
-        return twin, self.means_of(means, graph)
-
-
-def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> list[Inner]:
+def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> tuple[GraphPlan, ...]:
     """Return the branches and loop bodies that the main graph runs, ready to be calibrated.
 
     Conditions of loops stay float: they only decide when to stop.
 
     Args:
         model: The model; its graphs but the main one get borders.
-        options: Bit widths.
         udos: What the definitions of UDOs allow.
     """
     graphs = reachable(model.main, model.graphs)
@@ -102,7 +34,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> l
     for op in loops:
         cond, body = (model.graphs[name] for name in called(op))
         grown.setdefault(body.name, set()).update(_accumulations(op, cond, body))
-    found = []
+    plans = []
     for graph in graphs[1:]:
         if graph.name in conditions:
             continue
@@ -112,9 +44,10 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> l
         growing = grown.get(graph.name, set())
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)
-        found.append(Inner(graph, precision, borders))
-        found[-1].bounds_masks = options.bound_attention_masks
-    return found
+        plans.append(
+            GraphPlan.of(graph, precision, bounds_masks=options.bound_attention_masks, borders=borders)
+        )
+    return tuple(plans)
 
 
 def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
@@ -166,7 +99,8 @@ def _give(graph: Graph, old: Tensor, new: Tensor) -> None:
     graph.outputs = [new if tensor is old else tensor for tensor in graph.outputs]
 
 
-def _remove(graph: Graph, border: Op) -> None:
+def remove_border(graph: Graph, border: Op) -> None:
+    """Remove an op that kept an input or output float."""
     (source,), (result,) = border.inputs, border.outputs
     if source is None:
         raise ValueError(f"{border.name!r} has no input")

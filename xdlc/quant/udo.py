@@ -134,7 +134,6 @@ class UdoConstraints:
         """Return what the packages of a model allow.
 
         Args:
-            collections: The packages by name.
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
         """
         defined = [

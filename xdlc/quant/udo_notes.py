@@ -20,9 +20,6 @@ _NAMED = 5
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     """Refuse encodings that definitions do not take; return notes on what is not as requested.
 
-    Args:
-        parts: The graphs.
-
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not take.
     """
@@ -60,21 +57,16 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     ]
 
 
-def narrow_udo(job: GraphPlan, output: str) -> str | None:
-    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone.
-
-    Args:
-        job: The graph, placed.
-        output: Name of the output.
-    """
-    pending, seen = [job.graph.tensors[output]], set[Op]()
+def narrow_udo(plan: GraphPlan, output: str) -> str | None:
+    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone."""
+    pending, seen = [plan.graph.tensors[output]], set[Op]()
     for tensor in pending:  # grows
         op = tensor.producer
         if op is None or op in seen:
             continue
         seen.add(op)
-        ports = job.placement.ports.get(op) if is_udo(op) else None
-        if ports is not None and ports.bits == 8 and job.precision.udos.ports(op, 16).bits == 8:
+        ports = plan.placement.ports.get(op) if is_udo(op) else None
+        if ports is not None and ports.bits == 8 and plan.precision.udos.ports(op, 16).bits == 8:
             return f"{op.package}::{op.type}"
         pending += [source for source in op.inputs if source is not None]
     return None

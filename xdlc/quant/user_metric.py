@@ -6,6 +6,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeAlias
@@ -17,6 +18,19 @@ Run: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Takes an array per input by name, in the graph's own layout; returns one per output."""
 Evaluate: TypeAlias = Callable[[Run], float]
 """Takes what runs a network; returns how good it is, the higher the better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric of a network and the least that it has to return.
+
+    Attributes:
+        evaluate: The function.
+        least: The least score.
+    """
+
+    evaluate: Evaluate
+    least: float
 
 
 def checked(evaluate: Evaluate | str) -> Evaluate:

@@ -10,7 +10,7 @@ from xdlc.ir.dtype import UFIXED8
 from xdlc.passes.convolve_blocks import block_parts
 from xdlc.quant.affine import MIN_SCALE, asymmetric, weight_type
 from xdlc.quant.calibration.statistics import Histogram, Statistics
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Fit, Grid, RangeMethod, Steps, find_range_method, legacy
 from xdlc.quant.ranges import Range
@@ -41,9 +41,7 @@ def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> A
     Args:
         op: An op for which ``why_no_blocks`` has no reason.
         weight: Its weight.
-        size: Input channels in a block.
         steps: The integers that weights are stored as.
-        fit: Range method.
 
     Raises:
         ModelError: If the weight holds NaN or infinite values.
@@ -63,8 +61,6 @@ def block_encoding(scales: Array, weight: Tensor, size: int, bits: int) -> Block
 
     Args:
         scales: What ``block_scales`` found.
-        weight: The weight.
-        size: Input channels in a block.
         bits: 2, 4, 8 or 16; fewer than eight are marked.
     """
     held = _without_zeros(scales)
@@ -82,7 +78,6 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
 
     Args:
         scales: What ``block_scales`` found.
-        weight: The weight.
         clips: Whether the range method that found them clips.
         floor: Smallest scale of each output channel, so that a bias stays within 32 bits.
     """
@@ -161,12 +156,10 @@ class Around:
     fitted: Fitted = field(default_factory=Fitted)
 
 
-def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> Form:
+def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> QuantType:
     """Return the stored form of an op's weight.
 
     Args:
-        op: The op.
-        tensor: Its weight, static floats.
         around: What it depends on beside the data.
         options: Granularity, range method, schema and steps.
         notes: Gets a line where the form is not the requested one.
@@ -233,7 +226,7 @@ def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
     ]
 
 
-def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> Form:
+def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> QuantType:
     size, method = options.weights_block_size or 1, symmetric_method(options)
     fit = around.fitted.counting(method.fit)
     scales = block_scales(op, tensor, size, weight_steps(around.bits, options), fit)

@@ -34,7 +34,6 @@ def channel_ranges(tensor: Tensor, axis: int | None) -> Channels:
     """Return the ranges of static data, read once and let go.
 
     Args:
-        tensor: Static tensor of floats.
         axis: Channel axis, or None for the whole tensor.
 
     Raises:
@@ -89,7 +88,6 @@ def weight_steps(bits: int, options: QuantOptions) -> Steps:
     as many below as above.  ``restrict_quantization_steps`` narrows them, or names the lowest too.
 
     Args:
-        bits: 2, 4, 8 or 16.
         options: The steps that the user restricts them to.
     """
     high = (1 << (bits - 1)) - 1
@@ -106,10 +104,8 @@ def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> 
     """Return the scales, float64, that a method finds for static data; 0 for channels of zeros.
 
     Args:
-        tensor: Static tensor of floats.
         axis: Channel axis, or None for one scale.
         steps: The integers that weights are stored as.
-        fit: The method.
 
     Raises:
         ModelError: If the data hold NaN or infinite values.
@@ -132,7 +128,6 @@ def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
         rows: Floats of any shape, read piece by piece.
         tensor: Where they come from, for errors.
         steps: The integers that they are stored as.
-        fit: The method.
 
     Raises:
         ModelError: If there are NaN or infinite values among them.
@@ -184,7 +179,6 @@ def bias_encoding(
     Args:
         values: Range of the bias.
         size: Number of its elements.
-        input_scale: Scale of input 0, or None.
         weight: Encoding of input 1, or None.
     """
     if input_scale is not None and isinstance(weight, ScaleOffset):

@@ -1,4 +1,4 @@
-"""Execution of IR graphs: on the host's CPU, or by the vendor's emulation of its accelerator.
+"""Execution of IR graphs on the host's CPU or the vendor's emulation.
 
 Since 1.29, onnxruntime for Linux sends reports of its use to a collector and keeps an identifier under the
 home folder.  Its variable ORT_DISABLE_TELEMETRY, read when the library is loaded, prevents both; its call

@@ -26,7 +26,7 @@ Array = Any  # numpy.ndarray
 
 
 class Builder(OnnxEmitter):
-    """Collects ONNX nodes while ops are lowered, and knows which values hold the graph's tensors.
+    """Collects the ONNX nodes of lowered ops, and the values of their tensors.
 
     Args:
         graph: The graph to lower.
@@ -80,10 +80,9 @@ class Builder(OnnxEmitter):
         Names are unique across both; constants go to the outermost graph, which all inside can read.
 
         Args:
-            graph: The graph.
             nodes: Where its nodes go, which then belong to the current op; default: a list of their own.
         """
-        made = Builder(
+        inner = Builder(
             graph,
             quantized=self.quantized,
             native=self.native,
@@ -93,11 +92,11 @@ class Builder(OnnxEmitter):
             outer=self,
             nodes=nodes,
         )
-        made.udos = self.udos
-        return made
+        inner.udos = self.udos
+        return inner
 
     def initializer(self, hint: str, data: TensorData) -> str:
-        """Return the name of an initializer that holds ``data``: ``hint`` if it is a static tensor's."""
+        """Return the name of an initializer that holds ``data``, or a static tensor's."""
         tensor = self.graph.tensors.get(hint)
         if tensor is not None and tensor.is_static and not self._is_inner:
             self._reserved.discard(hint)
@@ -150,14 +149,14 @@ class Builder(OnnxEmitter):
         if not rounded and not self.stated and tensor in self._unrounded:
             have, value = self._unrounded[tensor]
             return self._reordered(tensor, {have: value}, order)
-        wanted = self.dtype(tensor) if dtype is None else dtype
-        converted = wanted != self.held(tensor)
+        target = self.dtype(tensor) if dtype is None else dtype
+        converted = target != self.held(tensor)
         if converted and tensor.is_static and not tensor.dtype.is_fixed:
-            return self._static_as(tensor, order, wanted)
-        held = self._float.setdefault(tensor, {})
-        if order not in held:
-            held[order] = self._make_float(tensor, order)
-        return self.cast(held[order], wanted) if converted else held[order]
+            return self._static_as(tensor, order, target)
+        by_order = self._float.setdefault(tensor, {})
+        if order not in by_order:
+            by_order[order] = self._make_float(tensor, order)
+        return self.cast(by_order[order], target) if converted else by_order[order]
 
     def _static_as(self, tensor: Tensor, order: Perm, dtype: Any) -> str:
         """Return static data in another type, converted once and without a node."""
@@ -174,12 +173,12 @@ class Builder(OnnxEmitter):
         return tuple(self._stored.get(tensor) or self._float.get(tensor) or ())
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values that hold ``tensor`` as float values, the one its op computes first."""
+        """Return the ONNX values of ``tensor`` as floats, the one of its op first."""
         unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
         return (*unrounded, *self._float.get(tensor, {}).values())
 
     def form(self, tensor: Tensor) -> tuple[str, Perm]:
-        """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
+        """Return the first of ``values`` and its axis order, or an empty name."""
         if tensor in self._unrounded:
             order, value = self._unrounded[tensor]
             return value, order
@@ -196,7 +195,7 @@ class Builder(OnnxEmitter):
         return self._reordered(tensor, held, order)
 
     def _stored_forms(self, tensor: Tensor) -> dict[Perm, str] | None:
-        """Return the quantized values of ``tensor`` by axis order, which are computed once."""
+        """Return the quantized values of ``tensor`` by axis order, computed once."""
         if tensor not in self._stored and tensor in self._unrounded:
             order, value = self._unrounded[tensor]
             reader, self.op = self.op, tensor.producer
@@ -205,7 +204,7 @@ class Builder(OnnxEmitter):
         return self._stored.get(tensor)
 
     def _reordered(self, tensor: Tensor, held: dict[Perm, str], order: Perm) -> str:
-        """Return a value of a tensor in another order; for the result of a Transpose this is its node."""
+        """Return a value in another axis order, the node of a Transpose if that is it."""
         have, value = next(iter(held.items()))
         reader = self.op
         if tensor in self._views and order == tuple(range(tensor.rank)):
@@ -229,7 +228,7 @@ class Builder(OnnxEmitter):
         return self.initializer(tensor.name, data.transpose(order))
 
     def _is_read_as_floats(self, tensor: Tensor) -> bool:
-        """Return whether ops that compute with float values read static integers, and no others."""
+        """Return whether only ops on floats read static integers."""
         computed = [
             value
             for op in self.graph.consumers(tensor)
@@ -241,7 +240,7 @@ class Builder(OnnxEmitter):
     def write(
         self, tensor: Tensor, value: str, perm: Sequence[int] | None = None, *, dtype: Any = None
     ) -> None:
-        """Make ``value`` the value of ``tensor``, rounded to its encoding where the graph runs quantized.
+        """Make ``value`` the value of ``tensor``, rounded if the graph is quantized.
 
         Args:
             tensor: An output of the op.
@@ -275,7 +274,7 @@ class Builder(OnnxEmitter):
         return tensor.dtype.name == "bfloat16" or (self.halves and tensor.dtype.name == "float16")
 
     def rounded(self, value: str, tensor: Tensor) -> str:
-        """Return a computed value as the plain type of ``tensor`` can hold it; float16 of HTP saturates."""
+        """Return a computed value in the plain type of ``tensor``; float16 saturates."""
         import numpy
 
         if self.halves and tensor.dtype.name == "float16":
@@ -284,7 +283,7 @@ class Builder(OnnxEmitter):
         return self.cast(self.cast(value, tensor.dtype.numpy), self.dtype(tensor))
 
     def wrapped(self, value: str, tensor: Tensor) -> str:
-        """Return a computed value with integers beyond the type of ``tensor`` wrapped around.
+        """Return a computed value with integers wrapped to the type of ``tensor``.
 
         For ops that can leave the range of a type that is computed in a wider one.
         """
@@ -298,7 +297,7 @@ class Builder(OnnxEmitter):
         self._stored_forms(tensor)
 
     def read_stored(self, tensor: Tensor) -> tuple[str, Perm]:
-        """Return the quantized values of a rounded tensor and the axis order that they are in."""
+        """Return the quantized values of a rounded tensor and their axis order."""
         self._stored_forms(tensor)
         order, value = next(iter(self._stored[tensor].items()))
         return value, order
@@ -320,7 +319,7 @@ class Builder(OnnxEmitter):
         return next(iter(self._stored.get(tensor, {}).values()), None)
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
-        """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.
+        """Make ``tensor`` a permuted ``source``, without a node if possible.
 
         What exists of ``source`` is used as it is, under the axis order that it is in for ``tensor``:
         a Transpose costs nothing until somebody reads the other order.
@@ -351,7 +350,7 @@ class Builder(OnnxEmitter):
             self.write(tensor, self.reshape(value, shape))
 
     def invalidate(self, op: Op) -> None:
-        """Set values for the outputs of an op that cannot be lowered, so that the rest is still checked."""
+        """Set outputs of an op that cannot be lowered, so that the rest is checked."""
         for tensor in op.outputs:
             self._float[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
 

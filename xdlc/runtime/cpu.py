@@ -146,14 +146,13 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the engine's inputs of a graph, by name.
 
     Args:
-        graph: The graph.
         feeds: The argument of ``feed`` for each input.
 
     Raises:
         UsageError: If an input is missing, unknown, or has another shape or type; a ProblemList of several.
     """
     problems: list[XdlcError] = []
-    given: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     where = f"graph {graph.name!r}"
     for name in feeds:
@@ -166,12 +165,12 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
             problems.append(UsageError(f"input {name!r} is missing", where=where, fix=fix))
             continue
         try:
-            given[name] = feed(tensor, feeds[name])
+            arrays[name] = feed(tensor, feeds[name])
         except XdlcError as error:
             error.where = f"{where}: input {name!r}"
             problems.append(error)
     raise_all(problems)
-    return given
+    return arrays
 
 
 def array_of(value: Any) -> Array:
@@ -204,22 +203,22 @@ def feed(tensor: Tensor, value: Array) -> Array:
     check_shape(tensor, array.shape)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
         return contiguous(to_float(array, tensor.encoding, where=f"tensor {tensor.name!r}"))
-    wanted = numpy.dtype(numpy.float32) if as_float(tensor.dtype) else tensor.dtype.numpy
-    if array.dtype == wanted:
+    dtype = numpy.dtype(numpy.float32) if as_float(tensor.dtype) else tensor.dtype.numpy
+    if array.dtype == dtype:
         return contiguous(array)
-    kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]
-    narrow_float = array.dtype.name == "bfloat16" and wanted.kind == "f"
+    kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b"}[dtype.kind]
+    narrow_float = array.dtype.name == "bfloat16" and dtype.kind == "f"
     if array.dtype.kind not in kinds and not narrow_float:
         raise type_problem(tensor, array.dtype)
-    converted = array.astype(wanted)
-    if wanted.kind in "iu" and not numpy.array_equal(converted, array):
+    converted = array.astype(dtype)
+    if dtype.kind in "iu" and not numpy.array_equal(converted, array):
         fix = "give values from {} to {}".format(*tensor.dtype.limits)
-        raise UsageError(f"holds {array.dtype} values that {wanted} cannot", fix=fix)
+        raise UsageError(f"holds {array.dtype} values that {dtype} cannot", fix=fix)
     return contiguous(converted)
 
 
 def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
-    """Return the error of an array whose dtype is none of an input.
+    """Return the error of an array whose dtype an input does not support.
 
     Integers for a quantized input are its stored values if they have its stored type, and refused else: they
     could be real numbers.
@@ -262,18 +261,18 @@ class AdjustableSession:
         self._engine = Engine(self._lowered, threads=threads, spins=False)
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
 
-    def encodings(self, given: Mapping[str, Encoding]) -> dict[str, Array]:
+    def encodings(self, by_name: Mapping[str, Encoding]) -> dict[str, Array]:
         """Return the feeds that set encodings of activations.
 
         Args:
-            given: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.
+            by_name: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.
                 Tensors that are not in it keep the encoding that they have in the graph.
         """
         import numpy
 
         fed = {}
         for tensor, (scale, zero, upper) in self._lowered.adjusted.items():
-            encoding = given.get(tensor.name, tensor.encoding)
+            encoding = by_name.get(tensor.name, tensor.encoding)
             if not isinstance(encoding, ScaleOffset):
                 raise UsageError(
                     f"needs one scale and offset, not {encoding!r}",

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of a model's inputs: the ops that they keep on the host, the flags that bind them."""
+"""Dynamic dimensions of inputs: ops on the host, and flags that bind them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Symbols = Mapping[str, Sequence[str | None]]
 
 
 def spelled(tensor: Tensor, symbols: Symbols) -> str:
-    """Return the shape of a tensor with its dynamic dimensions by their symbols, ``?`` for one without.
+    """Return a tensor's shape with symbols for dynamic dimensions, or ``?``.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -39,13 +39,13 @@ def keeps_on_host(op: Op) -> bool:
 
 
 def notice(model: Model) -> str | None:
-    """Return a line on the dynamic dimensions of the main graph's inputs; None if all are fixed."""
+    """Return a line on dynamic dimensions of the main inputs; None if fixed."""
     problem = open_problem(model)
     return None if problem is None else f"{problem.problem}; {problem.fix}"
 
 
 def open_problem(model: Model) -> ConstraintError | None:
-    """Return the one problem that HTP has with dynamic dimensions; None if no input has any."""
+    """Return HTP's problem with dynamic dimensions; None if no input has any."""
     inputs = [tensor for tensor in model.main.inputs if tensor.dynamic_axes] if model.graphs else []
     if not inputs:
         return None
@@ -63,7 +63,7 @@ def open_problem(model: Model) -> ConstraintError | None:
 
 
 def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
-    """Return the flags of an example, fit for a shell: symbols where several inputs have them all."""
+    """Return the flags of an example for a shell, symbols if inputs share them."""
     numbers: dict[str, int] = {}
     shapes = {tensor.name: _example(tensor, symbols.get(tensor.name, ()), numbers) for tensor in inputs}
     named = sum(name is not None for tensor in inputs for name in symbols.get(tensor.name, ()))
@@ -73,7 +73,7 @@ def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
 
 
 def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int]) -> list[int]:
-    """Return a shape for an example: a batch of 1, images of 480 x 640, 128 of anything else.
+    """Return an example shape: batches of 1, images of 480 x 640, else 128.
 
     Args:
         tensor: The input.

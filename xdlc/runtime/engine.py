@@ -46,7 +46,7 @@ class Engine:
             profiler.add(self)
 
     def _open(self, threads: int | None, spins: bool) -> Any:
-        """Return a session, optimized as far as onnxruntime's optimizers do not contradict themselves.
+        """Return a session, optimized as far as onnxruntime does without an error.
 
         Version 1.31 refuses some valid graphs that it has rewritten itself: layer normalizations fused
         across casts of half floats, initializers shared by two rewritten nodes, integer kernels chosen
@@ -99,7 +99,7 @@ class Engine:
         return dict(zip(names, results, strict=True))
 
     def end_profile(self) -> str:
-        """End the profile of an engine that has a profiler, and return the path of its file, JSON."""
+        """End an engine's profile and return the path of its JSON file."""
         return str(self._session.end_profiling())
 
     def _failure(self, problem: str, error: Exception) -> BackendError:
@@ -120,7 +120,7 @@ def open_session(
     arena: bool = True,
     profile: str | None = None,
 ) -> Any:
-    """Return an ``InferenceSession`` that computes the graph without fast approximations.
+    """Return an ``InferenceSession`` without fast approximations.
 
     Args:
         proto: A serialized ``ModelProto``.
@@ -130,7 +130,7 @@ def open_session(
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily.
         arena: Whether the session keeps memory that it has used for later.
-        profile: What the name of a file with the times of nodes begins with; default: there is none.
+        profile: What the name of a file with the times of nodes begins with; default: no file.
 
     Raises:
         Exception: One of :func:`engine_errors`, if onnxruntime refuses the graph.
@@ -181,7 +181,7 @@ def engine_errors() -> tuple[type[Exception], ...]:
 
 
 def give_back() -> None:
-    """Return freed memory to the system, where the C library can (glibc's ``malloc_trim``).
+    """Return freed memory to the system, by glibc's ``malloc_trim`` if present.
 
     A closed session has used its memory in pieces that the C library keeps for later ones, which the next
     session then takes on top.

@@ -46,7 +46,7 @@ def fits(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[in
 
 
 def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> str:
-    """Return how an array of another shape is made to fit: by its values' order first, never against it.
+    """Return a fix for an array of another shape that keeps the order of values.
 
     Example:
         >>> shape_fix((1, 8, 8, 3), (1, 3, 8, 8))
@@ -100,12 +100,12 @@ def unit_shape(tensor: Tensor) -> Shape:
 
 
 def holds_integers(tensor: Tensor) -> bool:
-    """Return whether raw files of an input hold its own type by default: integers and bools."""
+    """Return whether raw files of an input hold integers or bools by default."""
     return tensor.dtype.is_integer or tensor.dtype.kind == "bool"
 
 
 def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
-    """Return the shape of what has a size, None if it does not fit or does not determine the shape.
+    """Return the shape for a size in bytes; None if it does not determine one.
 
     Args:
         size: The size, in elements or bytes.
@@ -163,7 +163,7 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
         )
     multiple = " or a multiple of it" if tensor.dynamic_axes else ""
     return (
-        f"{title} takes {unit}{multiple} ({shown(tensor)} of {kind})",
+        f"{title} expects {unit}{multiple} ({shown(tensor)} of {kind})",
         "write the file in the type and layout of the input; xdlc-info shows both",
     )
 

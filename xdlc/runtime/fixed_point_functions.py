@@ -1,4 +1,4 @@
-"""Sigmoid and Tanh of 16-bit integers as the fixed-point arithmetic of gemmlowp computes them.
+"""16-bit Sigmoid and Tanh in the fixed-point arithmetic of gemmlowp.
 
 LiteRT's integer LSTM does, and so do its LOGISTIC from steps of 2^-12 and its TANH from 2^-12 and 2^-11.
 The results are up to 12 steps of 2^-15 off the functions, which a cell with a memory adds up.
@@ -32,7 +32,7 @@ _INTEGER_BITS = {"Sigmoid": range(3, 4), "Tanh": range(7)}
 
 
 def lowered(b: Builder, source: Tensor, target: Tensor, function: str) -> bool:
-    """Write the node of a function if it is one of fixed point in the source; return whether it is.
+    """Write a function that is fixed point in the source; return whether it is.
 
     Args:
         b: The builder.

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
+from xdlc.ir.partitions import entering, leaving, partition_of, sources
 from xdlc.opdefs.traits import traits
 from xdlc.runtime.htp_fusion import gate_of, reads_unrounded, shapes_product
-from xdlc.runtime.plan import partition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +104,20 @@ def partitions_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = 
         if bond.shaping:
             shaping.setdefault(bond.producer, []).append(bond.reader)
     whole = [sorted(_with_others(run, needed, shaping, positions), key=positions.__getitem__) for run in runs]
-    reads = [_entering(ops) for ops in whole]
+    reads = [{tensor.name for tensor in entering(ops)} for ops in whole]
     counts = Counter(name for names in reads for name in names)
     wanted = {tensor.name for tensor in graph.outputs}
     partitions = []
     for run, ops, names in zip(runs, whole, reads, strict=True):
         own = set(run)
-        given = [
-            tensor.name
-            for op in run
-            for tensor in op.outputs
-            if tensor.name in wanted
-            or counts[tensor.name]
-            > (tensor.name in names)  # another partition reads it, maybe with an op lent
-            or not own.issuperset(graph.consumers(tensor))
-        ]
+        # what another partition reads, maybe with an op that is lent to it
+        shared = {name for name, count in counts.items() if count > (name in names)}
+        outputs = leaving(graph, run, wanted | shared)
         others = [op for op in ops if op not in own]
         read = {tensor for op in ops for tensor in op.inputs}
         lent = tuple([op for op in others if not read.isdisjoint(op.outputs)])
         readers = tuple([op for op in others if op not in lent])
-        partitions.append(Partition(tuple(run), partition_of(graph, ops, given), lent, readers))
+        partitions.append(Partition(tuple(run), partition_of(graph, ops, outputs), lent, readers))
     return partitions
 
 
@@ -150,17 +144,5 @@ def _with_others(
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
     """Return whether all that an op reads beside one op's result is there when a run ends."""
-    sources = [tensor.producer for tensor in reader.inputs if tensor is not None]
-    return all(
-        source is None or source is producer or positions.get(source, last + 1) <= last for source in sources
-    )
-
-
-def _entering(ops: Sequence[Op]) -> set[str]:
-    made = {tensor for op in ops for tensor in op.outputs}
-    return {
-        tensor.name
-        for op in ops
-        for tensor in op.inputs
-        if tensor is not None and not tensor.is_static and tensor not in made
-    }
+    others = sources(reader) - {producer}
+    return all(positions.get(source, last + 1) <= last for source in others)

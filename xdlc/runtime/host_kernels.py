@@ -1,4 +1,4 @@
-"""Operators that onnxruntime's CPU provider executes as they are, for operations that QNN lacks.
+"""Operators that onnxruntime executes for operations that QNN lacks.
 
 An op of package ``xdlc`` may have any of these types; ``onnx_domain`` names the domain if it is not
 ONNX's own.  Its parameters are the operator's attributes, its operands are in the source's order.

@@ -1,4 +1,4 @@
-"""Fusions of HTP: ops that it computes as one with the op before, with no rounding between them.
+"""Fusions of HTP: ops computed with the op before, without rounding.
 
 Found with the vendor's emulation (SDK 2.51, SM8650) on pairs of ops with 8-bit activations: the
 result is that of the second op over unrounded values of the first, whatever encoding the tensor
@@ -24,7 +24,7 @@ def came_quantized(model: Model) -> bool:
 
 
 def has_halves(model: Model) -> bool:
-    """Return whether floats of a model were stored as float16 for HTP, whose rounding the host then predicts.
+    """Return whether floats are stored as float16, whose rounding the host predicts.
 
     A source of float16 is computed as its own engine does, in float32.
     """
@@ -51,7 +51,7 @@ def with_producer(source: Tensor, function: str) -> bool:
 
 
 def reads_unrounded(op: Op) -> Tensor | None:
-    """Return the input that HTP, and so the host, does not round before an activation function, or None.
+    """Return the input that HTP does not round before an activation, or None.
 
     Such an op and the one before give the same together only if nothing comes between them.
     """
@@ -64,7 +64,9 @@ def reads_unrounded(op: Op) -> Tensor | None:
 
 
 def shapes_product(op: Op) -> bool:
-    """Return whether the encoding of an op's result decides how HTP rounds the 8-bit product before it.
+    """Return whether an op's result encoding decides the rounding before it.
+
+    The product before is one of 8 bits.
 
     That of an ElementWiseNeuron does, whatever its operation; ops Sigmoid, Tanh, Elu and Gelu do not.
     """
@@ -73,17 +75,17 @@ def shapes_product(op: Op) -> bool:
 
 
 def gate_of(op: Op) -> Tensor | None:
-    """Return the ``sigmoid(x)`` if an op is the product ``x * sigmoid(x)``, else None; it is not rounded."""
+    """Return the unrounded ``sigmoid(x)`` of a product ``x * sigmoid(x)``, or None."""
     if op.package != NATIVE_PACKAGE or operation_name(op) != "ElementWiseMultiply" or len(op.inputs) < 2:
         return None
-    for gate, other in (op.inputs[:2], op.inputs[1::-1]):
+    for gate, factor in (op.inputs[:2], op.inputs[1::-1]):
         producer = gate.producer if gate is not None else None
         if (
             gate is not None
             and producer is not None
             and producer.package == NATIVE_PACKAGE
             and operation_name(producer) == "Sigmoid"
-            and producer.inputs[0] is other
+            and producer.inputs[0] is factor
             and gate.dtype.is_fixed
             and gate.dtype.bits == 8
         ):

@@ -70,18 +70,18 @@ class InputFile:
         import numpy as np
 
         tensor, real = self.tensor, np.dtype("<f4")
-        held = tensor.dtype.numpy
+        stored = tensor.dtype.numpy
         try:
             if self.path.suffix == ".npy":
                 array = np.array(npy.load(self.path).reshape(self.shape))
-                if tensor.encoding is not None and array.dtype == held:
+                if tensor.encoding is not None and array.dtype == stored:
                     return array
             else:
                 with open_file(self.path) as file:
-                    array = np.fromfile(file, held if self.native else real).reshape(self.shape)
+                    array = np.fromfile(file, stored if self.native else real).reshape(self.shape)
         except (OSError, ValueError) as error:
             raise StorageError(f"cannot be read: {error}", where=str(self.path), fix=FIX_PATH) from error
-        wanted = real if tensor.dtype.is_fixed and not self.native else held
+        wanted = real if tensor.dtype.is_fixed and not self.native else stored
         return array.astype(wanted, copy=False)
 
 
@@ -136,7 +136,7 @@ class InputList:
             yield inference.feeds()
 
     def repeated(self, count: int | None, seconds: float | None) -> Iterator[Inference]:
-        """Iterate over the inferences: once, or again and again up to a number or for some seconds."""
+        """Iterate over the inferences: once, up to a number, or for some seconds."""
         start = time.monotonic()
         is_once = count is None and seconds is None
         for number, inference in enumerate(self.inferences if is_once else cycle(self.inferences)):
@@ -150,11 +150,11 @@ class InputList:
         return len(self.inferences)
 
 
-def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
+def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
     """Return the list of each graph that runs.
 
     Args:
-        given: A list for the first graph; or several with commas between them, one for each graph in order,
+        lists: A list for the first graph; or several with commas between them, one for each graph in order,
             where ``__`` omits a graph.
         graphs: Names of the graphs.
 
@@ -162,18 +162,18 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
         UsageError: If there are more lists than graphs, or none, or there is no graph.
     """
     if not graphs:
-        fix = "take the DLC that its caches were made from"
-        raise UsageError("the model holds no graph, only records", where=str(given), fix=fix)
-    parts = os.fspath(given).split(",")
-    if len(parts) == 1 or os.path.isfile(given):
-        return {graphs[0]: given}
+        fix = "use the DLC that its caches were made from"
+        raise UsageError("the model holds no graph, only records", where=str(lists), fix=fix)
+    parts = os.fspath(lists).split(",")
+    if len(parts) == 1 or os.path.isfile(lists):
+        return {graphs[0]: lists}
     if len(parts) > len(graphs):
         fix = f"give one list for each graph, and __ for one that is not to run: {', '.join(graphs)}"
-        raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(given), fix=fix)
-    found = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
-    if not found:
-        raise UsageError("no graph is to run", where=str(given), fix="give the list of one graph")
-    return found
+        raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(lists), fix=fix)
+    paths = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
+    if not paths:
+        raise UsageError("no graph is to run", where=str(lists), fix="give the list of one graph")
+    return paths
 
 
 def read_input_list(
@@ -216,7 +216,7 @@ def read_input_list(
 
 
 def read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the op names and the tensor names of a list; the inferences are not looked at.
+    """Return the op names and tensor names of a list, without its inferences.
 
     Raises:
         StorageError: If the list cannot be read.
@@ -264,7 +264,7 @@ def _files(
     problems: list[XdlcError],
 ) -> dict[str, InputFile]:
     inputs = {tensor.name: tensor for tensor in graph.inputs}
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     words = _words(line, where)
     if len(words) > 2 * len(inputs) + 8:
         raise UsageError(f"has {len(words)} words for {len(inputs)} input(s)", where=where, fix=FIX_PATH)
@@ -282,7 +282,7 @@ def _files(
         if name not in inputs:
             hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
-        elif name in found:
+        elif name in files:
             problems.append(UsageError(f"has input {name!r} twice", where=where, fix="keep one of them"))
         elif not rest:
             problems.append(UsageError(f"has no path for input {name!r}", where=where, fix=FIX_PATH))
@@ -290,14 +290,14 @@ def _files(
         else:
             try:
                 is_native = native if isinstance(native, bool) else name in native
-                found[name] = _checked(Path(rest), inputs[name], is_native, where)
+                files[name] = _checked(Path(rest), inputs[name], is_native, where)
             except XdlcError as error:
                 problems.append(error)
                 inputs.pop(name)
-    missing = [name for name in inputs if name not in found and name not in optional]
+    missing = [name for name in inputs if name not in files and name not in optional]
     if missing:
         raise UsageError(f"has no file for input {', '.join(missing)}", where=where, fix="add name:=path")
-    return found
+    return files
 
 
 def _words(line: str, where: str) -> Sequence[str]:
@@ -328,13 +328,13 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
     is_stored = native or file_shapes.holds_integers(tensor)
     if is_stored and not native:
         native = _holds_stored(path, size, tensor)
-    held = _shape(size, tensor, native)
-    if held is None:
+    shape = _shape(size, tensor, native)
+    if shape is None:
         unit = _nbytes(tensor, file_shapes.unit_shape(tensor), is_stored)
         kind = tensor.dtype.name if is_stored else "float32"
         problem, fix = file_shapes.size_problem(path, size, unit, tensor, kind)
         raise UsageError(problem, where=where, fix=fix)
-    return InputFile(path, tensor, native, held)
+    return InputFile(path, tensor, native, shape)
 
 
 def _nbytes(tensor: Tensor, shape: file_shapes.Shape, native: bool) -> int:
@@ -350,7 +350,7 @@ def _shape(size: int, tensor: Tensor, native: bool) -> file_shapes.Shape | None:
 
 
 def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
-    """Return whether a raw file for integers or bools holds them as they are and not as float32."""
+    """Return whether a raw file holds integers or bools, not float32."""
     import numpy as np
 
     if _shape(size, tensor, native=False) is None:
@@ -368,8 +368,8 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     except StorageError as error:
         error.problem, error.where = f"{path} {error.problem}", where
         raise
-    held = file_shapes.of_array(array.shape, tensor)
-    if held is None or array.dtype.kind not in "biuf":
+    shape = file_shapes.of_array(array.shape, tensor)
+    if shape is None or array.dtype.kind not in "biuf":
         raise UsageError(
             f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
             f"{file_shapes.shown(tensor)}",
@@ -378,7 +378,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
             if array.dtype.kind in "biuf"
             else "save an array of numbers in the shape of the input",
         )
-    return InputFile(path, tensor, native, held)
+    return InputFile(path, tensor, native, shape)
 
 
 def _grouped(lines: Sequence[Mapping[str, InputFile]], graph: Graph, where: str) -> Iterator[Inference]:

@@ -39,54 +39,53 @@ class Accumulator:
 
 
 def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulator]:
-    """Return the states of a loop that grow and that nothing inside of it looks at, by position."""
-    found = {}
+    """Return the growing states that a loop does not read, by position."""
+    grown = {}
     for index in range(counts.outputs):
-        held, result = body.inputs[index], body.outputs[index]
+        state, result = body.inputs[index], body.outputs[index]
         op = result.producer
         if (
             op is None
             or op.type != "Concat"
             or op.package not in (NATIVE_PACKAGE, HOST_PACKAGE)
             or len(op.inputs) != 2
-            or op.inputs.count(held) != 1
-            or body.consumers(held) != (op,)
+            or op.inputs.count(state) != 1
+            or body.consumers(state) != (op,)
             or body.consumers(result)
             or cond.consumers(cond.inputs[index])
             or cond.outputs[0] is cond.inputs[index]
         ):
             continue
-        piece = op.inputs[1 if op.inputs[0] is held else 0]
-        same = piece is not None and (piece.dtype, piece.encoding) == (held.dtype, held.encoding)
+        piece = op.inputs[1 if op.inputs[0] is state else 0]
+        same = piece is not None and (piece.dtype, piece.encoding) == (state.dtype, state.encoding)
         if piece is None or not same:
             continue
-        axis = int(op.param("axis", held.rank - 1))
-        found[index] = Accumulator(axis, op.inputs[1] is held)
-    return found
+        axis = int(op.param("axis", state.rank - 1))
+        grown[index] = Accumulator(axis, op.inputs[1] is state)
+    return grown
 
 
 def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tuple[Graph, list[str]]:
-    """Return the graph of an iteration, and the names of the tensors that it is to give.
+    """Return the graph of an iteration, and the names of its results.
 
     Its inputs are those of the body but for the accumulators.  Its outputs are those of the body,
     of an accumulator the part that is appended, and last whether there is another iteration.
 
     Args:
         cond: The graph of the condition.
-        body: The body.
         grown: The accumulators by position.
     """
     graph = body.clone()
     states, results = list(graph.inputs), list(graph.outputs)
     for index in grown:
-        op, held = results[index].producer, states[index]
+        op, state = results[index].producer, states[index]
         if op is None:
             continue
-        piece = next(tensor for tensor in op.inputs if tensor is not None and tensor is not held)
+        piece = next(tensor for tensor in op.inputs if tensor is not None and tensor is not state)
         results[index].role = Role.NATIVE
         results[index] = piece
         graph.remove(op)
-        del graph.tensors[held.name]
+        del graph.tensors[state.name]
     graph.inputs = [tensor for index, tensor in enumerate(states) if index not in grown]
     graph.outputs = [tensor for index, tensor in enumerate(results) if index not in grown]
     goes_on = _append(graph, cond, [*results, *states[len(results) :]])

@@ -183,7 +183,7 @@ def _function(op: Op, b: Builder) -> Lowering | None:
 
 
 def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:
-    """Return the error of an op whose lowering failed: the violations of its definition."""
+    """Return the error of a failed lowering: the violations of the definition."""
     violations = verify_op(op) if op.package == NATIVE_PACKAGE else []
     return ModelError(
         "; ".join(violations) or f"its operands and parameters do not fit together ({error})",

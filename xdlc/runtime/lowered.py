@@ -1,4 +1,4 @@
-"""A lowered graph: the ONNX model of an IR graph, open for more nodes, inputs and outputs."""
+"""A lowered graph: the ONNX model of an IR graph, open for more nodes."""
 
 from __future__ import annotations
 
@@ -70,25 +70,25 @@ class Lowered:
         Raises:
             UsageError: If the graph has no such tensor.
         """
-        found = self.graph.tensors.get(tensor)
-        if found is None:
+        graph_tensor = self.graph.tensors.get(tensor)
+        if graph_tensor is None:
             hint = nearest_names(tensor, self.graph.tensors)
             raise UsageError(
                 f"has no tensor {tensor!r}", where=f"graph {self.graph.name!r}", fix=hint or "see xdlc-info"
             )
-        orders = self._builder.orders(found)
-        return self._builder.read(found, orders[0] if any_layout and orders else None)
+        orders = self._builder.orders(graph_tensor)
+        return self._builder.read(graph_tensor, orders[0] if any_layout and orders else None)
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values that hold a tensor as float values, the one its op computes first."""
+        """Return the ONNX values of a tensor as floats, the one of its op first."""
         return self._builder.values(tensor)
 
     def stored(self, tensor: Tensor) -> str | None:
-        """Return the ONNX value that holds the quantized values of a fixed-point tensor, if there is one."""
+        """Return the ONNX value of a fixed-point tensor's quantized values, if any."""
         return self._builder.stored(tensor)
 
     def form(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
-        """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
+        """Return the first of ``values`` and its axis order, or an empty name."""
         return self._builder.form(tensor)
 
     def dtype(self, tensor: Tensor) -> Any:
@@ -96,7 +96,7 @@ class Lowered:
         return self._builder.held(tensor)
 
     def layout(self, tensor: str) -> tuple[int, ...]:
-        """Return the axis order of ``value(tensor, any_layout=True)``, in axes of the tensor."""
+        """Return the axis order of ``value(tensor, any_layout=True)``."""
         found = self.graph.tensors[tensor]
         return next(iter(self._builder.orders(found)), tuple(range(found.rank)))
 
@@ -119,11 +119,11 @@ class Lowered:
 
     @property
     def adjusted(self) -> dict[Tensor, tuple[str, str, str]]:
-        """The inputs that scale, zero point and upper end of activations come from, if adjustable."""
+        """The inputs for scale, zero point and upper end of adjustable activations."""
         return self._builder.adjusted or {}
 
     def add_input(self, name: str, dtype: DType) -> None:
-        """Make a value that nodes read already a scalar input of the model, under its own name."""
+        """Make a value that nodes read a scalar input under its own name."""
         from onnx import helper
 
         elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
@@ -182,7 +182,7 @@ class Lowered:
         return key
 
     def add_tensor_output(self, tensor: Tensor) -> None:
-        """Make a tensor an output: fixed point and bfloat16 as float32, others in their own type."""
+        """Make a tensor an output; fixed point and bfloat16 become float32."""
         b = self._builder
         value = b.read(tensor, dtype=b.held(tensor))
         dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
@@ -198,7 +198,7 @@ def as_float(dtype: DType) -> bool:
 
 
 def dims_of(tensor: Tensor, *, ranked: bool = False) -> list[int | None] | None:
-    """Return the dimensions, None for a dynamic one; None as a whole if the rank may be dynamic."""
+    """Return dimensions, None if dynamic; None for a dynamic rank."""
     if has_open_rank(tensor) and not ranked:
         return None
     return [None if axis in tensor.dynamic_axes else size for axis, size in enumerate(tensor.shape)]

@@ -1,4 +1,4 @@
-"""Reader of .npy files from untrusted sources: a header of one form, of bounded length.
+"""Reader of .npy files from untrusted sources.
 
 The form is that of NumPy's enhancement proposal 1: eight bytes of magic and version, the length of the
 header, and a literal of Python, which is not evaluated here: it has the keys descr, fortran_order and shape.
@@ -69,14 +69,14 @@ def read_header(file: IO[bytes], where: str) -> Header:
 def _fields(text: str) -> tuple[str, str, str] | None:
     """Return the texts of dtype, order and shape; None if the header has another form."""
     text = text.strip(" \n")
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     place = 1
     while match := _FIELD.match(text, place):
-        found[match[1]] = next(value for value in match.groups()[1:] if value is not None)
+        fields[match[1]] = next(value for value in match.groups()[1:] if value is not None)
         place = match.end()
-    if text[:1] != "{" or text[place:].strip() != "}" or len(found) != 3:
+    if text[:1] != "{" or text[place:].strip() != "}" or len(fields) != 3:
         return None
-    return found["descr"], found["fortran_order"], found["shape"]
+    return fields["descr"], fields["fortran_order"], fields["shape"]
 
 
 def load(path: Path) -> Array:

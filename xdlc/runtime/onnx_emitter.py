@@ -131,7 +131,7 @@ class OnnxEmitter:
         self.opsets[domain] = max(version, self.opsets.get(domain, 0))
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Return the name of an initializer that holds ``value``; equal small ones are shared."""
+        """Return the name of an initializer for ``value``; small ones are shared."""
         import numpy
 
         array = numpy.asarray(value, dtype)
@@ -149,7 +149,7 @@ class OnnxEmitter:
         return self.constant(numpy.asarray(values, numpy.int64))
 
     def initializer(self, hint: str, data: TensorData) -> str:
-        """Return the name of an initializer that holds ``data``, with a name like ``hint``."""
+        """Return the name of an initializer for ``data``, similar to ``hint``."""
         import numpy
         from onnx import TensorProto, helper, numpy_helper
 

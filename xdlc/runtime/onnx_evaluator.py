@@ -2,26 +2,34 @@
 
 A message may come from anyone, and what ``onnx`` and ``onnxruntime`` do with one is not bounded by its size:
 some end the process, some never end.  Conversions of this process share one child; it is started with the
-first request, and again after a message has ended it.
+first request, and again after a message has ended it.  The module is its service, too: ``commands`` has what
+it does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import os
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
 from typing import TYPE_CHECKING, Any
 
-from xdlc.runtime.child import temporary_files
-from xdlc.runtime.udo.worker_process import DiedError, Process
+from xdlc.worker import content
+from xdlc.worker.content import Array
+from xdlc.worker.process import ChildDiedError, SharedWorker
+from xdlc.worker.temporary import temporary_files
 
 if TYPE_CHECKING:
-    from xdlc.ir.data import Array, TensorData
+    from xdlc.ir.data import TensorData
 
-_WORKER = "xdlc.runtime.onnx_worker"
+_WORKER = SharedWorker("xdlc.runtime.onnx_evaluator")
 _SECONDS = 2.0  # of the processor, for all requests of one conversion
 _MORE = 0.02  # that each request may take besides
 _BYTES_PER_SECOND = 5e7  # of work, likewise
@@ -29,6 +37,12 @@ _MEMORY = 1 << 28  # bytes that a request may use, beside those of its operands 
 _PATIENCE = 10  # seconds that pass, at most, for one of the processor; and as many more
 _DEATHS = 4
 _SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
+_PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} | {
+    f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""Types as onnxruntime names them that pass through numpy."""
+
+Outputs = tuple[dict[str, Any], list[Array]]
 
 
 class RefusedError(Exception):
@@ -101,12 +115,11 @@ def infer_shapes(model: Any, *, strict: bool = False, data_prop: bool = True) ->
     Raises:
         RefusedError: If inference fails.
     """
-    _, (found,) = _call(
-        {"do": "infer", "strict": strict, "data_prop": data_prop}, [model.SerializeToString()]
-    )
-    made = type(model)()
-    made.ParseFromString(found)
-    return made
+    request = {"do": "infer", "strict": strict, "data_prop": data_prop}
+    _, (message,) = _call(request, [model.SerializeToString()])
+    inferred = type(model)()
+    inferred.ParseFromString(message)
+    return inferred
 
 
 def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) -> bytes:
@@ -125,7 +138,7 @@ def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) ->
         RefusedError: If the operator does not take the node.
     """
     request = {"do": "body", "type": node.op_type, "domain": node.domain, "version": version, "body": body}
-    return _call(request, [node.SerializeToString(), *types])[1][0]
+    return bytes(_call(request, [node.SerializeToString(), *types])[1][0])
 
 
 def evaluate(
@@ -146,84 +159,131 @@ def evaluate(
     Raises:
         RefusedError: If the values do not fit the operator, or the limits are exceeded.
     """
-    import numpy
-
-    request = {
-        "do": "reference" if by_reference else "run",
-        "inputs": [[name, data.dtype.name, list(data.shape)] for name, data in given.items()],
-    }
-    arrays = [numpy.ascontiguousarray(data.numpy()).reshape(-1) for data in given.values()]
-    parts = [model.SerializeToString(), *(array.view(numpy.uint8).data for array in arrays)]
-    answer, found = _call(request, parts, work)
-    if "outputs" not in answer:
-        return None
-    return [
-        numpy.frombuffer(bytearray(part), numpy.dtype(dtype)).reshape(shape)
-        for (dtype, shape), part in zip(answer["outputs"], found, strict=True)
-    ]
+    request = {"do": "reference" if by_reference else "run", "inputs": list(given)}
+    operands = [model.SerializeToString(), *(data.numpy().reshape(data.shape) for data in given.values())]
+    answer, outputs = _call(request, operands, work)
+    return outputs if "is_computed" in answer else None
 
 
 def _call(
-    request: dict[str, Any], parts: Sequence[bytes | memoryview], work: int = 0
-) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the answer to a request, and the parts of what the child has put into the file.
+    request: dict[str, Any], operands: Sequence[Array | bytes], work: int = 0
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return the answer to a request about messages and arrays, and those of the answer.
 
     Raises:
         RefusedError: If there is none, within what is left of the limits.
+        StorageError: If no memory is left for the arrays.
     """
     left = _ALLOWANCE.get() or _Allowance()
-    nbytes = sum(map(len, parts)) + work
-    more = _MORE + nbytes / _BYTES_PER_SECOND
     if left.seconds <= 0 or not left.deaths:
         raise RefusedError("what the model needs evaluated takes too long, or ends the process too often")
-    seconds = left.seconds + more
-    limits = {"seconds": seconds, "memory": _MEMORY + 4 * nbytes}
+    with content.shared_file() as file:
+        with temporary_files():
+            forms = content.write_arrays(file, operands)
+        nbytes = os.fstat(file).st_size + work
+        more = _MORE + nbytes / _BYTES_PER_SECOND
+        seconds = left.seconds + more
+        limits = {"seconds": seconds, "memory": _MEMORY + 4 * nbytes}
+        try:
+            timeout = _PATIENCE * (1 + seconds)
+            answer = _WORKER.ask({**request, **limits, "arrays": forms}, [file], timeout=timeout)
+        except ChildDiedError as error:
+            left.deaths -= 1
+            if error.is_late or "SIGPROF" in error.how:
+                left.seconds = 0
+            raise RefusedError(f"the library that evaluates it {error.how}{error.tail}") from error
+        left.seconds -= max(0.0, answer["used"] - more)
+        if "refused" in answer:
+            raise RefusedError(answer["refused"])
+        return answer, content.read_arrays(file, answer["arrays"])
+
+
+def commands() -> dict[str, Any]:
+    """Return what the process does by request."""
+    return {"infer": _of(_infer), "body": _of(_body), "run": _of(_run), "reference": _of(_reference)}
+
+
+def _of(function: Callable[[dict[str, Any], list[Array]], Outputs]) -> Any:
+    """Return the command that gives a function the content of a file, and replaces it by the results."""
+
+    def command(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        (file,) = files
+        try:
+            answer, results = function(request, content.read_arrays(file, request["arrays"]))
+            return {**answer, "arrays": content.write_arrays(file, results)}
+        except Exception as error:  # those of onnx, onnxruntime and numpy have no common base
+            return {"refused": _reason(error), "arrays": []}
+        finally:
+            os.close(file)
+
+    return command
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error, without the place in onnxruntime's sources."""
+    text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
+    return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300] or type(error).__name__
+
+
+@cache
+def _compiled() -> Any:
+    """Return the compiled module of the onnx package alone: to import all of it takes five times as long."""
+    name, package = "onnx.onnx_cpp2py_export", importlib.util.find_spec("onnx")
+    folders = package.submodule_search_locations if package else None
+    finder = FileFinder(next(iter(folders or [""])), (ExtensionFileLoader, EXTENSION_SUFFIXES))
+    spec: Any = finder.find_spec(name)
+    if spec is None or name in sys.modules:
+        return importlib.import_module(name)
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _infer(request: dict[str, Any], operands: list[Array]) -> Outputs:
+    strict, data_prop = request["strict"], request["data_prop"]
+    (model,) = operands
+    return {}, [_compiled().shape_inference.infer_shapes(model, strict, strict, data_prop)]
+
+
+def _body(request: dict[str, Any], operands: list[Array]) -> Outputs:
+    schema = _compiled().defs.get_schema(request["type"], request["version"], request["domain"])
+    node, *types = operands
+    return {}, [schema.get_context_dependent_function_with_opset_version(request["body"], node, types)]
+
+
+def _run(request: dict[str, Any], operands: list[Array]) -> Outputs:
+    from xdlc.runtime.engine import engine_errors, open_session
+
     try:
-        answer, found = _CHILD.call({**request, **limits}, parts, _PATIENCE * (1 + seconds))
-    except DiedError as error:
-        left.deaths -= 1
-        if "SIGPROF" in error.how or "within" in error.how:
-            left.seconds = 0
-        raise RefusedError(f"the library that evaluates it {error.how}") from error
-    left.seconds -= max(0.0, answer["used"] - more)
-    if "refused" in answer:
-        raise RefusedError(answer["refused"])
-    return answer, found
+        session = open_session(operands[0], [], [], "DISABLE_ALL", 1, arena=False)
+    except engine_errors() as error:
+        # The reference implementation gets types and versions that onnxruntime lacks.
+        is_wrong = "ShapeInferenceError" in str(error) or "Exception during initialization" in str(error)
+        return {"refused": _reason(error)} if is_wrong else {}, []
+    if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
+        return {}, []
+    return _answer(session.run(None, dict(zip(request["inputs"], operands[1:], strict=True))))
 
 
-class _Child:
-    """The child of this process; one request runs at a time, whichever thread it is from."""
+def _reference(request: dict[str, Any], operands: list[Array]) -> Outputs:
+    import numpy
+    import onnx
+    from onnx.reference import ReferenceEvaluator
 
-    def __init__(self) -> None:
-        self._process: Process | None = None
-        self._lock = threading.Lock()
-        os.register_at_fork(after_in_child=self._begin_anew)
-
-    def _begin_anew(self) -> None:
-        """Let a copy of the process start a child of its own."""
-        self._process, self._lock = None, threading.Lock()
-
-    def call(
-        self, request: Mapping[str, Any], parts: Sequence[bytes | memoryview], timeout: float
-    ) -> tuple[dict[str, Any], list[bytes]]:
-        """Send a request, and the content of a file; return the answer, and what it has put into the file.
-
-        Raises:
-            DiedError: If there is none.
-            StorageError: If no memory is left for the file.
-        """
-        with self._lock, contextlib.ExitStack() as stack:
-            if self._process is None or not self._process.is_alive:
-                self._process = Process(_WORKER)
-            with temporary_files():
-                file = stack.enter_context(open(os.memfd_create("xdlc-onnx", os.MFD_CLOEXEC), "r+b"))
-                for part in parts:
-                    file.write(part)
-                file.flush()
-            sizes = [len(part) for part in parts]
-            answer = self._process.ask({**request, "parts": sizes}, [file.fileno()], timeout=timeout)
-            file.seek(0)
-            return answer, [file.read(size) for size in answer.get("parts", ())]
+    model = onnx.ModelProto.FromString(operands[0])
+    inputs = dict(zip(request["inputs"], operands[1:], strict=True))
+    with numpy.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            results: Any = ReferenceEvaluator(model).run(None, inputs)
+        except Exception:  # whatever numpy raises: the node stays an op, whose importer has its own reason
+            return {}, []
+    return _answer(results)
 
 
-_CHILD = _Child()
+def _answer(results: Sequence[Any]) -> Outputs:
+    import numpy
+
+    if any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
+        return {}, []  # sequences, optionals and strings
+    return {"is_computed": True}, [numpy.asarray(array) for array in results]

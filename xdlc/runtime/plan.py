@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -152,16 +153,16 @@ class _Maker:
         return plan
 
     def _add_host(self, plan: Plan, ops: Sequence[Op], refine: Refine | None) -> None:
-        levels = levels_of(ops, _is_step)
+        numbers = levels(ops, lambda source, op: _is_step(source))
         layers: list[tuple[list[Op], list[Op]]] = [
-            ([], []) for _ in range(max(levels.values(), default=0) + 1)
+            ([], []) for _ in range(max(numbers.values(), default=0) + 1)
         ]
-        for op, level in levels.items():
+        for op, level in numbers.items():
             layers[level][_is_step(op)].append(op)
         for natives, others in layers:
-            given = given_out(plan.graph, natives, plan.outputs)
-            if given:
-                self._add_session(plan, partition_of(plan.graph, natives, given), refine)
+            outputs = leaving(plan.graph, natives, plan.outputs)
+            if outputs:
+                self._add_session(plan, partition_of(plan.graph, natives, outputs), refine)
             for op in others:
                 if is_udo(op):
                     self._add_custom(plan, op, refine)
@@ -245,53 +246,4 @@ def results_of(op: Op) -> Graph:
     partition = Graph(op.graph.name)
     for tensor in op.outputs:
         partition.add_input(replace(tensor, role=Role.NATIVE, producer=None))
-    return partition
-
-
-def levels_of(ops: Iterable[Op], partitions: Callable[[Op], bool]) -> dict[Op, int]:
-    """Return for each op how many ops that partition the others it has to wait for, one after the other.
-
-    Args:
-        ops: The ops, in execution order.
-        partitions: Whether an op partitions them: what reads its results is a level further.
-    """
-    ready: dict[Tensor, int] = {}
-    levels: dict[Op, int] = {}
-    for op in ops:
-        level = max((ready.get(tensor, 0) for tensor in op.inputs if tensor is not None), default=0)
-        levels[op] = level
-        ready.update((tensor, level + partitions(op)) for tensor in op.outputs)
-    return levels
-
-
-def given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[str]:
-    """Return the names of what ``ops`` compute that others read."""
-    inside, names = set(ops), set(wanted)
-    return [
-        tensor.name
-        for op in ops
-        for tensor in op.outputs
-        if tensor.name in names or not inside.issuperset(graph.consumers(tensor))
-    ]
-
-
-def partition_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
-    """Return a graph of copies of some ops, whose inputs are what these read and do not compute."""
-    partition = Graph(graph.name)
-    twins: dict[Tensor, Tensor] = {}
-
-    def twin(tensor: Tensor) -> Tensor:
-        if tensor not in twins:
-            role = Role.STATIC if tensor.is_static else Role.NATIVE
-            twins[tensor] = replace(tensor, role=role, producer=None)
-        return twins[tensor]
-
-    made = {tensor for op in ops for tensor in op.outputs}
-    for op in ops:
-        for tensor in op.inputs:
-            if tensor is not None and not tensor.is_static and tensor not in made and tensor not in twins:
-                partition.add_input(twin(tensor))
-        partition.append(op.twin(twin))
-    for name in outputs:
-        partition.add_output(partition.tensors[name])
     return partition

@@ -1,4 +1,4 @@
-"""Times of ops on the CPU: onnxruntime's own profiles of a plan's parts, and the kernels of UDOs."""
+"""Times of ops on the CPU: onnxruntime's profiles and kernels of UDOs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from xdlc.errors import BackendError
 from xdlc.ir import Op
 from xdlc.ir.files import csv_text
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from xdlc.runtime.engine import Engine
@@ -82,7 +82,7 @@ class Profile:
 
 
 class Profiler:
-    """Collects the times of sessions that are opened with it.  Use as a context manager."""
+    """Collects the times of sessions that are opened with it; a context manager."""
 
     def __init__(self) -> None:
         self._folder = TemporaryFolder("xdlc-profile-")
@@ -115,7 +115,7 @@ class Profiler:
         return result
 
     def called(self, op: Op, operation: Operation, seconds: float) -> None:
-        """Add an execution of a UDO: its kernel's own time, or that of the call if it measures none."""
+        """Add an execution of a UDO: its kernel's time, or else that of the call."""
         with suppress(BackendError):
             seconds = operation.profile() / 1e9 or seconds
         graph = op.graph.name if op.graph is not None else ""
@@ -135,7 +135,7 @@ class Profiler:
         """Add the times of an engine's nodes to those of their ops."""
         graph, nodes = engine.lowered.graph.name, engine.lowered.proto.graph.node
         makers = {value: node for node in nodes for value in node.output}
-        found: dict[str, Key] = {}
+        keys: dict[str, Key] = {}
         with Path(engine.end_profile()).open(encoding="utf-8", errors="replace") as lines:
             events = (json.loads(line.rstrip(",\n")) for line in lines if line.startswith("{"))
             for number, event in enumerate(events, 1):
@@ -145,11 +145,11 @@ class Profiler:
                 name = event["name"]
                 node = name.removesuffix(_KERNEL)
                 if event["cat"] == "Node" and node != name:
-                    if name not in found:
+                    if name not in keys:
                         kind = event["args"]["op_name"]
                         op = _op_of(engine, node, kind, makers)
-                        found[name] = (graph, op.name, op.type) if op is not None else (graph, "", kind)
-                    self._times[found[name]] += event["dur"] / 1e6
+                        keys[name] = (graph, op.name, op.type) if op is not None else (graph, "", kind)
+                    self._times[keys[name]] += event["dur"] / 1e6
 
 
 def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> Op | None:
@@ -158,7 +158,6 @@ def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> O
     Its optimizers append words to names, as ``_nchwc``, and name what they join after the last result.
 
     Args:
-        engine: The engine.
         node: Name of the node.
         kind: Its type.
         makers: Node of the graph that was given to onnxruntime, by the name of each value.

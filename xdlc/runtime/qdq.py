@@ -44,7 +44,7 @@ def _fits(tensor: Tensor, bits: int) -> bool:
 
 
 def has_form(tensor: Tensor) -> bool:
-    """Return whether QuantizeLinear can round an activation to the encoding of ``tensor``."""
+    """Return whether QuantizeLinear supports the encoding of an activation."""
     bits = tensor.dtype.bits
     used = getattr(tensor.encoding, "bits", None)
     return bits in (8, 16) and used in (None, 0, bits) and _fits(tensor, bits)
@@ -94,7 +94,7 @@ def _parameters(
 
 
 def _element(b: Builder, tensor: Tensor) -> Any:
-    """Return the numpy dtype of quantized values; four bits have one of their own for export only."""
+    """Return the numpy dtype of quantized values; 4 bits have one for export."""
     import numpy
 
     if b.native and tensor.dtype.bits == 4:
@@ -105,7 +105,7 @@ def _element(b: Builder, tensor: Tensor) -> Any:
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return float values rounded to the quantized values of ``tensor``, axes in ``order``.
+    """Return float values as the quantized values of ``tensor``, axes in ``order``.
 
     Adjustable encodings of 16 bits may use fewer of them, from zero on: values are cut to the largest.
     """
@@ -122,7 +122,7 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 
 
 def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
-    """Return static fixed-point data as integers before a DequantizeLinear, or None if that has no form.
+    """Return static data as integers and a DequantizeLinear, or None.
 
     Where encodings of activations are fed, ops compute with float values: onnxruntime rearranges weights
     for its kernels once, when they are constants, and would dequantize integers in each run.
@@ -217,7 +217,7 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
 
 
 def has_integer_kernel(b: Builder, source: Tensor, weight: Tensor) -> bool:
-    """Return whether onnxruntime multiplies an activation with static weights as integers."""
+    """Return whether onnxruntime multiplies with static weights as integers."""
     return (
         b.is_rounded(source)
         and has_form(source)
@@ -232,7 +232,7 @@ def has_integer_kernel(b: Builder, source: Tensor, weight: Tensor) -> bool:
 def bias_steps(
     b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int
 ) -> tuple[Any, Any] | None:
-    """Return a bias as int32 in steps of input scale times weight scale, and that scale.
+    """Return a bias as int32 in steps of input times weight scale, and that scale.
 
     Integer kernels take no other, whatever its own scale is, so other biases are brought to that scale.
     None where there is no integer kernel, or the bias has no such form.
@@ -263,7 +263,7 @@ def bias_steps(
 
 
 def _steps(bias: Tensor, scale: Any) -> Any:
-    """Return a bias in steps of ``scale``; its own integers where its own scale is that one."""
+    """Return a bias in steps of ``scale``, unchanged if that is its own scale."""
     import numpy
 
     encoding = bias.encoding

@@ -28,7 +28,7 @@ from xdlc.opdefs.traits import traits
 
 
 def conversions(model: Model) -> tuple[list[Op], list[Op]]:
-    """Return the ops that convert what callers pass, and those that convert what callers receive.
+    """Return the ops that convert the callers' inputs, and those for outputs.
 
     They are no layers and in no section: a runtime converts data of callers outside of the network.
     """
@@ -61,21 +61,21 @@ def layer_ids(model: Model) -> dict[Op, int]:
     Ops of a container of format 3, or translated from one, have the id that the file states for their
     layer; several may share one, and layers without ops have none.
     """
-    given = _stated_ids(model)
+    stated = _stated_ids(model)
     skipped = {op for side in conversions(model) for op in side}
-    found: dict[Op, int] = {}
-    last = 0 if given else -1
+    ids: dict[Op, int] = {}
+    last = 0 if stated else -1
     for op in model.main.ops:
         if op in skipped:
             continue
         belongs = op.is_inserted and _changes_type(op)
-        last = max(last, given.get(op.name, last)) if given else max(0, last + (not belongs))
-        found[op] = last
-    return found
+        last = max(last, stated.get(op.name, last)) if stated else max(0, last + (not belongs))
+        ids[op] = last
+    return ids
 
 
 def _changes_type(op: Op) -> bool:
-    """Return whether an op stores what it reads in another type, or under another encoding."""
+    """Return whether an op stores its input in another type or encoding."""
     return traits(op).recodes or _is_native(op, "Cast")
 
 
@@ -84,7 +84,7 @@ def _is_native(op: Op, type: str) -> bool:
 
 
 def _stated_ids(model: Model) -> Mapping[str, int]:
-    """Return the layer ids that a file of format 3 states, by name of op; none of other files."""
+    """Return the layer ids by op name in a file of format 3, else none."""
     ops = model.main.ops
     return model.metadata.get("layers") or {
         op.name: op.param("layer_id", 0) for op in ops if op.package == PACKAGE
@@ -96,7 +96,6 @@ class PlacedSection:
     """A section and its ops.
 
     Attributes:
-        section: The section.
         ops: Ops of the main graph, in order; none for layers without operations.
         where: Its place, for errors.
     """
@@ -107,11 +106,11 @@ class PlacedSection:
 
     @property
     def has_subgraph(self) -> bool:
-        """Whether it holds a sub-graph of xdlc; the vendor's code does not run on the host."""
+        """Whether it holds a sub-graph of xdlc, which runs on the host."""
         return self.section.engine is Engine.HTA and is_subgraph(self.section.binary)
 
     def subgraph(self, partition: Graph) -> Graph:
-        """Return the sub-graph of the section, under the model's own names of graph and ops.
+        """Return the section's sub-graph under the model's names of graph and ops.
 
         Args:
             partition: The sub-graph that the model has there now.
@@ -128,29 +127,28 @@ class PlacedSection:
 
 
 def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
-    """Return the name and content of the AIP record to run: xdlc's own if there is one.
+    """Return name and content of the AIP record to run, xdlc's own first.
 
     Raises:
-        ContainerError: If there is none, or it is damaged.
+        ContainerError: If there is no record, or it is damaged.
     """
-    found = [
+    listed = [
         (name, parse_aip(records[name].content(), where=f"record {name!r}"))
         for name in (OWN_RECORD, *VENDOR_RECORDS)
         if name in records
     ]
-    if not found:
+    if not listed:
         raise ContainerError(
             "holds no AIP record, which lists the sections for HTA",
             fix="run xdlc-quantize --enable_hta on it",
         )
-    return next((one for one in found if one[1].flavour == OWN_FLAVOUR), found[0])
+    return next((one for one in listed if one[1].flavour == OWN_FLAVOUR), listed[0])
 
 
 def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
     """Return the sections of a record with their ops.
 
     Args:
-        model: The model.
         name: Name of the record, for errors.
         record: Its content.
 
@@ -166,14 +164,14 @@ def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
         while id > record.sections[index].last:
             index += 1
         members[index].append(op)
-    found = []
+    sections = []
     for number, (section, ops) in enumerate(zip(record.sections, members, strict=True)):
         place = f"{where}: section {number} (layers {section.first}-{section.last})"
-        one = PlacedSection(section, tuple(ops), place)
-        if one.has_subgraph and not ops:
+        placed_section = PlacedSection(section, tuple(ops), place)
+        if placed_section.has_subgraph and not ops:
             refuse("is for HTA but has no operations", place)
-        found.append(one)
-    return found
+        sections.append(placed_section)
+    return sections
 
 
 def _check_cover(sections: Sequence[Section], ids: Mapping[Op, int], where: str, *, exactly: bool) -> None:

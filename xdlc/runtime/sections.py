@@ -36,7 +36,6 @@ class SectionSession:
         notices: Notes for the caller: lines of text.
 
     Args:
-        model: The model.
         records: Records of the container of format 3 that the model was translated from; default: the
             model's own.
         outputs: Names of further tensors to return; only values that pass between sections are available.
@@ -64,14 +63,16 @@ class SectionSession:
         self._states = model.metadata.get("states", {})
         self._sections = placed(model, *find_record(model.records if records is None else records))
         before, after = conversions(model)
-        runs = [before, *(one.ops for one in self._sections), after]
+        runs = [before, *(section.ops for section in self._sections), after]
         parts = partitions_of(self.graph, runs, stated=came_quantized(model))
         self.notices = _notices(self._sections)
         self._outputs = [*self.graph.outputs, *_extra(self.graph, parts, outputs)]
         others = {name: graph for name, graph in model.graphs.items() if graph is not model.main}
         self._sessions: list[CpuSession] = []
-        for one, part in zip([None, *self._sections, None], parts, strict=True):
-            graph = one.subgraph(part.graph) if one is not None and one.has_subgraph else part.graph
+        for section, part in zip([None, *self._sections, None], parts, strict=True):
+            graph = (
+                section.subgraph(part.graph) if section is not None and section.has_subgraph else part.graph
+            )
             if graph.outputs:
                 own = Model({graph.name: graph, **others}, model.metadata, model.records)
                 self._sessions.append(

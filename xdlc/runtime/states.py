@@ -1,4 +1,4 @@
-"""Variables of a model: inputs that hold them, the outputs with their next values, and their first values."""
+"""Variables of a model: inputs, next values in outputs, and first values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def next_values(model: Model) -> dict[str, str]:
-    """Return the output with the next value of each input of the main graph that holds a variable."""
+    """Return the output with the next value of each input that holds a variable."""
     inputs, outputs = ({tensor.name for tensor in side} for side in (model.main.inputs, model.main.outputs))
     states = {name: state.get("output") for name, state in model.metadata.get("states", {}).items()}
     return {name: output for name, output in states.items() if name in inputs and output in outputs}
@@ -25,7 +25,6 @@ def with_first_values(
     """Return feeds with the first value of each variable whose input is not fed.
 
     Args:
-        graph: The graph.
         states: Notes on the inputs that hold variables: ``Model.metadata["states"]``.
         feeds: Arrays by input name.
     """

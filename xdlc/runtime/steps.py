@@ -1,4 +1,4 @@
-"""Steps of an execution plan: a session, a UDO, or an op that runs the plans of other graphs."""
+"""Steps of an execution plan: a session, a UDO, or plans of other graphs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Step(Protocol):
     """A part of a plan."""
 
     def run(self, values: Values, watch: Watch) -> None:
-        """Add the step's results to ``values``, which hold by tensor name what went before."""
+        """Add the step's results to ``values``, by tensor name."""
 
 
 class Observer(Protocol):
-    """What looks at values while a graph runs, those of the graphs that it runs included."""
+    """Receiver of values while a graph runs, also of graphs inside of it."""
 
     def refine(self, lowered: Lowered) -> None:
-        """Add nodes and outputs to a part of a graph; called once for each part, before any runs."""
+        """Add nodes and outputs to each part of a graph, once, before any runs."""
 
     def see(self, results: Mapping[str, Array]) -> None:
         """Take what the added outputs of a part give; called each time the part has run."""
@@ -93,7 +93,6 @@ class Repeat:
     """A ``While``.
 
     Attributes:
-        op: The op.
         counts: How its operands divide.
         condition: The graph of the condition, run before the first iteration.
         iteration: The body, and the condition after it; without the accumulators.
@@ -115,12 +114,12 @@ class Repeat:
             BackendError: If a loop takes longer than its time-out, or its values take too much memory.
         """
         where = place(self.op)
-        given = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
-        carried, constants = given[: self.counts.carried], given[self.counts.carried :]
-        memory = LoopMemory(where, given)
+        initial = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
+        carried, constants = initial[: self.counts.carried], initial[self.counts.carried :]
+        memory = LoopMemory(where, initial)
         pieces: dict[int, list[Array]] = {index: [] for index in self.grown}
         with watch.loop(where) as loop:
-            goes_on = truth(self.condition.run(given, watch)[0], where)
+            goes_on = truth(self.condition.run(initial, watch)[0], where)
             while goes_on:
                 watch.check()
                 kept = [array for index, array in enumerate(carried) if index not in pieces]
@@ -134,7 +133,7 @@ class Repeat:
         for index, tensor in enumerate(self.op.outputs):
             held = carried[index]
             if index in pieces:
-                held = self.grown[index].joined(given[index], pieces[index])
+                held = self.grown[index].joined(initial[index], pieces[index])
             values[tensor.name] = held
 
 
@@ -204,7 +203,6 @@ class Plan:
     """A graph as steps.
 
     Attributes:
-        graph: The graph.
         outputs: Names of its outputs: the graph's, then others requested.
     """
 
@@ -236,7 +234,6 @@ class UdoStep:
     """A user-defined operation.
 
     Attributes:
-        op: The op.
         operation: The op with its kernel.
         quantized: Whether fixed-point values are rounded to their encodings.
         profiler: Collects the times of the kernel.
@@ -304,7 +301,7 @@ class UdoStep:
         return self._rounded(array, tensor)
 
     def _rounded(self, array: Array, tensor: Tensor) -> Array:
-        """Return float values rounded to quantized ones, divided in float32 as onnxruntime does."""
+        """Return float values rounded to quantized ones, in float32 as onnxruntime."""
         import numpy
 
         if not self.quantized or not tensor.dtype.is_fixed or tensor.dtype.bits > 16:

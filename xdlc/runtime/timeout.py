@@ -27,7 +27,7 @@ LONGEST = EMULATED = 15.0
 
 
 def checked(seconds: float | None) -> float:
-    """Return a time-out in seconds, brought down to the longest allowed one with a warning.
+    """Return a time-out in seconds, limited to the longest with a warning.
 
     Raises:
         UsageError: If it is no positive number.

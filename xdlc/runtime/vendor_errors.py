@@ -1,4 +1,4 @@
-"""Error numbers, names and log lines of the vendor's libraries: component, cause and fix."""
+"""Error numbers, names and log lines of the vendor's libraries."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     if isinstance(subject, int):
         return [_of_number(subject)]
     if not isinstance(subject, str | os.PathLike):
-        problem = f"nothing of type {type(subject).__name__} is explained"
+        problem = f"cannot explain a {type(subject).__name__}"
         raise UsageError(problem, fix="give a number, a text or the path of a file")
     text = os.fspath(subject).strip()
     is_path = not isinstance(subject, str) or re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text)
@@ -92,7 +92,7 @@ def _table() -> dict[str, Any]:
 
 
 def _of_number(number: int) -> Explanation:
-    """Return the explanation of a number; one that is not known is explained by its range."""
+    """Return the explanation of a number, by its range if unknown."""
     table = _table()
     number &= 0xFFFF_FFFF if number < 0 else number
     shown, code = f"{number} (0x{number:x})", number & 0xFFFF
@@ -124,10 +124,10 @@ def _of_number(number: int) -> Explanation:
 
 
 def _number_of(name: str) -> int:
-    """Return the number of a name, with or without ``QNN_``; names of common errors have each component's.
+    """Return the number of a name, with or without ``QNN_``.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If no error has that name.
     """
     names = {known: number for number, known in _table()["names"].items()}
     full = name.upper() if name.upper().startswith("QNN_") else f"QNN_{name.upper()}"
@@ -142,16 +142,16 @@ def _of_line(text: str) -> Iterator[Explanation]:
     """Yield what a line has: a known text, and the first name or number of an error."""
     table, shown = _table(), text.strip()[:160]
     small = text.lower()
-    known = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)
+    row = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)
     snpe = _SNPE.search(text)
-    if known is None and _VALIDATOR.search(text.rpartition("<E>")[2].strip()):
-        known = table["validator"]
-    if known is None and snpe:
+    if row is None and _VALIDATOR.search(text.rpartition("<E>")[2].strip()):
+        row = table["validator"]
+    if row is None and snpe:
         found = replace(_of_number(int(snpe[1]) if int(snpe[1]) < 1000 else 999), subject=shown)
         is_known = not snpe[2] or not found.cause.startswith("not known")
         yield found if is_known else replace(found, cause=snpe[2].strip()[:160])
-    if known is not None:
-        yield Explanation(shown, *known)
+    if row is not None:
+        yield Explanation(shown, *row)
     names = set(_NAME.findall(text)).intersection(table["names"].values())
     if names:
         yield _of_number(_number_of(min(names, key=text.index)))
@@ -166,8 +166,8 @@ def _of_line(text: str) -> Iterator[Explanation]:
 
 
 def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
-    """Return what lines have, each cause once; lines that differ in their start, the time, are read once."""
-    signs, found = _table()["signs"], dict[tuple[str, str], Explanation]()
+    """Return each cause in lines once; lines that differ in time count as one."""
+    signs, causes = _table()["signs"], dict[tuple[str, str], Explanation]()
     read: dict[str, list[Explanation]] = {}
     for number, text in enumerate(lines, 1):
         small = text.lower()
@@ -179,11 +179,11 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
                 _refuse(where, f"has more than {MOST_READ} different lines of errors")
             read[key] = list(_of_line(text))
         for each in read[key]:
-            first = found.setdefault(
+            first = causes.setdefault(
                 (each.cause, each.fix), replace(each, line=number if where else 0, count=0)
             )
-            found[each.cause, each.fix] = replace(first, count=first.count + 1)
-    return list(found.values())
+            causes[each.cause, each.fix] = replace(first, count=first.count + 1)
+    return list(causes.values())
 
 
 def _of_file(path: Path) -> list[Explanation]:

@@ -1,4 +1,4 @@
-"""Generator of ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
+"""Generator of ``_generated/*.py``: ``python -m xdlc.schema.generate``.
 
 It reads the subset of the flatbuffers schema language that DLC and TFLite need: tables of scalars, strings,
 tables and vectors, unions of tables, ``include``, defaults of scalars, and two attributes of vectors:
@@ -21,7 +21,7 @@ TOKEN = re.compile(r'\s*(?://[^\n]*\s*)*("[^"]*"|-?[\w.]+|[{}()\[\]:;=,])')
 
 @dataclass
 class Schema:
-    """Tables of one file: by name, the lines that declare each field; unions: the table of each number."""
+    """Tables of one file with the lines of their fields, and unions by number."""
 
     tables: dict[str, list[tuple[str, str, str, str, str | None]]] = field(default_factory=dict)
     unions: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -80,19 +80,19 @@ def parse(text: str) -> Schema:
 
 def _members(tokens: list[str], expect: Callable[..., str]) -> dict[int, str]:
     """Return the tables of a union by number."""
-    found: dict[int, str] = {}
+    tables: dict[int, str] = {}
     expect("{")
     while tokens[-1] != "}":
         name = tokens.pop()
         expect("=")
-        found[int(tokens.pop())] = name
+        tables[int(tokens.pop())] = name
         expect(",")
     expect("}")
-    return found
+    return tables
 
 
 def _with_unions(schema: Schema) -> None:
-    """Make two fields of each one that is a union: the number of its table, and the table."""
+    """Split each union field in two: the number of its table, and the table."""
     for name, fields in schema.tables.items():
         schema.tables[name] = [
             entry
@@ -109,7 +109,7 @@ def _with_unions(schema: Schema) -> None:
 
 
 def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str, str, str | None]:
-    """Return (name, kind, default, element, table) of the next field, as Python source."""
+    """Return (name, kind, default, element, table) of the next field."""
     name = tokens.pop()
     expect(":")
     kind = tokens.pop()

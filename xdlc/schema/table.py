@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 
 class Table:
-    """A flatbuffer table as a plain object: scalars have their default, all other fields are None if missing.
+    """A flatbuffer table as a plain object with defaults, and None if missing.
 
     Attributes:
         FIELDS: Its fields in the order of the schema.

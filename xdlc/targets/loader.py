@@ -148,19 +148,19 @@ def find_soc(name_or_id: str | int) -> Soc:
     """Return the SoC of a name in any case, an alias, or an id.
 
     Raises:
-        UsageError: If there is none, with the names that come closest.
+        UsageError: If no SoC has it, with the names that come closest.
 
     Example:
         >>> find_soc("SM8650").id, find_soc("57").name, find_soc("qcm6490").name
         (57, 'sm8650', 'qcs6490')
     """
-    wanted = str(name_or_id).strip().lower()
+    word = str(name_or_id).strip().lower()
     for soc in all_socs():
-        if wanted in (soc.name, str(soc.id), *soc.aliases):
+        if word in (soc.name, str(soc.id), *soc.aliases):
             return soc
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
     usual = "use the part's name, like sm8650 (adb shell getprop ro.soc.model), or a QNN soc_model id like 57"
-    fix = nearest_names(wanted, names, most=6) or usual
+    fix = nearest_names(word, names, most=6) or usual
     raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix)
 
 

@@ -33,7 +33,7 @@ def check(
     rtol: float = 1e-5,
     atol: float = 1e-5,
 ) -> None:
-    """Check that the C library of a generated package computes what its numpy kernel computes.
+    """Check that the C library of a package computes what its numpy kernel does.
 
     Args:
         package: Folder of the package, whose library is built.
@@ -131,7 +131,7 @@ class _Operation:
 
     @cached_property
     def _outputs(self) -> list[TensorSpec]:
-        """Outputs, inferred by the library, the texts of the configuration or the Python functions."""
+        """Return outputs as the library, the configuration or Python infers them."""
         specs = tuple(
             None
             if tensor is None
@@ -141,15 +141,15 @@ class _Operation:
         name = self._definition.name
         params = {name: self._plain(name) for name in self._params}
         view = OpView(self._package, name, "checked", specs, (None,) * self._count, params)
-        found = self._inferred(self.library, view) or self._by_text(view)
-        if found is None and self._shapes.is_file():
-            found = self._inferred(self._shapes, view)
-        if found is None or any(None in spec.shape for spec in found):
+        inferred = self._inferred(self.library, view) or self._by_text(view)
+        if inferred is None and self._shapes.is_file():
+            inferred = self._inferred(self._shapes, view)
+        if inferred is None or any(None in spec.shape for spec in inferred):
             raise UsageError(
                 f"the shapes of the outputs of {name} are not known",
                 fix=f"fill infer_{name} in jni/src/reg/shapes, or shape_{name} in {self._shapes.name}",
             )
-        return found
+        return inferred
 
     def _inferred(self, path: Path, view: OpView) -> list[TensorSpec] | None:
         with self._kernels(path) as kernels:
@@ -158,24 +158,24 @@ class _Operation:
     def _by_text(self, view: OpView) -> list[TensorSpec] | None:
         from xdlc.opdefs.shape_text import infer
 
-        places, found = self._definition.outputs, []
+        places, specs = self._definition.outputs, []
         for index, spec in enumerate(infer(self._definition, view) or [None]):
             if spec is None:
                 return None
             place = places[min(index, len(places) - 1)]
-            found.append(TensorSpec(spec.shape, _types(place)[0], layout=spec.layout))
-        return found
+            specs.append(TensorSpec(spec.shape, _types(place)[0], layout=spec.layout))
+        return specs
 
-    def _tensor(self, place: TensorDef, given: Any, name: str) -> Tensor:
+    def _tensor(self, place: TensorDef, value: Any, name: str) -> Tensor:
         import numpy
 
         types = _types(place)
-        own = given.dtype if isinstance(given, numpy.ndarray) else None
+        own = value.dtype if isinstance(value, numpy.ndarray) else None
         dtype = next((dtype for dtype in types if dtype.numpy == own), types[0])
-        if isinstance(given, tuple):
-            array = self._random(dtype, given)
+        if isinstance(value, tuple):
+            array = self._random(dtype, value)
         else:
-            array = numpy.ascontiguousarray(numpy.asarray(given, dtype.numpy))
+            array = numpy.ascontiguousarray(numpy.asarray(value, dtype.numpy))
         encoding = ScaleOffset(_SCALE, 0, dtype.bits) if dtype.is_fixed else None
         data = packed(ArrayData(array)) if dtype.bits == 4 else ArrayData(array)
         return Tensor(name, array.shape, dtype, encoding, data=data)
@@ -186,17 +186,17 @@ class _Operation:
         least = -4 if dtype.is_fixed and dtype.is_signed else 0
         return self._rng.integers(least, 2 if dtype.kind == "bool" else 4, shape).astype(dtype.numpy)
 
-    def _param(self, param: ParamDef, given: Any) -> Scalar | Tensor:
+    def _param(self, param: ParamDef, value: Any) -> Scalar | Tensor:
         if param.enumeration:
-            if given not in param.enumeration:
+            if value not in param.enumeration:
                 fix = f"use one of {', '.join(param.enumeration)}"
-                raise UsageError(f"{param.name} has no value {given!r}", fix=fix)
-            return Scalar(UINT32, param.enumeration.index(given))
+                raise UsageError(f"{param.name} has no value {value!r}", fix=fix)
+            return Scalar(UINT32, param.enumeration.index(value))
         if any(dtype.kind == "string" for dtype in param.dtypes):
-            return string(str(given))
+            return string(str(value))
         if param.is_scalar:
-            return Scalar((param.dtypes or (FLOAT32,))[0], given)
-        return self._tensor(param, given, param.name)
+            return Scalar((param.dtypes or (FLOAT32,))[0], value)
+        return self._tensor(param, value, param.name)
 
     def _plain(self, name: str) -> Any:
         """Return the value of a parameter as shape functions get it."""

@@ -50,29 +50,29 @@ def same_release(one: str, other: str) -> bool:
     return all(a == b for a, b in pairs)
 
 
-def check_releases(paths: Sequence[str | os.PathLike[str]], wanted: str = "") -> list[str]:
+def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") -> list[str]:
     """Return the SDK release of each library, empty for those that record none.
 
     Args:
         paths: Libraries of packages, and of the SDK.
-        wanted: Release that they have to be of; default: that of the first that records one.
+        expected: Release that they have to be of; default: that of the first that records one.
 
     Raises:
         BackendError: If they are of different releases, or none records one.
         StorageError: If a file cannot be read.
     """
-    found = {os.fspath(path): release_of(path) for path in paths}
-    stated = {path: release for path, release in found.items() if release}
+    releases = {os.fspath(path): release_of(path) for path in paths}
+    stated = {path: release for path, release in releases.items() if release}
     if not stated:
         fix = "name op packages of the HTP or backends: libraries of the CPU and GPU need no SDK"
-        raise BackendError("no SDK release is recorded", where=", ".join(found), fix=fix)
+        raise BackendError("no SDK release is recorded", where=", ".join(releases), fix=fix)
     first = next(iter(stated))
     for path, release in stated.items():
-        if not same_release(release, wanted or stated[first]):
-            other = f"release {wanted}" if wanted else f"{first} of {stated[first]}"
+        if not same_release(release, expected or stated[first]):
+            other = f"release {expected}" if expected else f"{first} of {stated[first]}"
             raise BackendError(
                 f"is of SDK release {release}, which does not work with {other}",
                 where=path,
                 fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
             )
-    return [found[os.fspath(path)] for path in paths]
+    return [releases[os.fspath(path)] for path in paths]

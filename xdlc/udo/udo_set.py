@@ -50,7 +50,7 @@ def udo_set(
     Args:
         udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
         op_package_config: The same, under the name that QNN's converters use.
-        package_name: Op package of all native operations, which goes without ``op_package_config``.
+        package_name: Op package of all native operations, without ``op_package_config``.
         converter_op_package_lib: Registration libraries, or Python files with shape functions, which
             infer outputs; a path or several.
         plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``; or their classes.
@@ -159,16 +159,16 @@ def configured_ops(
 
 
 def _laid_out(config: Config, notify: Callable[[str], None]) -> Config:
-    """Return a configuration with a layout for all outputs; see ``with_output_layouts``."""
+    """Return a configuration in which all outputs have a layout."""
     collections = []
     for p, collection in enumerate(config.collections):
-        found = []
+        opdefs = []
         for i, definition in enumerate(collection.opdefs):
             made, notice = with_output_layouts(definition)
             if notice:
                 notify(f"{config.places[p, i]}: {notice}")
-            found.append(made)
-        collections.append(replace(collection, opdefs=tuple(found)))
+            opdefs.append(made)
+        collections.append(replace(collection, opdefs=tuple(opdefs)))
     return replace(config, collections=tuple(collections))
 
 
@@ -187,13 +187,13 @@ def _listed(paths: Paths) -> tuple[PathLike, ...]:
 
 def _distinct(paths: Sequence[PathLike]) -> list[PathLike]:
     seen: set[Path] = set()
-    found = []
+    distinct = []
     for path in paths:
         real = Path(os.path.realpath(checked_path(path)))
         if real not in seen:
-            found.append(path)
+            distinct.append(path)
         seen.add(real)
-    return found
+    return distinct
 
 
 def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
@@ -201,9 +201,6 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
 
     The vendor's JSON template states layouts of inputs only, and a kernel that reads channels last writes
     them last.  An output in the order of the source model is of layout ``UNDEFINED``.
-
-    Args:
-        op: The definition.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -252,5 +249,5 @@ def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
 
 
 def _is_installed(entry: EntryPoint) -> bool:
-    """Return whether the folder of a package has a fixed path, and is not whatever the current one is."""
+    """Return whether a package's folder does not depend on the current one."""
     return entry.dist is None or os.path.isabs(str(entry.dist.locate_file("")))

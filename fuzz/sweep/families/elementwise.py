@@ -1,4 +1,4 @@
-"""Element-wise operators: neurons, functions, sums and products of broadcast operands, comparisons, casts."""
+"""Element-wise operators, broadcast ones, comparisons and casts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def binary(d: Draft) -> None:
     type = d.pick("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod", "PRelu")
     first, second = _broadcast(d)
     ranges = {"Div": ((-2, 2), (0.3, 3)), "Pow": ((0.3, 3), (-2, 2)), "Mod": ((-9, 9), (0.5, 3))}
-    (low, high), other = ranges.get(type, ((-2, 2), (-2, 2)))
+    (low, high), limits = ranges.get(type, ((-2, 2), (-2, 2)))
     if type == "PRelu":
         rank = d.between(2, 4)
         shape = d.shape(rank)
@@ -72,7 +72,7 @@ def binary(d: Draft) -> None:
         d.node(type, d.input(shape), d.constant(d.floats(slopes, 0, 1)))
         return
     x = d.input(first, low, high)
-    y = d.constant(d.floats(second, *other)) if d.flag(0.3) else d.input(second, *other)
+    y = d.constant(d.floats(second, *limits)) if d.flag(0.3) else d.input(second, *limits)
     if d.flag(0.15) and type in ("Add", "Sub", "Mul", "Max", "Min"):
         x, y = y, x
     d.node(type, x, y, **({"fmod": 1} if type == "Mod" else {}))

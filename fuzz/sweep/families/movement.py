@@ -1,4 +1,4 @@
-"""Operators that move numbers: transpositions, parts, joins, padding, gathers, scatters."""
+"""Operators that move numbers: transpositions, parts, padding, gathers."""
 
 from __future__ import annotations
 
@@ -144,8 +144,7 @@ def blocks(d: Draft) -> None:
         mode = d.pick("DCR", "CRD")
         d.node(type, d.input((batch, channels, rows, columns)), blocksize=block, mode=mode)
     elif type == "SpaceToDepth":
-        shape = (batch, d.size(33), rows * block, columns * block)
-        d.node(type, d.input(shape), blocksize=block)
+        d.node(type, d.input((batch, d.size(33), rows * block, columns * block)), blocksize=block)
     elif type == "Trilu":
         shape = d.ranked(2, 4)
         d.node(type, d.input(shape), d.constant(d.between(-2, 2), np.int64), upper=d.pick(0, 1))

@@ -17,12 +17,12 @@ def matmul(d: Draft) -> None:
     if d.flag():
         d.node("MatMul", x, d.weight(inner, columns))
         return
-    other = tuple(size if d.flag(0.8) else 1 for size in outer)
+    batch = tuple(size if d.flag(0.8) else 1 for size in outer)
     if d.flag(0.4):
-        order = [*range(len(other)), len(other) + 1, len(other)]
-        y = d.node("Transpose", d.input((*other, columns, inner), -1, 1), perm=order)
+        order = [*range(len(batch)), len(batch) + 1, len(batch)]
+        y = d.node("Transpose", d.input((*batch, columns, inner), -1, 1), perm=order)
     else:
-        y = d.input((*other, inner, columns), -1, 1)
+        y = d.input((*batch, inner, columns), -1, 1)
     d.node("MatMul", x, y)
 
 

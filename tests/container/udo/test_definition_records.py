@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.custom_ops import SCALE, custom, place, scale_graph
+from tests.support.custom_ops import SCALE, custom, place, scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import raw_data
@@ -35,12 +35,12 @@ def test_definitions_that_break_a_rule_are_not_stored() -> None:
 
 
 def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
-    made = scale_graph()
-    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
-    text = made.records["xdlc.udo.Pkg"].numpy().tobytes().replace(b"<Name>y<", b"<Name>x<")
-    made.records["xdlc.udo.Pkg"] = raw_data(text.replace(b"<Name>factor<", b"<Name>x<"))
+    model = scale_graph()
+    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
+    text = model.records["xdlc.udo.Pkg"].numpy().tobytes().replace(b"<Name>y<", b"<Name>x<")
+    model.records["xdlc.udo.Pkg"] = raw_data(text.replace(b"<Name>factor<", b"<Name>x<"))
     with pytest.raises(ContainerError, match=r"as input and as output.*; .*as input and as parameter"):
-        udo.definitions(made)
+        udo.definitions(model)
 
 
 def test_ops_without_a_record_have_no_definition() -> None:

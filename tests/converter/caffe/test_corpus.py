@@ -14,7 +14,7 @@ import pytest
 
 import xdlc
 from tests.converter.caffe import nets
-from tests.corpus_models import relative_error
+from tests.support.corpus_models import relative_error
 from xdlc.converter.caffe import layers, params
 from xdlc.errors import UnsupportedOp, XdlcError, each_problem
 

@@ -105,15 +105,15 @@ def test_a_stand_in_of_random_numbers_is_an_input_that_is_named(tmp_path):
 
 
 def test_a_stand_in_of_one_element_states_no_shape(tmp_path):
-    with pytest.raises(UsageError, match="'data' is nowhere stated"):
+    with pytest.raises(UsageError, match="input 'data' is missing"):
         with_stand_in([1, 1]).convert(tmp_path, None)
     made = with_stand_in([1])
     made.op("Conv", ["data", made.fill("kernel", np.ones((2, 3, 1, 1), np.float32))], ["z"], kernel=1)
-    with pytest.raises(UsageError, match="'data' is nowhere stated") as caught:
+    with pytest.raises(UsageError, match="input 'data' is missing") as caught:
         made.convert(tmp_path, None, ["z"])
     assert len(each_problem(caught.value)) == 1
     predict, init = with_stand_in([1, 1]).write(tmp_path)
-    with pytest.raises(UsageError, match="'data' is nowhere stated; 'dat', which"):
+    with pytest.raises(UsageError, match="input 'data' is missing; 'dat', which"):
         xdlc.convert(predict, {"dat": [1, 3]}, weights=init)
 
 
@@ -158,19 +158,19 @@ def test_an_input_can_be_fixed(tmp_path):
 
 
 REFUSED = {
-    "no shape": (scaled, None, UsageError, "'data' is nowhere stated", "data N,C,H,W"),
+    "no shape": (scaled, None, UsageError, "input 'data' is missing", "data N,C,H,W"),
     "a name that is misspelled": (
         lambda: TinyNet().op("Relu", ["dta"], ["y"]),
         SHAPE,
         ModelError,
-        "reads 'dta', which nothing makes",
+        "reads 'dta', which no operator writes",
         "nearest: data",
     ),
     "operators in another order": (
         lambda: TinyNet().op("Relu", ["a"], ["y"]).op("Abs", ["data"], ["a"]),
         SHAPE,
         ModelError,
-        "reads 'a', which no operator before it makes",
+        "reads 'a', which no earlier operator writes",
         "order",
     ),
     "random weights": (
@@ -199,7 +199,7 @@ REFUSED = {
         lambda: TinyNet().op("While", ["data"], ["y"], body=net([operator("Relu", ["q"], ["r"])])),
         SHAPE,
         UnsupportedOp,
-        "net of its own",
+        "runs a net",
         "",
     ),
     "a long string": (

@@ -172,8 +172,8 @@ UNTRUSTED = {
     "long names": ([net([operator("Relu", ["x" * 5000], ["y"])])], "5000 bytes"),
     "another format": ([b"PK\x03\x04" + bytes(40)], "zip"),
     "values that disagree": ([net([FILL]), net([given([5], field(5, 1.0))])], "1 values for shape [5]"),
-    "huge": ([net([FILL]), net([given([1 << 40] * 3)])], "impossible shape"),
-    "negative": ([net([FILL]), net([given([-1], field(5, 1.0))])], "impossible shape"),
+    "huge": ([net([FILL]), net([given([1 << 40] * 3)])], "invalid shape"),
+    "negative": ([net([FILL]), net([given([-1], field(5, 1.0))])], "invalid shape"),
     "a huge constant": (
         [net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1 << 30])])],
         "bytes together",
@@ -181,7 +181,7 @@ UNTRUSTED = {
     "many dimensions": ([net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1] * 99)])], "shape"),
     "a constant out of range": (
         [net([FILL]), net([operator("ConstantFill", [], ["w"], value=256, dtype=6)])],
-        "no number of uint8",
+        "not a number of type uint8",
     ),
     "values of another wire type": ([net([FILL]), net([given([1], field(5, 3))])], "wire type"),
     "parts of a float": ([net([FILL]), net([given([1], field(5, b"abc"))])], "wire type"),
@@ -190,7 +190,7 @@ UNTRUSTED = {
         [net([FILL]), net([given([1], field(6, 1 << 40), type="GivenTensorIntFill")])],
         "out of the range",
     ),
-    "no number": ([net([FILL]), net([operator("ConstantFill", [], ["w"], value="a")])], "no number"),
+    "no number": ([net([FILL]), net([operator("ConstantFill", [], ["w"], value="a")])], "not a number"),
     "an unknown type": ([net([FILL]), net([operator("ConstantFill", [], ["w"], dtype=99)])], "data type 99"),
 }
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.custom_ops import custom, my_node, onnx_model, place
+from tests.support.custom_ops import custom, my_node, onnx_model, place
 from xdlc.converter.checking import uncovered
 from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import UsageError

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.contrib_models import RNG, check, contrib, floats, ints, reference
+from tests.support.contrib_models import RNG, check, contrib, floats, ints, reference
 
 SCALE = (1,)
 

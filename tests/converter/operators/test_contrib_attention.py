@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.contrib_models import check, contrib, flags, floats, ints, reference
+from tests.support.contrib_models import check, contrib, flags, floats, ints, reference
 
 BATCH, LENGTH, KEYS, HEADS, SIZE, WIDTH = 2, 5, 6, 3, 4, 7
 HIDDEN = HEADS * SIZE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.contrib_models import RNG, check, contrib, floats, ints
+from tests.support.contrib_models import RNG, check, contrib, floats, ints
 from xdlc.ir.dtype import SFIXED4
 
 

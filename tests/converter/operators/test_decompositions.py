@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import RNG, build, check, expected, floats, node
+from tests.support.onnx_models import RNG, build, check, expected, floats, node
 from xdlc.errors import ModelError
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 import xdlc
-from tests.onnx_models import build, check, floats, node
+from tests.support.onnx_models import build, check, floats, node
 from xdlc.errors import ModelError
 
 CASES = {

@@ -7,7 +7,7 @@ import pytest
 from onnx import AttributeProto, helper
 
 import xdlc
-from tests.onnx_models import build, check, floats, node
+from tests.support.onnx_models import build, check, floats, node
 
 
 def refused(models, nodes, feeds, reason, opset=17):

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 import xdlc
 from xdlc import container
+from xdlc.errors import UnsupportedOp
 
 
 def through_disk(model, tmp_path):
@@ -164,3 +165,18 @@ def test_functions_that_explode_are_refused(models):
 def test_softmax_of_joined_open_axes(models, tmp_path, kind, axis):
     nodes = [helper.make_node(kind, ["x"], ["y"], axis=axis)]
     check(models, tmp_path, nodes, {"x": X}, ["y"], dims={"x": ["a", "b", "c"]}, opset=11)
+
+
+def test_steps_of_training_are_refused(models):
+    nodes = [
+        helper.make_node("Adagrad", ["r", "t", "x", "g", "h"], ["y", "z"], domain="ai.onnx.preview.training")
+    ]
+    shapes = {"r": [], "t": [], "x": [2], "g": [2], "h": [2]}
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.preview.training", 1)]
+    model = models.make(nodes, shapes, {"y": [2], "z": [2]})
+    del model.opset_import[:]
+    model.opset_import.extend(opsets)
+    model.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(UnsupportedOp, match="step of training") as caught:
+        xdlc.convert(models.save(model))
+    assert "for inference" in caught.value.fix

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import RNG, build, check, node
+from tests.support.onnx_models import RNG, build, check, node
 
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import build, node
+from tests.support.onnx_models import build, node
 from xdlc.converter import values
 
 CASES: Mapping[str, tuple[Any, Mapping[str, tuple[int, ...]], Mapping[str, Any]]] = {

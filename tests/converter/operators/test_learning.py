@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.htp_models import needs_htp
-from tests.onnx_models import build, check, expected, floats, node
+from tests.support.htp_models import needs_htp
+from tests.support.onnx_models import build, check, expected, floats, node
 from xdlc.errors import ModelError
 
 ML = "ai.onnx.ml"

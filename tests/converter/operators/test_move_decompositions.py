@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import build, check, floats, node
+from tests.support.onnx_models import build, check, floats, node
 
 BOUNDARIES = np.array([5, -3, np.iinfo(np.int64).min, np.iinfo(np.int64).max])
 

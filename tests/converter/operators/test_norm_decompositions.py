@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import RNG, build, check, floats, node
+from tests.support.onnx_models import RNG, build, check, floats, node
 
 
 @pytest.mark.parametrize(("axis", "outputs"), [(-1, "y m s"), (1, "y m s"), (0, "y - s"), (2, "y m")])

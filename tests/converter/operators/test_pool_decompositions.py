@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import RNG, check, floats, node
+from tests.support.onnx_models import RNG, check, floats, node
 
 IMAGE = (2, 3, 9, 8)
 DILATED = [

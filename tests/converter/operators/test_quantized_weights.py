@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.contrib_models import RNG, contrib, floats
-from tests.htp_models import needs_htp, validate
-from tests.running import run_htp
+from tests.support.contrib_models import RNG, contrib, floats
+from tests.support.htp_models import needs_htp, validate
+from tests.support.running import run_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir import dtype as dt
 from xdlc.passes.store_quantized_weights import StoreQuantizedWeights

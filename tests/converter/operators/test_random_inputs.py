@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import build, floats, node
+from tests.support.onnx_models import build, floats, node
 from xdlc.errors import UnsupportedOp
 
 X = floats(1, 2, 4, 4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.onnx_models import check, floats
+from tests.support.onnx_models import check, floats
 
 STEPS, BATCH, WIDTH, UNITS = 4, 3, 5, 4
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

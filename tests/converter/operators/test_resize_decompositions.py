@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import check, floats, node
+from tests.support.onnx_models import check, floats, node
 
 X = floats(1, 2, 5, 6)
 TRANSFORMS = ["half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]

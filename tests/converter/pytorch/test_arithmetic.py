@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.converter.pytorch.programs import TinyProgram, results
-from tests.htp_models import needs_htp
-from tests.running import run
+from tests.support.htp_models import needs_htp
+from tests.support.running import run
 from xdlc.errors import ModelError
 
 INF, NAN = math.inf, math.nan

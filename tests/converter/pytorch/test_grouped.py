@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.converter.pytorch.programs import TinyProgram
-from tests.htp_models import needs_htp
-from tests.running import run
+from tests.support.htp_models import needs_htp
+from tests.support.running import run
 from xdlc.errors import XdlcError
 
 FALLBACK = "transformers.grouped_mm_fallback"

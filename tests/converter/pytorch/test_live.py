@@ -220,7 +220,7 @@ def test_a_list_is_one_argument(torch):
 def test_a_list_in_place_of_a_tuple_is_named(torch, net):
     examples = [torch.from_numpy(X)]
     _, fix = fix_of(lambda: xdlc.convert(net, examples), UsageError)
-    assert "give a tuple" in fix
+    assert "pass a tuple" in fix
     check(torch, net, xdlc.convert(net, tuple(examples)))
 
 

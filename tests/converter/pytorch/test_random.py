@@ -5,7 +5,7 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram
-from tests.running import run
+from tests.support.running import run
 from xdlc.errors import UnsupportedOp
 
 X = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.corpus_models import CNNS, OTHERS, CorpusModel
+from tests.support.corpus_models import CNNS, OTHERS, CorpusModel
 from xdlc.converter.session.diagnostics import DROPPED, KNOWN, UNUSED, VIEW
 from xdlc.ir import Model
 

@@ -243,7 +243,7 @@ def test_all_unknown_layers_and_numbers_are_told_at_once():
     texts = [str(problem) for problem in caught.value.problems]
     assert len(texts) == 4
     assert all(text.startswith("old.dlc: layer '") and "fix: " in text for text in texts)
-    assert "'type' is 99; its meaning is not known, known are 1 rectifier" in texts[0]
+    assert "'type' is 99; supported values are 1 rectifier" in texts[0]
     assert "nearest: Pooling" in texts[1]
     assert "padding_strategy' is 7" in texts[2]
     assert "aspect ratio" in texts[3]

@@ -215,7 +215,7 @@ def test_frames_become_loops_inside_of_loops(tmp_path, times):
 def test_a_loop_without_a_condition_is_refused(tmp_path):
     graph = Graph().input("x", 2, 3).node("Enter", "e", ["x"], frame_name="f", is_constant=False)
     graph.node("Merge", "m", ["e", "n"], N=2).node("NextIteration", "n", ["m"])
-    with pytest.raises(ModelError, match="not whole"):
+    with pytest.raises(ModelError, match="incomplete"):
         converted(graph, tmp_path, importer_options={"out_node": ["m"]})
 
 

@@ -204,7 +204,7 @@ def test_a_meta_graph_has_its_checkpoint_beside_it(variable, tmp_path):
     assert "model.ckpt-7.meta" in caught.value.fix
     (tmp_path / "model.ckpt-7.index").unlink()
     (tmp_path / "model.ckpt-7").write_bytes(b"table")
-    with pytest.raises(ModelError, match="first form"):
+    with pytest.raises(ModelError, match="V1 format"):
         xdlc.convert(path)
 
 

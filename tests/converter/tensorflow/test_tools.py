@@ -6,7 +6,7 @@ import pytest
 
 import xdlc
 from tests.converter.tensorflow.tf_models import FLOAT, Graph, Shape
-from tests.custom_ops import custom, like_first, param, place
+from tests.support.custom_ops import custom, like_first, param, place
 from xdlc import api
 from xdlc.converter.checking import uncovered
 from xdlc.converter.tensorflow import FRONTEND

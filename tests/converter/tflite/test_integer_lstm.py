@@ -6,7 +6,7 @@ import pytest
 import xdlc
 from tests.converter.tflite.integer_lstms import integer_lstm
 from tests.converter.tflite.models import TinyModel
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.fixed_point_functions import table
 

@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from tests.converter.toy.toy import TOY, handler
-from tests.custom_ops import custom, like_first, param, place
+from tests.support.custom_ops import custom, like_first, param, place
 from xdlc.converter.checking import check, uncovered
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir.dtype import FLOAT32

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, onnx_model, place
+from tests.support.custom_ops import converted, custom, onnx_model, place
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Op
 from xdlc.ir.dtype import FLOAT32, INT32

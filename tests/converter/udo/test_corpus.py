@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.custom_ops import custom, like_first, param, place
+from tests.support.custom_ops import custom, like_first, param, place
 from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import XdlcError
 from xdlc.ir import Model

@@ -1,4 +1,4 @@
-"""What a model keeps of its custom ops: definitions, and the kernels that come with them."""
+"""What a model keeps of its custom ops: definitions, and kernels beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
 from xdlc.converter.checking import check
 from xdlc.converter.onnx import FRONTEND
@@ -18,6 +18,7 @@ from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.source_match import Kernel, UdoSet
+from xdlc.runtime.udo.kernel_files import read_calls
 
 F32 = np.float32
 
@@ -81,7 +82,7 @@ def test_a_kernel_of_several_ops_is_stored_once_and_ops_have_names_of_their_own(
     held = load(tmp_path / "m.dlc")
     names = {op.name for graph in held.graphs.values() for op in graph.ops if op.package == "Pkg"}
     assert len(names) == 3
-    first, second = udo.kernels(held)
+    first, second = read_calls(tmp_path / "kernel_meta" / "k.json")
     assert [first.kernel.values[0], second.kernel.values[0]] == [0.5, 2.0]
     assert first.ops == ("first",)
     assert {*first.ops, *second.ops} == names

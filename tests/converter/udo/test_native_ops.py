@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, onnx_model, param, place
 from xdlc.errors import UnsupportedOp, UsageError
 from xdlc.ir.dtype import FLOAT32, UINT32
 
@@ -68,7 +68,7 @@ def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:
     [
         (
             custom("Softmax", [place("x")], [place("y")], native=True),
-            "attribute 'axis' is none of the parameters",
+            "attribute 'axis' is not a parameter",
         ),
         (
             custom("Softmax", [place("x"), place("w")], [place("y")], param("axis", UINT32), native=True),

@@ -11,7 +11,16 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
+from tests.support.custom_ops import (
+    converted,
+    custom,
+    custom_op,
+    like_first,
+    my_node,
+    onnx_model,
+    param,
+    place,
+)
 from xdlc.container import udo
 from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
@@ -80,8 +89,8 @@ def test_all_misfits_of_a_node_are_listed_each_with_its_place(tmp_path: Path) ->
         converted(tmp_path, scale_model(facto=2.0, other=1), SCALE)
     problems = caught.value.problems
     assert [problem.problem for problem in problems] == [
-        "Pkg::Scale: attribute 'facto' is none of the parameters: factor; nearest: factor",
-        "Pkg::Scale: attribute 'other' is none of the parameters: factor",
+        "Pkg::Scale: attribute 'facto' is not a parameter; parameters: factor; nearest: factor",
+        "Pkg::Scale: attribute 'other' is not a parameter; parameters: factor",
         "Pkg::Scale: the node has no attribute 'factor', a mandatory parameter",
     ]
     assert all(problem.node == "n_Scale" and "n_Scale" in str(problem.where) for problem in problems)

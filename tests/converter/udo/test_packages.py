@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, onnx_model
+from tests.support.custom_ops import converted, onnx_model
 from xdlc.errors import UsageError
 
 MODEL = onnx_model(

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.custom_ops import converted, custom, my_node, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, my_node, onnx_model, param, place
 from xdlc.converter.udo.params import parameters
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import ArrayData, DType, Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.faulty_ops import CASES, PRECISION, Case, conv, log_softmax, one_op, whole
-from tests.running import run
+from tests.support.faulty_ops import CASES, PRECISION, Case, conv, log_softmax, one_op, whole
+from tests.support.running import run
 from xdlc import passes
 from xdlc.ir import u32s
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.control_flow_models import if_model
-from tests.htp_models import cnn
+from tests.support.control_flow_models import if_model
+from tests.support.htp_models import cnn
 from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, u32
 from xdlc.ir import dtype as dt

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.section_models import RELU, Net
+from tests.support.section_models import RELU, Net
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, Model, Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32

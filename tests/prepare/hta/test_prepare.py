@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xdlc
-from tests.section_models import Net, feeds_of, on_cpu, residual
+from tests.support.section_models import Net, feeds_of, on_cpu, residual
 from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
 from xdlc.container.section_payload import is_subgraph
 from xdlc.errors import ConstraintError, ProblemList, UsageError
@@ -103,7 +103,9 @@ def test_layers_that_hta_does_not_take():
     prepared = prepare(residual(), "11-13")
     assert prepared.sections == ()
     first, second = prepared.problems
-    assert "HTA does not take layer 11 'transpose11': type: expected an operation that HTA has" in str(first)
+    assert "HTA does not support layer 11 'transpose11': type: expected an operation that HTA has" in str(
+        first
+    )
     assert (second.node, second.op) == ("transpose12", "Transpose")
     assert {(one.layer, one.type) for one in prepared.rejected} >= {(11, "Transpose"), (12, "Transpose")}
     assert str(next(one for one in prepared.rejected if one.layer == 11)).startswith(
@@ -249,7 +251,7 @@ def test_nothing_to_put_on_hta():
     x = net.op("Softmax", [net.input(1, 4, 4, 3)], (1, 4, 4, 3), axis=u32(1))
     prepared = prepare(net.quantized(x))
     (problem,) = prepared.problems
-    assert "which takes 0 of 1" in str(problem)
+    assert "which supports 0 of 1" in str(problem)
     assert [one.type for one in prepared.rejected] == ["Softmax"]
     assert OWN_RECORD not in prepared.model.records
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import cnn, needs_htp
+from tests import services
+from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.container import caches, load
 from xdlc.errors import BackendError
 from xdlc.prepare.htp import Prepared, prepare_all
-from xdlc.runtime.htp import process
 
 pytestmark = needs_htp
 SEVEN = ("sm8350", "sm8450", "sa8295", "sm8550", "sm8650", "sm8750", "qcs6490")
@@ -21,27 +20,32 @@ FAILING = "sm8550"
 
 # The worker, which does what a test says in the place of compiling for one SoC.
 SCRIPT = """
-import json, os, signal, sys, time
+import os, signal, stat, time
 from pathlib import Path
-from xdlc.runtime.htp import worker
+from xdlc.runtime.htp import service
 
-compiles = worker._COMMANDS["compile"]
+compiles = service._compile
 
-def compile_(request, folder, step):
+def garble():
+    for number in range(3, 40):
+        path = f"/proc/self/fd/{{number}}"
+        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+            os.write(number, bytes([255] * 9))
+
+def compile_(request, files, step):
     if request["soc_id"] == 43:
+        folder = Path(request["folder"])
         step("compiling graph cnn")
         {what}
-    return compiles(request, folder, step)
+    return compiles(request, files, step)
 
-worker._COMMANDS["compile"] = compile_
-worker.main(Path(sys.argv[1]))
+service._compile = compile_
+commands = service.commands
 """
 
 
 def inject(monkeypatch: pytest.MonkeyPatch, folder: Path, what: str) -> None:
-    script = folder / "child.py"
-    script.write_text(SCRIPT.format(what=what))
-    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    services.htp(monkeypatch, folder, SCRIPT.format(what=what))
 
 
 def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
@@ -70,10 +74,11 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
     ("what", "said"),
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if memory ran out, free some"),
-        ("raise MemoryError()", "ended with status 1 (MemoryError) while compiling graph cnn"),
+        ("raise MemoryError()", "the system refuses: no memory is left"),
+        ("raise ValueError(7)", "ended with status 1 while compiling graph cnn; it printed"),
         (
-            "(folder / 'answer.json').write_bytes(b'\\0\\xff'); os._exit(0)",
-            "left an answer that is garbage while compiling graph cnn",
+            "garble(); os._exit(0)",
+            "wrote into the line that answers go through while compiling graph cnn",
         ),
         ("return {'refused': []}", "ended well but left no cache"),
         (
@@ -81,11 +86,11 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
             "the compiler's result is listed without header, version",
         ),
         (
-            "found = compiles(request, folder, step); os.truncate(folder / 'cache.bin', 5000); return found",
+            "found = compiles(request, files, step); os.truncate(folder / 'cache.bin', 5000); return found",
             "the compiler's result has 5000 bytes, its header needs",
         ),
         (
-            "return compiles({**request, 'soc_id': 57}, folder, step)",
+            "return compiles({**request, 'soc_id': 57}, files, step)",
             "is named after sm8550, which has the id 43, but was compiled for the id 57",
         ),
     ],
@@ -126,4 +131,4 @@ def test_a_crash_that_does_not_repeat_costs_nothing(monkeypatch: pytest.MonkeyPa
 def test_one_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     inject(monkeypatch, tmp_path, "time.sleep(60)")
     (problem,) = prepare_all(cnn(quantized=True), [FAILING], timeout=1).problems
-    assert "no answer within 1 s" in problem.problem
+    assert "did not end within 1 s" in problem.problem

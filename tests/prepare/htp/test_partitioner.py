@@ -133,8 +133,8 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
 @pytest.mark.parametrize(
     ("results", "said"),
     [
-        ({}, "should output 'v1' of shape [1, 4]"),
-        ({"v1": np.zeros((1, 5), np.int32)}, "outputs [1, 5]"),
+        ({}, "expected output 'v1' of shape [1, 4]"),
+        ({"v1": np.zeros((1, 5), np.int32)}, "got [1, 5]"),
     ],
 )
 def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], said: str) -> None:

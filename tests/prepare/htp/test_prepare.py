@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
-from tests.running import run_cache, run_htp
+from tests.support.htp_models import cnn, needs_htp, prepared_cnn, refused
+from tests.support.running import run_cache, run_htp
 from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
@@ -58,7 +58,7 @@ def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
 def test_damaged_facts_are_replaced_as_their_error_says() -> None:
     model = cnn(quantized=True)
     model.records[cache_provenance.RECORD] = raw_data(b'{"version": 9}')
-    with pytest.raises(ContainerError, match="is of version 9") as caught:
+    with pytest.raises(ContainerError, match="has version 9") as caught:
         prepare_all(model, ["sm8650"])
     assert "--overwrite_cache_records" in (caught.value.fix or "")
     prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)
@@ -209,7 +209,7 @@ def test_float_graph_is_compiled_where_there_is_fp16_and_is_one_problem_elsewher
     assert isinstance(problem, ConstraintError)
     assert str(problem).startswith("model: qcs6490: graph 'cnn': op 'conv2d_conv' (Conv2d) and others: ")
     assert problem.problem == (
-        "this SoC has no FP16: accepted are ops of quantized types, found are 4 that compute in FP16"
+        "this SoC has no FP16: it supports only ops of quantized types; 4 op(s) compute in FP16"
     )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.control_flow_models import loop_model
-from tests.htp_models import add, cnn, needs_htp, partly, refused
-from tests.htp_parts import in_segments, parts_of
+from tests.support.control_flow_models import loop_model
+from tests.support.htp_models import add, cnn, needs_htp, partly, refused
+from tests.support.htp_parts import in_segments, parts_of
 from xdlc.container import cache_provenance, load
 from xdlc.errors import (
     BackendError,
@@ -32,8 +32,8 @@ from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_session import EmulatedPartitions
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
+from xdlc.runtime.htp.process import ForkServer
 from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.targets import find_soc
 
@@ -137,7 +137,7 @@ def test_a_float_model_on_a_soc_without_fp16_is_one_error() -> None:
     (problem,) = prepare_all(cnn(quantized=False), ["sxr1230p"], partition=True).problems
     (only,) = problem.problems if isinstance(problem, ProblemList) else (problem,)
     assert isinstance(only, ConstraintError)
-    assert "has no FP16: accepted are ops of quantized types, found are 4" in only.problem
+    assert "has no FP16: it supports only ops of quantized types; 4 op(s) compute in" in only.problem
 
 
 @needs_htp

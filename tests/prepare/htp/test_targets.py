@@ -40,8 +40,8 @@ def test_an_architecture_is_the_vendors_soc_of_it_with_the_smallest_vtcm() -> No
     ("socs", "archs", "options", "kind", "said"),
     [
         ((), (), {}, UsageError, "no SoC is named"),
-        (("sm8650",), ("v73",), {}, UsageError, "htp_archs and SoCs are both given"),
-        ((), ("v73",), {"vtcm_override": 2}, UsageError, "htp_archs and vtcm_override are both given"),
+        (("sm8650",), ("v73",), {}, UsageError, "htp_archs and SoCs exclude each other"),
+        ((), ("v73",), {"vtcm_override": 2}, UsageError, "htp_archs and vtcm_override exclude each other"),
         ((), ("v74",), {}, UsageError, "unknown DSP architecture v74"),
         ((), ("sm8650",), {}, UsageError, "'sm8650' is no architecture"),
         ((), ("v66",), {}, ConstraintError, "v66 has no HTP"),

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdlc.ir import as_float32
-from xdlc.quant.overrides import Grain, Override, format_0, format_1, format_2, read_overrides
+from xdlc.quant.overrides import ENCODING_VERSIONS, Grain, Override, flat, read_overrides, sections
 
 SCALES = st.floats(1e-20, 1e20).map(as_float32)
+
+VERSIONS = {version.name: version for version in sections.VERSIONS}
 
 
 @st.composite
@@ -51,17 +53,17 @@ def plain(entries, **changed):
 
 
 @settings(max_examples=60, deadline=None)
-@pytest.mark.parametrize("version", [*format_0.VERSIONS, format_1.VERSION, format_2.VERSION])
+@pytest.mark.parametrize("version", ENCODING_VERSIONS)
 @given(st.lists(affine(), max_size=5))
 def test_scales_of_tensors_and_channels(version, entries):
     entries = [replace(entry, name=f"t{place}") for place, entry in enumerate(entries)]
     entries.sort(key=lambda entry: entry.kind)
-    if version == format_2.VERSION:
-        found = read_again(format_2.write(entries, {}))
+    if version == flat.VERSION:
+        found = read_again(flat.write(entries, {}))
         assert plain(found) == plain(entries, kind=None)
         assert [entry.axis for entry in found] == [entry.axis for entry in entries]
         return
-    content = format_1.write(entries) if version == format_1.VERSION else format_0.write(entries, version)
+    content = sections.write(entries, VERSIONS[version])
     assert plain(read_again(content)) == plain(entries)
 
 
@@ -70,20 +72,18 @@ def test_scales_of_tensors_and_channels(version, entries):
 def test_scales_of_blocks(made, rank):
     channels, entry = made
     entry = replace(entry, name="w")
-    assert plain(read_again(format_1.write([entry]))) == plain([entry])
-    (found,) = read_again(format_2.write([entry], {"w": (rank, channels)}))
+    assert plain(read_again(sections.write([entry], VERSIONS["1.0.0"]))) == plain([entry])
+    (found,) = read_again(flat.write([entry], {"w": (rank, channels)}))
     assert found == replace(entry, kind=None)
 
 
 @pytest.mark.parametrize("version", ["0.5.0", "0.6.1", "1.0.0"])
 def test_floats(version):
     entry = Override("t", "activation", 16, is_float=True)
-    assert read_again(
-        format_1.write([entry]) if version == "1.0.0" else format_0.write([entry], version)
-    ) == [entry]
+    assert read_again(sections.write([entry], VERSIONS[version])) == [entry]
 
 
 def test_floats_are_left_out_where_a_format_has_no_word_for_them():
     entry = Override("t", "activation", 16, is_float=True)
-    assert read_again(format_0.write([entry], "0.4.0")) == []
-    assert read_again(format_2.write([entry], {})) == []
+    assert read_again(sections.write([entry], VERSIONS["0.4.0"])) == []
+    assert read_again(flat.write([entry], {})) == []

@@ -1,22 +1,25 @@
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.quant.conftest import decided_plan
 from xdlc.errors import UsageError
 from xdlc.ir import ArrayData, Scalar, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant import quantize
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.noise_power import EXACT, Noise
-from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
+from xdlc.quant.remedies import Remedies
 from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.comparison import groups
 from xdlc.quant.report.quality import rounded
-from xdlc.quant.samples import HELD_OUT, Samples
+from xdlc.quant.samples import HELD_OUT
+from xdlc.quant.storing import quantized_copy
 from xdlc.runtime import CpuSession
 
 
@@ -30,18 +33,14 @@ def _network(net):
     return n, n.done(n.conv(both, 3, "last", kernel=1))
 
 
-def _job(model, samples, **options):
-    asked = QuantOptions.of(options)
-    job = Job(model.clone(), asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
-    job.calibrate()
-    job.decide()
-    return job
+def _decided(model, samples, **options):
+    return Remedies(*decided_plan(model.clone(), samples, **options), Engine(), [])
 
 
 def _report(net, **options):
     n, model = _network(net)
-    job = _job(model, n.samples(4), **options)
-    return job, n.samples(3, seed=9), measure(job, n.samples(3, seed=9))
+    decided = _decided(model, n.samples(4), **options)
+    return decided.plan, n.samples(3, seed=9), measure(decided, n.samples(3, seed=9))
 
 
 def _db(wanted, found):
@@ -66,17 +65,17 @@ def test_outputs_are_those_of_the_finished_model(net):
 
 
 def test_cumulative_ratios_are_those_of_the_running_network(net):
-    job, samples, report = _report(net)
-    floats = CpuSession(job.model, outputs=["both"])
-    quantized = CpuSession(job.trial(), outputs=["both"])
+    plan, samples, report = _report(net)
+    floats = CpuSession(plan.model, outputs=["both"])
+    quantized = CpuSession(quantized_copy(plan, Calibration()), outputs=["both"])
     found = next(tensor for tensor in report.tensors if tensor.name == "both")
     wanted = _db(_ravel(floats, samples, "both"), _ravel(quantized, samples, "both"))
     assert found.cumulative == pytest.approx(wanted, abs=1e-3)
 
 
 def test_looking_does_not_change_what_is_seen(net):
-    job, samples, _ = _report(net)
-    trial = job.trial()
+    plan, samples, _ = _report(net)
+    trial = quantized_copy(plan, Calibration())
     names = [tensor.name for tensor in trial.main.tensors.values() if not tensor.is_static]
     plain, tapped = CpuSession(trial), CpuSession(trial, outputs=names)
     for sample in samples:
@@ -84,11 +83,11 @@ def test_looking_does_not_change_what_is_seen(net):
 
 
 def test_isolated_ratios_are_those_of_rounding_alone(net):
-    job, samples, report = _report(net)
-    graph = job.graph
-    session = CpuSession(job.model, outputs=["both"])
+    plan, samples, report = _report(net)
+    graph = plan.graph
+    session = CpuSession(plan.model, outputs=["both"])
     values = _ravel(session, samples, "both")
-    form = job.decision.activations[graph.tensors["both"]]
+    form = plan.decision.activations[graph.tensors["both"]]
     found = next(tensor for tensor in report.tensors if tensor.name == "both")
     assert found.isolated == pytest.approx(_db(values, [rounded(held, form) for held in values]), abs=1e-3)
     op = next(op for op in report.ops if op.name == "second_op")
@@ -110,15 +109,15 @@ def test_values_that_a_relu_cuts_off_do_not_count(net):
 
 
 def test_sensitivity_is_what_the_outputs_lose(net):
-    job, samples, report = _report(net)
-    keep = job.graph.tensors["both"]
-    session = CpuSession(job.model, outputs=["both"])
-    tail = _tail(job.model)
+    plan, samples, report = _report(net)
+    keep = plan.graph.tensors["both"]
+    session = CpuSession(plan.model, outputs=["both"])
+    tail = _tail(plan.model)
     wanted, found = [], []
     for sample in samples:
         results = session.run(sample)
         wanted.append(results["last"].ravel())
-        changed = rounded(results["both"], job.decision.activations[keep])
+        changed = rounded(results["both"], plan.decision.activations[keep])
         found.append(tail(changed).ravel())
     tensor = next(tensor for tensor in report.tensors if tensor.name == "both")
     assert tensor.sensitivity == pytest.approx(_db(wanted, found), abs=0.05)
@@ -142,17 +141,17 @@ def test_sensitivity_of_an_op_is_that_of_its_parts(net):
 
 def test_fewer_trials_are_said_to_be_fewer(net):
     n, model = _network(net)
-    job = _job(model, n.samples(2))
-    report = measure(job, n.samples(1, seed=3), trials=2)
+    decided = _decided(model, n.samples(2))
+    report = measure(decided, n.samples(1, seed=3), trials=2)
     assert sum(tensor.sensitivity is not None for tensor in report.tensors) <= 2
     assert report.unmeasured[0].startswith("sensitivity was measured for the 2 worst of")
-    assert measure(job, n.samples(1, seed=3), trials=0).ops[0].sensitivity is None
+    assert measure(decided, n.samples(1, seed=3), trials=0).ops[0].sensitivity is None
 
 
 def test_weights_and_their_channels(net):
-    job, _, report = _report(net, weights_bitwidth=4)
+    plan, _, report = _report(net, weights_bitwidth=4)
     weight = next(tensor for tensor in report.tensors if tensor.name == "second_w")
-    data = job.graph.tensors["second_w"].numpy()
+    data = plan.graph.tensors["second_w"].numpy()
     assert (weight.role, weight.bits, weight.granularity) == ("weight", 4, "channel")
     assert weight.channels.lows == pytest.approx(data.min(axis=(0, 1, 2)))
     assert weight.channels.highs == pytest.approx(data.max(axis=(0, 1, 2)))
@@ -160,14 +159,14 @@ def test_weights_and_their_channels(net):
     assert 10 < weight.isolated < 25
     bias = next(tensor for tensor in report.tensors if tensor.name == "second_b")
     assert (bias.role, bias.bits) == ("bias", 32)
-    power = np.mean(job.graph.tensors["second_b"].numpy() ** 2)
+    power = np.mean(plan.graph.tensors["second_b"].numpy() ** 2)
     assert bias.isolated > 10 * np.log10(power / (bias.scale / 2) ** 2)
 
 
 def test_clipping_is_counted(net):
     n, model = _network(net)
-    job = _job(model, n.samples(2, scale=0.1))
-    report = measure(job, n.samples(2, seed=4, scale=1.0))
+    decided = _decided(model, n.samples(2, scale=0.1))
+    report = measure(decided, n.samples(2, seed=4, scale=1.0))
     x = next(tensor for tensor in report.tensors if tensor.name == "x")
     values = np.stack([sample["x"] for sample in n.samples(2, seed=4)])
     step = x.scale / 2
@@ -181,7 +180,7 @@ def test_clipping_is_counted(net):
 def test_ops_that_stay_float_say_why(net):
     n = net(1, 4, 4, 4)
     model = n.done(n.conv(n.op("ElementWiseUnary", [n.x], (1, 4, 4, 4), "odd", operation=u32(10)), 2, "y"))
-    report = measure(_job(model, n.samples(2)), n.samples(1, seed=2))
+    report = measure(_decided(model, n.samples(2)), n.samples(1, seed=2))
     odd = next(op for op in report.ops if op.name == "odd_op")
     assert odd.placement == "float"
     assert "fixed-point kernel" in odd.reason
@@ -224,21 +223,23 @@ def test_too_few_samples_to_hold_any_out_are_said_to_be(net):
 def test_progress_reaches_the_end(net):
     n, model = _network(net)
     steps = []
-    measure(_job(model, n.samples(1)), n.samples(2), progress=lambda done, total: steps.append((done, total)))
+    measure(
+        _decided(model, n.samples(1)), n.samples(2), progress=lambda done, total: steps.append((done, total))
+    )
     assert [done for done, _ in steps] == list(range(1, len(steps) + 1))
     assert steps[-1][0] == steps[-1][1]
 
 
-def test_a_job_without_held_out_samples_is_refused(net):
+def test_a_plan_without_held_out_samples_is_refused(net):
     n, model = _network(net)
     with pytest.raises(UsageError, match="no held-out samples"):
-        measure(_job(model, n.samples(1)), [])
+        measure(_decided(model, n.samples(1)), [])
 
 
 def test_a_held_out_sample_that_does_not_fit_is_named(net):
     n, model = _network(net)
     with pytest.raises(UsageError, match="held-out sample 1"):
-        measure(_job(model, n.samples(1)), [*n.samples(1), {"x": np.zeros((1, 2, 2, 4), np.float32)}])
+        measure(_decided(model, n.samples(1)), [*n.samples(1), {"x": np.zeros((1, 2, 2, 4), np.float32)}])
 
 
 def test_groups_bound_what_is_held(net):
@@ -251,9 +252,11 @@ def test_groups_bound_what_is_held(net):
 
 
 def test_reports_in_groups_are_the_same(net, monkeypatch):
-    job, samples, report = _report(net)
+    n, model = _network(net)
+    decided, samples = _decided(model, n.samples(4)), n.samples(3, seed=9)
+    report = measure(decided, samples)
     monkeypatch.setattr("xdlc.quant.report.comparison.groups.__defaults__", (3000,))
-    again = measure(job, samples)
+    again = measure(decided, samples)
     first, second = json.dumps(report.as_json()), json.dumps(again.as_json())
     assert first == second
 
@@ -281,7 +284,7 @@ def test_tensors_that_are_never_rounded_have_no_rounding(net):
     second = n.conv(n.conv(n.x, 6, "first"), 6, "second")
     slope = static("slope", np.full(6, 0.25, np.float32))
     model = n.done(n.op("Prelu", [second, slope], second.shape, "y"))
-    report = measure(_job(model, n.samples(2)), n.samples(1, seed=3))
+    report = measure(_decided(model, n.samples(2)), n.samples(1, seed=3))
     joined = next(tensor for tensor in report.tensors if tensor.name == "second")
     assert joined.heard == "not rounded: computed as one with y_op"
     assert (joined.cumulative, joined.isolated, joined.sensitivity) == (None, None, None)
@@ -295,7 +298,7 @@ def test_saturating_readers_do_not_make_a_range_look_bad(net):
     model = n.done(n.neuron(n.conv(n.x, 4, "wide"), 6, "gate"))
     wide = next(op for op in model.main.ops).inputs[1]
     wide.data = ArrayData(wide.numpy() * 50)
-    report = measure(_job(model, n.samples(2)), n.samples(1, seed=3))
+    report = measure(_decided(model, n.samples(2)), n.samples(1, seed=3))
     found = next(tensor for tensor in report.tensors if tensor.name == "wide")
     assert found.seen_high > 100 > 20 > found.grid_high
     assert "saturate" in found.heard
@@ -309,7 +312,7 @@ def test_graphs_that_run_others_are_measured_but_for_sensitivity(net):
     model = n.done(n.conv(_branch(n, y), 2, "after"))
     for name, operation in (("then", 4), ("other", 8)):
         model.add_graph(_called(net, name, operation))
-    report = measure(_job(model, n.samples(2)), n.samples(2, seed=3))
+    report = measure(_decided(model, n.samples(2)), n.samples(2, seed=3))
     assert report.unmeasured == ("sensitivity was not measured: the graph runs other graphs",)
     assert report.sqnr > 10
     assert next(op for op in report.ops if op.name == "chosen_op").placement == "float"
@@ -356,15 +359,15 @@ def test_ops_of_other_widths_are_told(net):
 def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     n, model = _network(net)
     reporter = Reporter(trials=0)
-    job = _job(model, n.samples(2), weights_bitwidth=4)
+    decided = _decided(model, n.samples(2), weights_bitwidth=4)
     reporter.begin(n.samples(2, seed=9), is_own=True)
-    job.reference = job.model.clone()
-    weight = job.graph.tensors["first_w"]
-    op = next(op for op in job.graph.ops if op.name == "first_op")
-    dtype, encoding = job.decision.statics[op, 1]
+    plan = replace(decided.plan, reference=decided.plan.model.clone())
+    weight = plan.graph.tensors["first_w"]
+    op = next(op for op in plan.graph.ops if op.name == "first_op")
+    dtype, encoding = plan.decision.statics[op, 1]
     held = Tensor("w", weight.shape, dtype, encoding)
     weight.data = ArrayData(to_float(to_quantized(weight.numpy(), held), encoding, where="w"))
-    reporter.finish(job)
+    reporter.finish(Remedies(plan, decided.calibration, Engine(), []), ())
     found = next(tensor for tensor in reporter.result.tensors if tensor.name == "first_w")
     assert found.isolated < 25
 
@@ -381,7 +384,7 @@ def test_held_out_samples_come_from_files_too(net, tmp_path):
 def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
     n, model = _network(net)
     monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
-    report = measure(_job(model, n.samples(2)), n.samples(6, seed=3), trials=0)
+    report = measure(_decided(model, n.samples(2)), n.samples(6, seed=3), trials=0)
     assert report.samples == 4
     assert report.unmeasured[0] == "no more than 4 held-out samples were measured: the network is large"
 
@@ -395,9 +398,9 @@ def test_held_out_samples_that_do_not_fit_are_refused_before_the_work_begins(net
 
 def test_warnings_of_decisions_are_among_what_is_lost(net):
     n, model = _network(net)
-    job = _job(model, n.samples(2))
-    job.notes += ["a note", "warning: something is lost"]
-    report = measure(job, n.samples(1, seed=9), trials=0)
+    decided = _decided(model, n.samples(2))
+    decided.plan = decided.plan.noted("a note", "warning: something is lost")
+    report = measure(decided, n.samples(1, seed=9), trials=0)
     assert report.lost == ("something is lost",)
 
 

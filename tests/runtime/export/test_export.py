@@ -91,15 +91,15 @@ def test_a_float_form_of_a_quantized_model(cnn, image, tmp_path, mode):
 def test_encodings_bear_names_of_the_model(cnn, image, tmp_path):
     quantized = xdlc.quantize(cnn, [image])
     path, beside = xdlc.to_onnx(quantized, tmp_path / "m.onnx", encodings="aimet")
-    found, graph = json.loads(beside.read_text()), onnx.load(path).graph
-    assert found["version"] == "1.0.0"
+    content, graph = json.loads(beside.read_text()), onnx.load(path).graph
+    assert content["version"] == "1.0.0"
     values = {name for node in graph.node for name in node.output} | {entry.name for entry in graph.input}
     weights = {entry.name for entry in graph.initializer}
     for key, names in (("activation_encodings", values), ("param_encodings", weights)):
-        assert found[key]
-        assert len({entry["name"] for entry in found[key]}) == len(found[key])
-        assert {entry["name"] for entry in found[key]} <= names
-    by_name = {entry["name"]: entry for entry in found["activation_encodings"]}
+        assert content[key]
+        assert len({entry["name"] for entry in content[key]}) == len(content[key])
+        assert {entry["name"] for entry in content[key]} <= names
+    by_name = {entry["name"]: entry for entry in content["activation_encodings"]}
     encoding = quantized.main.outputs[0].encoding
     assert by_name["y"] == {
         "name": "y",
@@ -110,7 +110,7 @@ def test_encodings_bear_names_of_the_model(cnn, image, tmp_path):
         "scale": [encoding.scale],
         "offset": [encoding.offset],
     }
-    channels = [entry for entry in found["param_encodings"] if entry["enc_type"] == "PER_CHANNEL"]
+    channels = [entry for entry in content["param_encodings"] if entry["enc_type"] == "PER_CHANNEL"]
     assert channels
     assert all(entry["is_sym"] and set(entry["offset"]) == {-(1 << (entry["bw"] - 1))} for entry in channels)
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import xdlc
-from tests.custom_ops import converted, custom, custom_op, my_node, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, custom_op, my_node, onnx_model, param, place
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Model, Tensor, to_text
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, SFIXED8, STRING, UINT32
@@ -56,7 +56,7 @@ def source() -> Any:
 
 
 def _ops(model: Model) -> list[Any]:
-    found = []
+    rows = []
     for op in model.main.ops:
         params = {
             name: (value.numpy().tolist(), value.dtype) if isinstance(value, Tensor) else value
@@ -66,8 +66,8 @@ def _ops(model: Model) -> list[Any]:
             [tensor and (tensor.shape, tensor.dtype, tensor.encoding) for tensor in side]
             for side in (op.inputs, op.outputs)
         ]
-        found.append((op.package, op.type, op.name, params, sides))
-    return found
+        rows.append((op.package, op.type, op.name, params, sides))
+    return rows
 
 
 def test_an_op_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import needs_htp, validate
-from tests.running import run, run_htp
+from tests.support.htp_models import needs_htp, validate
+from tests.support.running import run, run_htp
 from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -129,8 +129,8 @@ def test_caches_hold_what_htp_has_and_the_model_stays(make: Any) -> None:
 def test_net_run_takes_and_gives_the_models_own_types(tmp_path: Path) -> None:
     model = quantized(dt.UFIXED8)
     model.save(tmp_path / "m.dlc")
-    given = feeds_of(model)["x"]
-    given.tofile(tmp_path / "x.raw")
+    array = feeds_of(model)["x"]
+    array.tofile(tmp_path / "x.raw")
     (tmp_path / "list.txt").write_text(f"x:={tmp_path / 'x.raw'}\n")
     results = {}
     for runtime in ("cpu", "htp"):
@@ -142,4 +142,4 @@ def test_net_run_takes_and_gives_the_models_own_types(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         results[runtime] = np.fromfile(folder / "Result_0" / "y_native.raw", np.uint8)
     np.testing.assert_array_equal(results["htp"], results["cpu"])
-    np.testing.assert_array_equal(results["cpu"], np.maximum(given, 128).reshape(-1))
+    np.testing.assert_array_equal(results["cpu"], np.maximum(array, 128).reshape(-1))

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import xdlc
-from tests.htp_models import needs_htp
-from tests.running import run_htp
+from tests.support.htp_models import needs_htp
+from tests.support.running import run_htp
 
 # Masks as exporters write them: gathered, selected, expanded, sliced, joined, and turned into numbers.
 MASKS = """<ir_version: 8, opset_import: ["" : 17]>

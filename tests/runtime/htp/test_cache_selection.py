@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cache_models import put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import put_cache
+from tests.support.htp_models import cnn
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.runtime.htp.cache_verdict import Choice, choose, refuse_to_compile
@@ -67,7 +67,7 @@ def test_reasons_are_told_for_the_device_that_is_taken() -> None:
     ]
     error = refuse_to_compile(choice)
     assert error.problem == f"no cache is usable on sm7450: {'; '.join(choice.reasons)}"
-    assert "there is none" in refuse_to_compile(chosen(cached(), "sm7450")).problem
+    assert "there is no record" in refuse_to_compile(chosen(cached(), "sm7450")).problem
 
 
 def test_a_damaged_record_is_not_taken() -> None:
@@ -104,7 +104,7 @@ def test_outputs_are_added_to_a_copy() -> None:
     changed = with_outputs(model, ["pool", "y", "pool"])
     assert [tensor.name for tensor in changed.main.outputs] == ["y", "pool"]
     assert [tensor.name for tensor in model.main.outputs] == ["y"]
-    with pytest.raises(UsageError, match="is given and does not compute the tensor 'x'"):
+    with pytest.raises(UsageError, match="does not compute the tensor 'x'"):
         with_outputs(model, ["x"])
-    with pytest.raises(UsageError, match="computes no tensor 'pol'"):
+    with pytest.raises(UsageError, match="has no tensor 'pol'"):
         with_outputs(model, ["pol"])

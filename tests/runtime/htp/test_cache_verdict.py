@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.cache_models import described, put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import described, put_cache
+from tests.support.htp_models import cnn
 from xdlc.container import cache_provenance
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.ir.partitions import leaving, partition_of
 from xdlc.runtime.htp import library
 from xdlc.runtime.htp.cache_compat import RULES
 from xdlc.runtime.htp.cache_verdict import MODES, Verdict, table, verdicts
-from xdlc.runtime.plan import given_out, partition_of
 from xdlc.targets import all_socs
 
 SDK = "2.51"
@@ -187,7 +187,7 @@ def test_parts_of_a_graph_are_compared_as_parts() -> None:
     model = quantized()
     ops = [op.name for op in model.main.ops][:2]
     inside = list(model.main.ops)[:2]
-    part = partition_of(model.main, inside, given_out(model.main, inside, ["y"]))
+    part = partition_of(model.main, inside, leaving(model.main, inside, ["y"]))
     part.name = "cnn_part0"
     name = put_cache(model, "sm8650", graph=part)
     parts = {part.name: GraphFacts(fingerprint(part), "cnn", tuple(ops))}
@@ -234,7 +234,7 @@ def test_damaged_facts_are_no_facts_and_told() -> None:
     model.records[cache_provenance.RECORD] = raw_data(b"{")
     verdict = judged(model, "sm8650")
     assert verdict.usable
-    assert "what is recorded about the caches is no JSON text" in str(verdict.unjudged[0])
+    assert "the record of the caches is no JSON text" in str(verdict.unjudged[0])
 
 
 def test_entry_that_tells_nothing_is_not_usable() -> None:

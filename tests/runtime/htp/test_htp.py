@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.control_flow_models import loop_model
-from tests.htp_models import cnn, cnn_reference, needs_htp, refused, validate
-from tests.running import run_cache, run_htp
+from tests import services
+from tests.support.control_flow_models import loop_model
+from tests.support.htp_models import cnn, cnn_reference, needs_htp, refused, validate
+from tests.support.running import run_cache, run_htp
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -204,18 +204,15 @@ def test_unknown_library_version_is_refused() -> None:
 
 
 def _child(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
-    script = folder / "child.py"
-    script.write_text(
-        "import json, os, signal, sys, time\nfrom pathlib import Path\nfolder = Path(sys.argv[1])\n"
-        "request = json.loads((folder / 'request.json').read_text())\n" + textwrap.dedent(body)
-    )
-    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    lines = textwrap.indent(textwrap.dedent(body), "    ")
+    head = "import json, os, signal, time\ndef commands(): return {'compile': run, 'validate': run}\n"
+    services.htp(monkeypatch, folder, f"{head}def run(request, files):\n{lines}")
     monkeypatch.setattr(process, "library_folder", lambda: folder)
 
 
 def test_crash_names_the_signal_and_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     body = """
-    (folder / 'step').write_text('compiling graph cnn')
+    os.write(files[0], b'compiling graph cnn')
     os.kill(os.getpid(), signal.SIGSEGV)
     """
     _child(monkeypatch, tmp_path, body)
@@ -229,11 +226,11 @@ def test_crash_names_the_signal_and_the_step(monkeypatch: pytest.MonkeyPatch, tm
 def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     body = """
     if not request['skip']:
-        (folder / 'step').write_text(json.dumps(['validate', 'g', 'bad', 'Conv2d']))
+        os.pwrite(files[0], json.dumps(['validate', 'g', 'bad', 'Conv2d']).encode(), 0)
         os.abort()
     assert request['skip'] == [['g', 'bad']]
     found = [{'graph': 'g', 'op': 'worse', 'type': 'Add', 'problem': 'odd', 'fix': 'drop it'}]
-    (folder / 'answer.json').write_text(json.dumps({'unsupported': found}))
+    return {'unsupported': found}
     """
     _child(monkeypatch, tmp_path, body)
     with pytest.raises(ProblemList) as caught:
@@ -246,7 +243,7 @@ def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, t
 
 def test_silent_child_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _child(monkeypatch, tmp_path, "time.sleep(60)")
-    with pytest.raises(BackendError, match=r"no answer within 0\.5 s"):
+    with pytest.raises(BackendError, match=r"did not end within 0\.5 s"):
         validate(cnn(quantized=False), timeout=0.5)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xdlc.api
-from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
-from tests.running import run_htp
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
+from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
+from tests.support.running import run_htp
 from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
@@ -59,12 +59,12 @@ def test_other_outputs_are_compiled_with_a_reason(prepared: Model) -> None:
             "not used on sm8650: htp.cache.sm8650.0: outputs: found 'y', accepted 'pool', 'y'",
             "model is compiled for sm8650 now",
         ]
-        given = session.run({"x": X[0]})
-    wanted = CpuSession(prepared, outputs=["pool"]).run({"x": X[0]})
-    assert given.keys() == {"y", "pool"}
+        results = session.run({"x": X[0]})
+    expected = CpuSession(prepared, outputs=["pool"]).run({"x": X[0]})
+    assert results.keys() == {"y", "pool"}
     step = 0.03 if prepared.main.tensors["pool"].encoding else 5e-3
-    assert np.abs(given["pool"] - wanted["pool"]).max() <= step
-    assert given["pool"].any()
+    assert np.abs(results["pool"] - expected["pool"]).max() <= step
+    assert results["pool"].any()
 
 
 def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
@@ -76,7 +76,7 @@ def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
 
 def test_caches_that_the_library_does_not_take_are_told() -> None:
     model = prepared_cnn("sm8550", "sm8650")
-    wanted = run_htp(model, {"x": X[0]}, soc="sm8650")["y"]
+    expected = run_htp(model, {"x": X[0]}, soc="sm8650")["y"]
     for soc, is_last in (("sm8650", False), ("sm8550", True)):
         name = f"htp.cache.{soc}.0"
         held = model.records[name].numpy().copy()
@@ -84,7 +84,7 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
         model.records[name] = raw_data(held.tobytes())
         notices: list[str] = []
         with HtpSession(model, "sm8650", notify=notices.append) as session:
-            assert np.array_equal(session.run({"x": X[0]})["y"], wanted)
+            assert np.array_equal(session.run({"x": X[0]})["y"], expected)
         if is_last:
             assert session.record is None
             records = [text.split(": ")[1] for text in notices[:2]]
@@ -100,8 +100,8 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
 
 def test_records_that_were_swapped_are_not_run() -> None:
     model = prepared_cnn("sm8550", "sm8650")
-    one, other = "htp.cache.sm8550.0", "htp.cache.sm8650.0"
-    model.records[one], model.records[other] = model.records[other], model.records[one]
+    first, second = "htp.cache.sm8550.0", "htp.cache.sm8650.0"
+    model.records[first], model.records[second] = model.records[second], model.records[first]
     foreign = prepare(renamed(), ["sm8450"])
     model.metadata["cacheList"].append(
         model.metadata["cacheList"][0]
@@ -111,8 +111,8 @@ def test_records_that_were_swapped_are_not_run() -> None:
     notices: list[str] = []
     with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record is None
-    assert f"{other}: is described as one for the SoC with id 57, but was compiled for id 43" in notices[0]
-    assert f"{one}: is described as one for the SoC with id 43, but was compiled for id 57" in notices[1]
+    assert f"{second}: is described as one for the SoC with id 57, but was compiled for id 43" in notices[0]
+    assert f"{first}: is described as one for the SoC with id 43, but was compiled for id 57" in notices[1]
     assert "htp.cache.sm8450.0: holds no graph 'cnn', only 'other'" in notices[2]
 
 

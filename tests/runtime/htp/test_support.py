@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.control_flow_models import if_model, loop_model
-from tests.htp_models import cnn, needs_htp, refused
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -263,13 +263,13 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     main.add_output(y)
     graphs = (main, branch("then", "Tile"), branch("else", "Det"))
     verdict = support.judge(Model({graph.name: graph for graph in graphs}), SM8650)
-    assert [each.node for each in verdict.plain] == ["if", "else_op"]
+    assert [problem.node for problem in verdict.plain] == ["if", "else_op"]
     assert verdict.plain[0].problem == (
         "runs on the host only: HTP has no op that runs other graphs; "
         "it would not support these ops inside either: "
         "then branch: 'then_op' (Tile); else branch: 'else_op' (Det)"
     )
-    assert {each.node for each in verdict.refused} == {"then_op"}
+    assert {problem.node for problem in verdict.refused} == {"then_op"}
     assert [line.partition("runs on")[0] for line in verdict.inner][1:] == [
         "else branch of 'if': stays off HTP: 'else_op' (Det): "
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import each_problem
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, b8, static, u32
 from xdlc.ir import dtype as dt
@@ -89,7 +89,7 @@ CASES = [
     (
         unary("Cast", WIDE, bogus=u32(1)),
         "Wrong number of Parameters 1.",
-        "has the parameters bogus, HTP accepts none; bogus is none of them",
+        "has the parameters bogus, HTP accepts none; bogus unknown",
         "write the op as its definition requires",
     ),
     (
@@ -156,12 +156,12 @@ def test_the_library_logs_the_recorded_lines() -> None:
     sent = [case for case in CASES if "Parameters 0" not in case[1]]  # no DLC holds that op
     for index, (op, _, _, _) in enumerate(sent):
         twins: dict[Tensor, Tensor] = {}
-        for held in (*op.inputs, *op.outputs):
-            assert held is not None
-            twins[held] = replace(held, name=f"{held.name}{index}")
-        for held in op.inputs:
-            assert held is not None
-            graph.add_input(twins[held])
+        for tensor in (*op.inputs, *op.outputs):
+            assert tensor is not None
+            twins[tensor] = replace(tensor, name=f"{tensor.name}{index}")
+        for tensor in op.inputs:
+            assert tensor is not None
+            graph.add_input(twins[tensor])
         graph.append(op.twin(twins.__getitem__, name=f"op{index}"))
     found = {each.op: each.problem for each in htp.unsupported_ops(graph, "sm8650")}
     for index, (_, line, reason, _) in enumerate(sent):
@@ -204,7 +204,7 @@ def test_one_error_reports_all_ops_that_need_fp16() -> None:
     ops = [UnsupportedOp("g", name, "Relu", "this SoC has no FP16", "quantize", "FP16") for name in "ab"]
     (problem,) = problems_of(ops, "m.dlc: sxr1230p")
     assert each_problem(problem) == (problem,)
-    assert problem.problem == "this SoC has no FP16, found are 2 that compute in FP16"
+    assert problem.problem == "this SoC has no FP16; 2 op(s) compute in FP16"
     assert problem.where == "m.dlc: sxr1230p: graph 'g': op 'a' (Relu) and others"
 
 

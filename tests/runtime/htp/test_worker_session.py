@@ -2,95 +2,69 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp, refused
+from tests import services
+from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
-from xdlc.runtime.htp import process
-from xdlc.runtime.htp.worker_session import WorkerProcess, WorkerSession
+from xdlc.runtime.htp.process import HtpWorker
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 ECHO = """
-import json, os, sys, time
-from pathlib import Path
+import os, time
 
-folder = Path(sys.argv[1])
-while True:
-    request = json.loads((folder / "request.json").read_text())
-    (folder / "step").write_text("doing " + request["command"])
-    if request["command"] == "die":
-        os.kill(os.getpid(), 9)
-    if request["command"] == "sleep":
-        time.sleep(60)
-    (folder / "answer.json").write_text(json.dumps({"pid": os.getpid()}))
-    os.write(request["notify"], b".")
-    if not os.read(0, 1):
-        break
+def tell(request, files):
+    return {"pid": os.getpid()}
+
+def sleep(request, files):
+    os.write(files[0], b"sleeping")
+    time.sleep(60)
+
+def commands():
+    return {"tell": tell, "sleep": sleep}
 """
 
 
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A child that answers with its process id, without the vendor's library."""
-    script = tmp_path / "echo.py"
-    script.write_text(ECHO)
-    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    services.htp(monkeypatch, tmp_path, ECHO)
 
 
 @pytest.mark.usefixtures("echo")
 def test_one_child_serves_all_requests_and_goes() -> None:
-    with WorkerProcess() as server:
-        pids = {server.query({"command": "tell"}, timeout=20)["pid"] for _ in range(3)}
+    with HtpWorker() as worker:
+        pids = {worker.ask({"do": "tell"}, timeout=20)["pid"] for _ in range(3)}
         (pid,) = pids
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert not server.folder.exists()
 
 
 @pytest.mark.usefixtures("echo")
-@pytest.mark.parametrize(
-    ("command", "timeout", "said"),
-    [
-        ("die", 20.0, "ended with SIGKILL while doing die"),
-        ("sleep", 0.5, "no answer within 0.5 s while doing sleep"),
-    ],
-)
-def test_a_child_that_fails_is_told_with_its_step(command: str, timeout: float, said: str) -> None:
-    with WorkerProcess() as server:
-        first = server.query({"command": "tell"}, timeout=20)
-        with pytest.raises(BackendError, match=said):
-            server.query({"command": command}, timeout=timeout)
-        assert not server.is_alive
+def test_a_child_that_hangs_is_ended_and_the_next_request_starts_another() -> None:
+    with HtpWorker() as worker:
+        first = worker.ask({"do": "tell"}, timeout=20)
+        with pytest.raises(BackendError, match=r"did not end within 0\.5 s while sleeping"):
+            worker.ask({"do": "sleep"}, timeout=0.5)
+        assert not worker.is_alive
         with pytest.raises(ProcessLookupError):
             os.kill(first["pid"], 0)
-        assert server.query({"command": "tell"}, timeout=20) != first
+        assert worker.ask({"do": "tell"}, timeout=20) != first
 
 
 @pytest.mark.usefixtures("echo")
-def test_a_forgotten_server_takes_its_child_along() -> None:
-    server = WorkerProcess()
-    pid = server.query({"command": "tell"}, timeout=20)["pid"]
-    server._folder.cleanup()
-    del server
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-
-
-@pytest.mark.usefixtures("echo")
-def test_a_child_that_died_unnoticed_is_told() -> None:
-    with WorkerProcess() as server:
-        pid = server.query({"command": "tell"}, timeout=20)["pid"]
+def test_a_child_that_died_unnoticed_is_an_error() -> None:
+    with HtpWorker() as worker:
+        pid = worker.ask({"do": "tell"}, timeout=20)["pid"]
         os.kill(pid, signal.SIGTERM)
-        assert server._connection is not None
-        server._connection.process.wait()
         with pytest.raises(BackendError, match="ended with SIGTERM"):
-            server.query({"command": "tell"}, timeout=20)
+            worker.ask({"do": "tell"}, timeout=20)
 
 
 @needs_htp
@@ -120,19 +94,16 @@ def test_what_is_refused_is_told_when_it_is_opened() -> None:
 
 @needs_htp
 def test_a_crash_names_the_step_and_ends_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(
-        "import os, sys\nfrom pathlib import Path\nfrom xdlc.runtime.htp import backend, worker\n"
+    text = (
+        "import os\nfrom xdlc.runtime.htp import backend\nfrom xdlc.runtime.htp.service import commands\n"
         "execute, runs = backend.CompiledGraph.execute, []\n"
         "def failing(self, feeds, results):\n"
         "    runs.append(1)\n"
         "    self._htp._step('executing graph cnn')\n"
         "    os.kill(os.getpid(), 11) if len(runs) > 1 else execute(self, feeds, results)\n"
         "backend.CompiledGraph.execute = failing\n"
-        "worker.main(Path(sys.argv[1]))\n"
     )
-    command = lambda: [sys.executable, str(script)]  # noqa: E731
-    monkeypatch.setattr(process, "worker_command", command)
+    services.htp(monkeypatch, tmp_path, text)
     with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
         served.run({"x": X[0]})
         with pytest.raises(BackendError) as caught:

@@ -161,13 +161,13 @@ def matmul(offset):
 @pytest.mark.parametrize("offset", [0, -20001, -32768])
 def test_products_of_activations_are_equal_to_the_formula(offset):
     model, feeds = matmul(offset)
-    found = CpuSession(model).run(feeds, native=True)["y"]
+    result = CpuSession(model).run(feeds, native=True)["y"]
     w = np.minimum(feeds["w"].astype(np.int64) - 32768, 0x7F7F)
     raw = feeds["x"].astype(np.int64) @ w
     total = np.floor(raw / 65536) + half_down(offset * w.sum(axis=-2, keepdims=True) / 65536)
     entry, other = (tensor.encoding.scale for tensor in model.main.inputs)
     factor = 65536 * entry * other / model.main.outputs[0].encoding.scale
-    np.testing.assert_array_equal(found, np.clip(np.round(total * factor) + 32768, 0, 65535))
+    np.testing.assert_array_equal(result, np.clip(np.round(total * factor) + 32768, 0, 65535))
 
 
 @pytest.mark.vendor

@@ -132,15 +132,15 @@ SUMS = {
 @pytest.mark.parametrize("case", SUMS)
 def test_sums_are_within_a_step_of_exact_ones(case):
     model, feeds = sum_of(*SUMS[case])
-    found = CpuSession(model).run(feeds, native=True)["z"].astype(np.int64)
+    sums = CpuSession(model).run(feeds, native=True)["z"].astype(np.int64)
     (one, two), result = model.main.inputs, model.main.outputs[0].encoding
     real = sum(
         (feeds[tensor.name].astype(np.float64) + tensor.encoding.offset) * tensor.encoding.scale
         for tensor in (one, two)
     )
     exact = np.clip(np.round(real / result.scale) - result.offset, 0, 255)
-    assert np.abs(found - exact).max() <= 1
-    assert 0 < np.count_nonzero(found - exact) < 0.05 * exact.size
+    assert np.abs(sums - exact).max() <= 1
+    assert 0 < np.count_nonzero(sums - exact) < 0.05 * exact.size
 
 
 @pytest.mark.vendor

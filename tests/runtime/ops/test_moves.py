@@ -34,14 +34,14 @@ def test_concat_pack_split_unpack(one_op, x):
     np.testing.assert_array_equal(
         one_op("Pack", [x, x + 1], [(2, 2, 3, 4, 6)], {"axis": 1}), np.stack([x, x + 1], 1)
     )
-    for found, want in zip(
+    for part, want in zip(
         one_op("Split", [x], [(2, 3, 1, 6), (2, 3, 2, 6), (2, 3, 1, 6)], {"axis": 2, "split_index": (1, 3)}),
         np.split(x, [1, 3], 2),
         strict=True,
     ):
-        np.testing.assert_array_equal(found, want)
-    for index, found in enumerate(one_op("UnPack", [x], [(2, 4, 6)] * 3, {"axis": 1})):
-        np.testing.assert_array_equal(found, x[:, index])
+        np.testing.assert_array_equal(part, want)
+    for index, part in enumerate(one_op("UnPack", [x], [(2, 4, 6)] * 3, {"axis": 1})):
+        np.testing.assert_array_equal(part, x[:, index])
 
 
 @settings(max_examples=25, deadline=None)
@@ -92,13 +92,13 @@ def test_tile(one_op, rng):
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
 def test_gathers(one_op, x, dtype):
     index = np.array([[2, 0], [1, 1]], dtype)
-    found = one_op("Gather", [x, index], [(2, 2, 2, 4, 6)], {"axis": 1})
-    np.testing.assert_array_equal(found, np.take(x, index, 1))
+    rows = one_op("Gather", [x, index], [(2, 2, 2, 4, 6)], {"axis": 1})
+    np.testing.assert_array_equal(rows, np.take(x, index, 1))
     pairs = np.array([[1, 2], [0, 0]], dtype)
     np.testing.assert_array_equal(one_op("GatherNd", [x, pairs], [(2, 4, 6)]), x[[1, 0], [2, 0]])
     line, at = x[0, 0], np.array([[5, 0], [1, 1], [2, 3], [0, 4]], dtype)
-    found = one_op("GatherElements", [line, at], [(4, 2)], {"axis": 1})
-    np.testing.assert_array_equal(found, np.take_along_axis(line, at.astype(np.int64), 1))
+    rows = one_op("GatherElements", [line, at], [(4, 2)], {"axis": 1})
+    np.testing.assert_array_equal(rows, np.take_along_axis(line, at.astype(np.int64), 1))
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2, 3])

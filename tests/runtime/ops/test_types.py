@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Model, Tensor, make_op
 from xdlc.ir.dtype import FLOAT16

@@ -158,12 +158,12 @@ def test_resize_nearest(one_op, rng, align, half, dim, size):
 def test_resize_with_modes_by_number(one_op, rng):
     x = rng.normal(size=(1, 4, 4, 2)).astype(np.float32)
     for transformation, (align, half) in ((0, (False, True)), (2, (True, False)), (3, (False, False))):
-        given = {"transformation_mode": transformation, "interpolation_mode": 1}
+        numbers = {"transformation_mode": transformation, "interpolation_mode": 1}
         plain = one_op(
             "ResizeBilinear", [x], [(1, 7, 9, 2)], {"align_corners": align, "half_pixel_centers": half}
         )
-        np.testing.assert_array_equal(one_op("Resize", [x], [(1, 7, 9, 2)], given), plain)
-        np.testing.assert_array_equal(one_op("ResizeBilinear", [x], [(1, 7, 9, 2)], given), plain)
+        np.testing.assert_array_equal(one_op("Resize", [x], [(1, 7, 9, 2)], numbers), plain)
+        np.testing.assert_array_equal(one_op("ResizeBilinear", [x], [(1, 7, 9, 2)], numbers), plain)
 
 
 @pytest.mark.parametrize("region", [0, 1])

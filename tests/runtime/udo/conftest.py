@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compilers import build_library
+from tests.support.compilers import build_library
 
 SAMPLE = Path(__file__).with_name("sample.c")
 PYTHON = '''\

@@ -11,7 +11,7 @@ from xdlc.runtime.udo.activations import typed
 
 
 @pytest.mark.parametrize(
-    ("allowed", "given", "expected"),
+    ("allowed", "stated", "expected"),
     [
         ((INT32,), UNDEFINED, INT32),
         ((INT32, FLOAT32), UNDEFINED, FLOAT32),
@@ -22,10 +22,10 @@ from xdlc.runtime.udo.activations import typed
     ],
 )
 def test_a_type_that_is_not_told_is_one_that_is_allowed(
-    allowed: tuple[DType, ...], given: DType, expected: DType
+    allowed: tuple[DType, ...], stated: DType, expected: DType
 ) -> None:
     place = TensorDef("y", True, allowed, None)
     definition = OpDef("A", "P", (TensorDef("x", True, (FLOAT32,), None),), (place,), {})
     view = OpView("P", "A", "a", (TensorSpec((2,), FLOAT32),), (None,), {})
-    (spec,) = typed([TensorSpec((2,), given)], view, definition) or ()
+    (spec,) = typed([TensorSpec((2,), stated)], view, definition) or ()
     assert spec.dtype is expected

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from xdlc.container import udo
 from xdlc.errors import BackendError
 from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, u32
@@ -89,14 +89,14 @@ def form(graph: Graph, definition: OpDef | None) -> OpForm:
 
 
 def test_places_have_the_names_and_layouts_of_the_definition(definition: OpDef) -> None:
-    found = form(graph_of(stored_weight()), definition)
-    assert [tensor.name for tensor in found.inputs] == ["a", "weight", "more", "more"]
-    assert [tensor.omitted for tensor in found.inputs] == [False, False, True, False]
-    assert [tensor.layout for tensor in found.inputs] == ["NHWC", "", "", ""]
-    assert [tensor.name for tensor in found.outputs] == ["y"]
-    (mode,) = found.params
+    described = form(graph_of(stored_weight()), definition)
+    assert [tensor.name for tensor in described.inputs] == ["a", "weight", "more", "more"]
+    assert [tensor.omitted for tensor in described.inputs] == [False, False, True, False]
+    assert [tensor.layout for tensor in described.inputs] == ["NHWC", "", "", ""]
+    assert [tensor.name for tensor in described.outputs] == ["y"]
+    (mode,) = described.params
     assert (mode.dtype, mode.value, mode.enumerator) == (UINT32.code, 1, "MEAN")
-    assert OpForm.of(found.words()) == found
+    assert OpForm.of(described.words()) == described
 
 
 def test_what_the_end_of_an_op_leaves_out_is_there_with_defaults() -> None:
@@ -106,13 +106,13 @@ def test_what_the_end_of_an_op_leaves_out_is_there_with_defaults() -> None:
     a = graph.add_input(Tensor("a", (1, 1, 2, 2), FLOAT32))
     y = Tensor("y", (1, 1, 2, 2), FLOAT32)
     graph.append(make_op(graph, "Sum", [a, stored_weight()], [y], package="Math", name="op"))
-    found = form(graph, definition)
-    assert [(tensor.name, tensor.omitted) for tensor in found.inputs] == [
+    described = form(graph, definition)
+    assert [(tensor.name, tensor.omitted) for tensor in described.inputs] == [
         ("a", False),
         ("weight", False),
         ("more", True),
     ]
-    (mode,) = found.params
+    (mode,) = described.params
     assert (mode.dtype, mode.value, mode.enumerator) == (UINT32.code, 0, "SUM")
 
 
@@ -223,7 +223,7 @@ def test_too_many_axes() -> None:
     graph = Graph("graph")
     x = graph.add_input(Tensor("x", (1,) * 17, FLOAT32))
     graph.append(make_op(graph, "Any", [x], [Tensor("y", (1,), FLOAT32)], package="Math", name="op"))
-    with pytest.raises(BackendError, match="has 17 axes, kernels take 16"):
+    with pytest.raises(BackendError, match="has 17 axes, kernels support 16"):
         form(graph, None)
 
 
@@ -231,7 +231,7 @@ def test_texts_are_no_elements() -> None:
     graph = Graph("graph")
     x = graph.add_input(Tensor("x", (1,), STRING))
     graph.append(make_op(graph, "Any", [x], [Tensor("y", (1,), FLOAT32)], package="Math", name="op"))
-    with pytest.raises(BackendError, match="'x' is string, and kernels take tensors of numbers"):
+    with pytest.raises(BackendError, match="'x' is string, but kernels support numbers only"):
         form(graph, None)
 
 
@@ -256,15 +256,15 @@ def test_views_of_converters(definition: OpDef) -> None:
             "array": np.eye(2),
         },
     )
-    found, data = form_of_view(view, definition)
-    assert [tensor.dims for tensor in found.inputs] == [(1, None), (2,), ()]
-    assert [tensor.omitted for tensor in found.inputs] == [False, False, True]
-    assert found.outputs[0].dtype == 0
-    params = {param.name: param for param in found.params}
+    described, data = form_of_view(view, definition)
+    assert [tensor.dims for tensor in described.inputs] == [(1, None), (2,), ()]
+    assert [tensor.omitted for tensor in described.inputs] == [False, False, True]
+    assert described.outputs[0].dtype == 0
+    params = {param.name: param for param in described.params}
     assert (params["mode"].value, params["mode"].enumerator) == (1, "MEAN")
     assert (params["text"].value, params["text"].enumerator) == ("MEAN", None)
     assert params["big"].dtype == INT64.code
-    values = found.view(data.memory()).params
+    values = described.view(data.memory()).params
     assert values["mode"] == "MEAN"
     assert (values["flag"], values["real"], values["list"].tolist()) == (True, 0.5, [1, 2])
     np.testing.assert_array_equal(values["array"], np.eye(2, dtype=np.float32))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compilers import needs_cc
 from tests.runtime.udo.udo_graphs import custom_graph
+from tests.support.compilers import needs_cc
 from xdlc.ir import Graph, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
-from xdlc.runtime.udo.worker_process import Process
+from xdlc.worker.process import Process
 
 RNG = np.random.default_rng(5)
 DATA = """\
@@ -35,18 +35,18 @@ def asked(
 ) -> list[list[str]]:
     """Return what a child is asked to do in each run."""
     session = CpuSession(graph, kernels=kernels)
-    made: list[list[str]] = []
+    requests: list[list[str]] = []
     ask = Process.ask
 
     def counted(self: Process, request: dict[str, Any], *rest: Any, **more: Any) -> dict[str, Any]:
-        made[-1].append(request["do"])
+        requests[-1].append(request["do"])
         return ask(self, request, *rest, **more)
 
     monkeypatch.setattr(Process, "ask", counted)
     for x, expected in runs:
-        made.append([])
+        requests.append([])
         np.testing.assert_array_equal(session.run({"x0": x})["y"], expected)
-    return made
+    return requests
 
 
 @needs_cc

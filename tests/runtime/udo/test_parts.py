@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
 from tests.runtime.udo.udo_graphs import between_relus
-from tests.section_models import on_cpu
+from tests.support.htp_models import needs_htp
+from tests.support.section_models import on_cpu
 from xdlc import api
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32
@@ -72,10 +72,10 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:
-    held = on_cpu(model, [1, 2])
-    with api.sections(held, udo_package_path=python_file) as session:
+    divided = on_cpu(model, [1, 2])
+    with api.sections(divided, udo_package_path=python_file) as session:
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
     with pytest.raises(BackendError, match="have been closed"):
         session.run({"x": X})
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
-        api.run(held, {"x": X}, runtime="aip")
+        api.run(divided, {"x": X}, runtime="aip")

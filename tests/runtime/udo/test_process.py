@@ -22,8 +22,10 @@ from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels, worker_client, worker_process
-from xdlc.runtime.udo.worker_process import Process
+from xdlc.runtime.udo import Kernels, worker_client
+from xdlc.runtime.udo.worker_client import SERVICE
+from xdlc.worker import channel, process
+from xdlc.worker.process import Process
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 PIDS = """\
@@ -66,7 +68,9 @@ def ends(pid: int, seconds: float = 10) -> bool:
 
 def test_nothing_is_started_before_it_is_needed(pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
-    monkeypatch.setattr(worker_client, "Process", lambda: started.append(Process()) or started[-1])
+    monkeypatch.setattr(
+        worker_client, "Process", lambda service: started.append(Process(service)) or started[-1]
+    )
     with Kernels(pids) as kernels:
         assert not started
         assert pid_of(kernels) != os.getpid()
@@ -238,7 +242,7 @@ def test_the_childs_end_of_the_line_is_none_of_its_own_descriptors() -> None:
     kept = os.dup(0)
     os.close(0)  # as daemons do
     try:
-        line, far_end = worker_process._pair()
+        line, far_end = channel.pair()
         assert far_end.fileno() > 2
         line.close()
         far_end.close()
@@ -254,12 +258,12 @@ def test_a_child_that_cannot_be_had_leaves_nothing_open(call: str, monkeypatch: 
 
     before = sorted(os.listdir("/proc/self/fd"))
     owner = {
-        "socketpair": worker_process.socket,
-        "fcntl": worker_process.fcntl,
-        "Popen": worker_process.subprocess,
+        "socketpair": process.socket,
+        "fcntl": process.fcntl,
+        "Popen": process.subprocess,
     }[call]
     monkeypatch.setattr(owner, call, full)
     with pytest.raises(XdlcError, match="Too many open files") as caught:
-        Process()
+        Process(SERVICE)
     assert caught.value.fix
     assert sorted(os.listdir("/proc/self/fd")) == before

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compilers import COMPILER, needs_cc
-from tests.control_flow_models import MULTIPLY, if_model, loop_model
-from tests.custom_ops import custom, place
 from tests.runtime.udo.conftest import PYTHON
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
+from tests.support.compilers import COMPILER, needs_cc
+from tests.support.control_flow_models import MULTIPLY, if_model, loop_model
+from tests.support.custom_ops import custom, place
 from xdlc.container.udo import add_definitions
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, string, u32
@@ -64,7 +64,7 @@ def test_reals_that_a_library_gets_rounded_are_told_once(
         np.testing.assert_allclose(got["y_b"], [first, 1], rtol=1e-6)
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition takes no floats "
+        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition accepts no floats "
         "there; Python kernels get them unrounded"
     )
 

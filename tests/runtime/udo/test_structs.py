@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.compilers import INCLUDE, STRICT, needs_cc, run_cc
+from tests.support.compilers import INCLUDE, STRICT, needs_cc, run_cc
 from xdlc.ir.dtype import BY_CODE, BY_NAME
 from xdlc.runtime.udo import structs
 
@@ -47,11 +47,11 @@ def test_sizes_offsets_and_numbers_are_those_of_the_header(tmp_path: Path) -> No
     told = subprocess.run(
         [tmp_path / "offsets"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    found = {name: int(number) for name, number in map(str.split, told.splitlines())}
+    numbers = {name: int(number) for name, number in map(str.split, told.splitlines())}
     for name, mirror in MIRRORS.items():
-        assert found[name] == ctypes.sizeof(mirror), name
+        assert numbers[name] == ctypes.sizeof(mirror), name
         for field, *_ in mirror._fields_:
-            assert found[f"{name}.{field}"] == getattr(mirror, field).offset, f"{name}.{field}"
+            assert numbers[f"{name}.{field}"] == getattr(mirror, field).offset, f"{name}.{field}"
     own = {
         "API_MAJOR": structs.API_MAJOR,
         "MAX_RANK": structs.MAX_RANK,
@@ -66,12 +66,12 @@ def test_sizes_offsets_and_numbers_are_those_of_the_header(tmp_path: Path) -> No
         **{name: bit for bit, name in structs.CORES.items()},
     }
     for name, number in own.items():
-        assert found[f"XDLC_UDO_{name}"] == number, name
+        assert numbers[f"XDLC_UDO_{name}"] == number, name
     for number, name in structs.STATUS.items():
-        assert found[name] == number
+        assert numbers[name] == number
     types = {
         name: n
-        for name, n in found.items()
+        for name, n in numbers.items()
         if re.search(r"_(U?INT|FLOAT|[SU]FIXED_POINT|BOOL)_\d+$|_STRING$", name)
     }
     types.pop("XDLC_UDO_PARAM_STRING")

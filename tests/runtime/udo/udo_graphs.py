@@ -28,14 +28,14 @@ def custom_graph(
 ) -> Graph:
     """Return a graph of one op from inputs ``x0``, ``x1``... to ``y``."""
     graph = Graph(name)
-    given = [
+    sources = [
         None
         if index in omitted
         else graph.add_input(Tensor(f"x{index}", shape, dtype, encoding, dynamic_axes=open_axes))
         for index in range(inputs)
     ]
     made = Tensor("y", output or shape, result or dtype, encoding, dynamic_axes=open_axes)
-    graph.append(make_op(graph, type, given, [made], params, package=package, name="custom"))
+    graph.append(make_op(graph, type, sources, [made], params, package=package, name="custom"))
     graph.add_output(made)
     return graph
 

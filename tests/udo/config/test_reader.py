@@ -237,7 +237,7 @@ def test_fields_of_ours(tmp_path: Path) -> None:
             ("CPU",),
             "packages need no header of the SDK",
         ),
-        ('"UdoPackage_0"', '"SNPE_UDO_ROOT": "/opt", ""', ("CPU",), "SNPE_UDO_ROOT changes nothing"),
+        ('"UdoPackage_0"', '"SNPE_UDO_ROOT": "/opt", ""', ("CPU",), "SNPE_UDO_ROOT has no effect"),
     ],
 )
 def test_nothing_is_silent(

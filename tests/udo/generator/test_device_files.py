@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from tests.udo.generator.device_package import (
     OPS,
     SHIMS,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.compilers import needs_cc
 from tests.converter.caffe.nets import caffemodel
+from tests.support.compilers import needs_cc
 from tests.udo.plugin.plugins import EXAMPLES, written
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Model
@@ -52,8 +52,8 @@ def test_a_plugin_precedes_the_reduction_of_xdlc_and_equals_it(tmp_path: Path) -
     x = np.random.default_rng(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
     xdlc.save(model, tmp_path / "m.dlc")
     wanted = xdlc.run(xdlc.convert(path), {"x": x})
-    for options in ({"allow_embedded_kernels": True}, {"udo_package_path": file}):
-        found = xdlc.run(tmp_path / "m.dlc", {"x": x}, **options)
+    for source in (tmp_path / "kernel_meta", file):
+        found = xdlc.run(tmp_path / "m.dlc", {"x": x}, udo_package_path=source)
         for name, array in wanted.items():
             np.testing.assert_allclose(found[name].reshape(array.shape), array, rtol=1e-5, atol=1e-5)
 
@@ -82,7 +82,8 @@ def test_a_plugin_takes_the_convolutions_of_one_shape(tmp_path: Path) -> None:
     assert ops == [("Fast", "FastConvolution"), ("qti.aisw", "Conv2d"), ("Fast", "FastConvolution")]
     x = rng.standard_normal((1, 20, 8, 8)).astype(np.float32)
     wanted = xdlc.run(xdlc.convert(path, weights=weights), {"x": x})["c3"]
-    found = xdlc.run(model, {"x": x}, allow_embedded_kernels=True)["c3"]
+    model.save(tmp_path / "net.dlc")
+    found = xdlc.run(model, {"x": x}, udo_package_path=tmp_path / "kernel_meta")["c3"]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from xdlc.errors import BackendError, StorageError, UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView, TensorSpec

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import build, floats, node
+from tests.support.onnx_models import build, floats, node
 from tests.udo.plugin.plugins import EXAMPLES, written
 from tests.udo.plugin.test_caffe import REDUCTIONS, net, types
 from xdlc.errors import UsageError, XdlcError

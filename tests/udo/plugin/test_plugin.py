@@ -252,7 +252,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("formats = ('ND', ['ND'])", "formats of inputs are 'ND'"),
         ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
         ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is no format of inputs"),
-        ("weight_formats = ['FRACTAL_Z']", "holds 1 formats, and the static inputs are 0: none"),
+        ("weight_formats = ['FRACTAL_Z']", "holds 1 formats for 0 static inputs: none"),
         ("weight_formats = {'w': 'FRACTAL_Z'}", "which is no input"),
         ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
         (

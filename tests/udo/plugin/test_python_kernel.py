@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.compilers import needs_cc
-from tests.onnx_models import build
+from tests.runtime.udo.kernel_meta import call
+from tests.support.compilers import needs_cc
+from tests.support.onnx_models import build
 from tests.udo.plugin.plugins import node, spec, view, written
 from xdlc import api
-from xdlc.container import udo
+from xdlc.container.udo import add_definitions
 from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, from_numpy
@@ -21,6 +22,7 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Udo
 from xdlc.runtime import CpuSession
 from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo.kernel_files import kernel_files
 from xdlc.udo.plugin import plugin_ops
 
 SHAPES = """class Shapes(Plugin):
@@ -115,7 +117,7 @@ def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
     model = Model({"graph": graph})
     kernel = op.hooks.build_kernel(held)
     if kernel is not None:
-        udo.add_kernel(model, op.definition.package, op.definition.name, ["custom"], kernel)
+        model.files |= kernel_files([call(model, kernel, "custom")])
     return model, made
 
 
@@ -130,9 +132,9 @@ def stored_param(op: Udo, name: str, value: Any) -> Any:
     return static(name, np.asarray(value, known.dtypes[0].numpy))
 
 
-def run(model: Model, arrays: dict[str, Any], *paths: Path, embedded: bool = False) -> list[Any]:
+def run(model: Model, arrays: dict[str, Any], *paths: Path) -> list[Any]:
     feeds = {name: array for name, array in arrays.items() if array is not None and not name.startswith("w")}
-    with Kernels(paths, model=model, embedded=embedded) as kernels:
+    with Kernels(paths, model=model) as kernels:
         return list(CpuSession(model, kernels=kernels).run(feeds, native=True).values())
 
 
@@ -154,7 +156,9 @@ def test_tensors_come_and_go_in_their_formats(tmp_path, dtype, shape, has_c):
     arrays = {"a": a, "b": np.arange(6).reshape(2, 3).astype(dtype), "c": c if has_c else None}
     model, _ = model_of(op, arrays)
     expected = [a + 1 + (c if has_c else 0), 2 * arrays["b"]]
-    for found in (run(model, arrays, embedded=True), run(model, arrays, path)):
+    model.save(tmp_path / "model.dlc")
+    for source in (tmp_path / "kernel_meta", path):
+        found = run(model, arrays, source)
         for got, wanted in zip(found, expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
@@ -171,21 +175,11 @@ def test_quantized_activations_come_in_blocks_of_reals(tmp_path):
     quantized = api.quantize(model, [feeds], udo_package_path=path)
     (op,) = quantized.main.ops
     assert [tensor.dtype for tensor in op.outputs] == [UFIXED8, UFIXED8]
-    for options in ({"udo_package_path": path}, {"allow_embedded_kernels": True}):
-        found = api.run(quantized, feeds, **options)
+    quantized.save(tmp_path / "quantized.dlc")
+    for source in (path, tmp_path / "kernel_meta"):
+        found = api.run(quantized, feeds, udo_package_path=source)
         np.testing.assert_allclose(found["y"], feeds["a"] + 1, atol=0.05)
         np.testing.assert_allclose(found["z"], 2 * feeds["b"], atol=0.05)
-
-
-@needs_cc
-def test_an_embedded_kernel_is_refused_unless_the_user_allows_it(tmp_path):
-    path = plugin_file(tmp_path)
-    (op,) = plugin_ops([str(path)], False).ops
-    arrays = {"a": np.ones((1, 2, 3, 3), np.float32), "b": np.ones(2, np.float32), "c": None}
-    model, _ = model_of(op, arrays)
-    with pytest.raises(XdlcError, match="there is no kernel for Pack::Shapes") as caught:
-        run(model, arrays)
-    assert "--allow_embedded_kernels" in caught.value.fix
 
 
 def test_packed_outputs_need_their_shapes(tmp_path):
@@ -244,7 +238,7 @@ def test_kinds_of_params_come_as_they_are_declared(tmp_path):
     custom = plugin_ops([str(path)], False)
     arrays = {"x": np.ones(2, np.float32)}
     model, _ = model_of(custom.ops[0], arrays)
-    udo.add_definitions(model, custom.collections)
+    add_definitions(model, custom.collections)
     np.testing.assert_array_equal(run(model, arrays, path)[0], arrays["x"])
 
 

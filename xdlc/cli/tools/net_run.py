@@ -13,22 +13,18 @@ import click
 
 from xdlc.cli import bars, params, result_files
 from xdlc.cli.output_path import folder_for
-from xdlc.cli.params import kernel_flags
+from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
+from xdlc.options import options_of
+from xdlc.options.running import KernelOptions, RunOptions
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
     from xdlc.runtime.profile import Profiler
     from xdlc.runtime.udo import Kernels
 
-_RUNTIME_OF = {
-    "soc": "htp",
-    "cache_mode": "htp",
-    "validate_cache": "htp",
-    "enable_cpu_fallback": "htp",
-    "use_aip": "cpu",
-}
+_OF_HTP = ("soc", "mode", "validate", "cpu_fallback")
 _PER_OP = ("moderate", "detailed")
 """Levels of profiling that time ops."""
 
@@ -59,32 +55,9 @@ _PER_OP = ("moderate", "detailed")
     show_default=True,
     help="Runtime: cpu, onnxruntime, or htp, the vendor's emulation of the DSP.",
 )
-@click.option(
-    "--use_aip",
-    is_flag=True,
-    help="Run section by section, by the AIP record: HTA's as xdlc compiled them, others on the CPU.",
-)
-@click.option(
-    "--soc",
-    metavar="NAME",
-    help="SoC that `--runtime htp` emulates.  [default: that of the first usable cache, or else sm8650]",
-)
-@click.option(
-    "--cache_compatibility_mode",
-    "cache_mode",
-    type=click.Choice(["permissive", "strict", "always_generate_new"]),
-    help="Usable caches of the DLC (htp only): those that run on the SoC, those that use it fully, or none.  "
-    "[default: permissive]",
-)
-@click.option(
-    "--validate_cache",
-    is_flag=True,
-    help="Fail instead of compiling the model if no cache is usable, with the reason for each (htp only).",
-)
-@click.option(
-    "--enable_cpu_fallback",
-    is_flag=True,
-    help="Run on the CPU what the SoC's HTP refuses, instead of failing (htp only).",
+@flags_of(
+    RunOptions,
+    without=("outputs", "quantized", "plain", "threads", "kernels", "notify", *options_of(KernelOptions)),
 )
 @click.option(
     "--enable_init_cache",
@@ -133,7 +106,7 @@ _PER_OP = ("moderate", "detailed")
     "--set_unconsumed_as_output", "unread", is_flag=True, help="Write tensors that no op reads, too."
 )
 @click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
-@params.dimension_flags
+@all_of(*params.dimension_flags)
 @click.option(
     "--num_inferences",
     type=click.IntRange(1, 1_000_000),
@@ -158,12 +131,6 @@ _PER_OP = ("moderate", "detailed")
     help="Times on this machine, printed and in OUTPUT_DIR/profile.csv: basic, of inferences; moderate and "
     "detailed, of each op too (cpu only).",
 )
-@click.option(
-    "--loop_timeout",
-    type=float,
-    metavar="SECONDS",
-    help="Time that each loop may take, at most 15.  [default: 2; 15 on HTP]",
-)
 @kernel_flags
 def main(
     source: Path,
@@ -172,9 +139,6 @@ def main(
     runtime: str,
     input_names: tuple[str, ...],
     input_dims: tuple[str, ...],
-    udo_package_path: str | None,
-    allow_embedded_kernels: bool | None,
-    udo_timeout: float | None,
     **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
@@ -191,39 +155,43 @@ def main(
         )
         options["level"] = "basic"
     from xdlc import api
+    from xdlc.ir import Model
     from xdlc.opdefs.control_flow import outer_graphs
+    from xdlc.prepare.edit import edit
     from xdlc.runtime.input_list import lists_of
 
     with bars.steps("reading"):
         model = api.executable(source)
         lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
-        model = api.resized(model, dims)
+        model = edit(model, input_dimensions=dims) if dims else model
     if options["enable_init_cache"] and runtime != "htp":
-        notice("--enable_init_cache changes nothing: the CPU runs without a cache")
+        notice("--enable_init_cache has no effect: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
-        notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
-    with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
+        notice("--storage_dir has no effect without --enable_init_cache")
+    named = {name: options.pop(name) for name in options_of(KernelOptions)}
+    with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else result_files.paths_of(lists, "graph")
         for graph, path in lists.items():
+            others = {name: other for name, other in model.graphs.items() if name != graph}
             _run(
-                api.led_by(model, graph),
+                Model({graph: model.graphs[graph], **others}, model.metadata, model.records),
                 path,
                 output_dir / folders.get(graph, ""),
                 runtime,
                 {**options, "source": source, "kernels": kernels, "running": lists.keys()},
             )
         for unused in kernels.unused():
-            notice(f"nothing of {unused} is used: the model has no op that it offers")
+            notice(f"{unused} is unused: it implements no op of the model")
 
 
 def _check(runtime: str, options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        wanted = _RUNTIME_OF.get(name, runtime)
-        if value is not None and value is not False and runtime != wanted:
+    for name in (*_OF_HTP, "use_aip"):
+        wanted = "htp" if name in _OF_HTP else "cpu"
+        if options[name] and runtime != wanted:
             param = next(each for each in main.params if each.name == name)
             flag, wanted = param.opts[0], f"--runtime {wanted}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
-    if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
+            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
+    if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
             "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
         )
@@ -335,7 +303,7 @@ def _session(
                 profiler=profiler if options["level"] in _PER_OP else None,
             )
         )
-    mode, fallback = options["cache_mode"] or "permissive", options["enable_cpu_fallback"]
+    mode, fallback = options["mode"] or "permissive", options["cpu_fallback"]
     if options["enable_init_cache"] and mode != "always_generate_new":
         folder = options["storage_dir"] or target
         model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
@@ -344,7 +312,7 @@ def _session(
         options["soc"],
         mode=mode,
         outputs=extra,
-        validate=options["validate_cache"],
+        validate=options["validate"],
         cpu_fallback=fallback,
         notify=notice,
         name=str(options["source"]),

@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
+from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import tool
 
 

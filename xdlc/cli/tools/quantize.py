@@ -10,7 +10,7 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
+from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import notice, tool, warn
 from xdlc.errors import UsageError, XdlcError, each_problem
 
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     help="Compile again where there is a cache already, whoever made it.",
 )
 @click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32.")
-@click.option("--enable_hta", is_flag=True, help="Add sections for the Hexagon Tensor Accelerator.")
+@click.option(
+    "--enable_hta",
+    is_flag=True,
+    help="Add sections for the Hexagon Tensor Accelerator; implies --one_act_bitwidth.",
+)
 @click.option(
     "--hta_partitions",
     "partitions",
@@ -82,9 +86,9 @@ def main(
     ):
         if given and not needed:
             wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
+            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
     if enable_htp and not socs:
-        notice(f"no SoC is named: the default is {DEFAULT_SOC}")
+        notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target")

@@ -204,25 +204,6 @@ def check_plugin(
         show(line)
 
 
-@tool("kernels")
-@click.argument("model", metavar="DLC", type=params.MODEL)
-@click.option(
-    "-o",
-    "--output_path",
-    "folder",
-    type=params.OUTPUT_FILE,
-    default="kernel_meta",
-    show_default=True,
-    help="Folder to write to, which is made if it is missing.",
-)
-def kernels(model: Path, folder: Path) -> None:
-    """Write the kernels that a DLC carries: libraries, and a description of each as JSON."""
-    from xdlc import api
-
-    for path in api.write_kernels(api.load(model), folder):
-        show(f"written: {path}")
-
-
 def _checked(target: Path) -> Path:
     return target if str(target) == "-" or target.is_dir() else check_target(target)
 
@@ -247,5 +228,5 @@ def main() -> None:
     """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
 
 
-for _command in (convert, validate, from_model, schema, sdk, check_plugin, kernels):
+for _command in (convert, validate, from_model, schema, sdk, check_plugin):
     main.add_command(_command)

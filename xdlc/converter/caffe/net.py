@@ -1,4 +1,4 @@
-"""Nets of Caffe as source graphs: phases, blobs written in place, inputs, outputs, training layers.
+"""Caffe nets as source graphs: phases, in-place blobs, inputs, training layers.
 
 Source of the rules: net.cpp (``FilterNet``, ``AppendBottom``, ``AppendTop``) and insert_splits.cpp of Caffe.
 """
@@ -52,7 +52,6 @@ class _Entry:
 
     Attributes:
         message: Its fields.
-        name: Its name.
         type: Its type; ``module.layer`` of a Python layer.
         bottoms: Names of the blobs that it reads.
         tops: Names of the blobs that it writes.
@@ -77,8 +76,6 @@ def source_graph(
     """Return the graph of a net for inference.
 
     Args:
-        net: The net.
-        where: Its file, for errors.
         weights: Its weights; None if there is no file of them.
         given: Inputs whose shape or value the user states.
         ends: Blobs at which the graph is to end; of a ``SoftmaxWithLoss``, the probabilities.
@@ -88,34 +85,34 @@ def source_graph(
         XdlcError: Every layer that contradicts the net; several make a ProblemList.
     """
     _check_root(net, where)
-    found = _Net(where, notices)
+    builder = _Net(where, notices)
     stages = {stage for state in net.messages("state") for stage in state.scalars("stage")}
-    entries = [found.entry(layer) for layer in current_layers(net, where)]
-    if sum(len(each.bottoms) + len(each.tops) for each in entries) > _MOST_ENDS:
+    entries = [builder.entry(layer) for layer in current_layers(net, where)]
+    if sum(len(item.bottoms) + len(item.tops) for item in entries) > _MOST_ENDS:
         raise ModelError(f"has more than {_MOST_ENDS} bottoms and tops", where=where, fix="split the net")
-    entries = [each for each in entries if found.is_in_test(each, stages)]
-    entries = [entry for entry in entries if found.is_for_inference(entry, ends)]
-    found.add_inputs(net, entries)
-    raise_all(found.problems, where=where)
-    outputs = found.add_nodes([each for each in entries if each.type not in ("Input", *_DATA)], weights)
-    used = {name for node in found.nodes for name in node.names}
-    inputs = [entry for entry in found.inputs.values() if entry.name in used or entry.dims is not None]
+    entries = [item for item in entries if builder.is_in_test(item, stages)]
+    entries = [entry for entry in entries if builder.is_for_inference(entry, ends)]
+    builder.add_inputs(net, entries)
+    raise_all(builder.problems, where=where)
+    outputs = builder.add_nodes([item for item in entries if item.type not in ("Input", *_DATA)], weights)
+    used = {name for node in builder.nodes for name in node.names}
+    inputs = [entry for entry in builder.inputs.values() if entry.name in used or entry.dims is not None]
     makers = {top: entry for entry in reversed(entries) if not entry.bottoms for top in entry.tops}
     for entry in inputs:
-        found.check_input(entry, given, makers.get(entry.name))
-    raise_all(found.problems, where=where)
-    if not found.nodes:
-        raise ModelError("has no layers for inference", where=where, fix="give the net of deployment")
-    return SourceGraph(inputs, outputs, found.nodes, found.constants)
+        builder.check_input(entry, given, makers.get(entry.name))
+    raise_all(builder.problems, where=where)
+    if not builder.nodes:
+        raise ModelError("has no layers for inference", where=where, fix="pass the deployment net")
+    return SourceGraph(inputs, outputs, builder.nodes, builder.constants)
 
 
 def _check_root(net: Message, where: str) -> None:
-    """Refuse texts that are no nets."""
+    """Refuse texts that are not nets."""
     count = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
     if not count and not net.fields.keys().isdisjoint(("net", "train_net", "base_lr")):
-        raise ModelError("is a solver, not a net", where=where, fix="give the net that it names")
+        raise ModelError("is a solver, not a net", where=where, fix="pass the net that it names")
     if not 0 < count <= _MOST_LAYERS:
-        fix = "give the text of a Caffe net, like deploy.prototxt" if not count else "split the net"
+        fix = "pass the text of a Caffe net, like deploy.prototxt" if not count else "split the net"
         raise ModelError(f"has {count or 'no'} layers", where=where, fix=fix)
     if "layer" in net.fields and "layers" in net.fields:
         line = min(each.line for each in net.messages("layers"))
@@ -123,22 +120,19 @@ def _check_root(net: Message, where: str) -> None:
         raise ModelError(problem, where=where, fix="write all of them in one form", line=line)
     for name, values in net.fields.items():
         if name not in _ROOT:
-            raise ModelError(f"field {name!r} is none of a net", where=where, fix="remove it")
+            raise ModelError(f"field {name!r} is not a field of a net", where=where, fix="remove it")
         if any(isinstance(value, Message) != (name in _MESSAGES) for value in values):
             raise ModelError(f"field {name!r} has a value of another kind", where=where, fix=_CORRECT)
 
 
 class _Net:
-    """A net as far as it was read.
+    """A net under construction.
 
     Args:
-        where: Its file.
         notices: Gets what the user should know.
 
     Attributes:
         problems: Errors of layers.
-        inputs: The inputs by name.
-        nodes: The nodes.
         constants: Weights by name.
     """
 
@@ -165,7 +159,7 @@ class _Net:
     # ------------------------------------------------------------------ layers
 
     def entry(self, layer: Message) -> _Entry:
-        """Return a layer, its fields checked as far as the net needs them."""
+        """Return a layer with checked fields."""
         names, types, bottoms, tops = (self._names(layer, key) for key in ("name", "type", "bottom", "top"))
         entry = _Entry(layer, "".join(names[:1]), "".join(types[:1]), bottoms, tops)
         if entry.type == "Python":
@@ -174,7 +168,7 @@ class _Net:
         for key, found in (("name", names), ("type", types), ("bottom", bottoms), ("top", tops)):
             stated = layer.fields.get(key, [])
             if len(found) != len(stated) or (len(stated) > 1 and key in ("name", "type")):
-                self._report(entry, f"{key} is no name, or stated {len(stated)} times")
+                self._report(entry, f"{key} is not a name, or stated {len(stated)} times")
         if not entry.type:
             self._report(entry, "has no type", "state the type of the layer")
         if "" in (*bottoms, *tops):
@@ -191,15 +185,15 @@ class _Net:
         return [readable(text) for text in found]
 
     def is_in_test(self, entry: _Entry, stages: Collection[Any]) -> bool:
-        """Return whether a layer is part of the net in phase TEST and the stages of the net's own state."""
+        """Return whether a layer belongs to phase TEST and the net's stages."""
         include, exclude = entry.message.messages("include"), entry.message.messages("exclude")
         if include and exclude:
-            self._report(entry, "has rules both to include and to exclude it")
+            self._report(entry, "has both include and exclude rules")
         holds = any(_holds(rule, stages) for rule in include or exclude)
         return holds if include else not holds
 
     def is_for_inference(self, entry: _Entry, ends: Sequence[str]) -> bool:
-        """Return whether a layer stays; SoftmaxWithLoss becomes Softmax where its result is an output."""
+        """Return whether a layer stays; SoftmaxWithLoss becomes Softmax at an output."""
         kind = f"layer {entry.name!r} ({entry.type})"
         if entry.type == "SoftmaxWithLoss" and set(entry.tops) & set(ends):
             fields = {key: held for key, held in entry.message.fields.items() if key == "softmax_param"}
@@ -209,7 +203,7 @@ class _Net:
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
             as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
             more = f"; --out_name {quote(entry.tops[0])} outputs its probabilities" if as_softmax else ""
-            self._notices.append(f"{kind} is dropped: it is for training or evaluation{more}")
+            self._notices.append(f"{kind} is dropped: it is for training or evaluation only{more}")
             return False
         return True
 
@@ -230,7 +224,7 @@ class _Net:
             message, count = entry.message, len(entry.tops)
             if entry.type == "Input":
                 stated = [
-                    shape for each in message.messages("input_param") for shape in each.messages("shape")
+                    shape for param in message.messages("input_param") for shape in param.messages("shape")
                 ]
                 if len(stated) not in (0, 1, count):
                     self._report(entry, f"has {len(stated)} shapes for {count} tops")
@@ -238,33 +232,33 @@ class _Net:
             elif entry.type in _DATA:
                 keys = ("batch_size", "channels", "height", "width")
                 stated = message.messages("memory_data_param")
-                sizes = [[size for key in keys for size in each.scalars(key)[:1]] for each in stated]
+                sizes = [[size for key in keys for size in param.scalars(key)[:1]] for param in stated]
                 self._notices.append(
                     f"layer {entry.name!r} ({entry.type}) is an input: what it does to images "
-                    f"({_transform(message)}) has to be done before"
+                    f"({_transform(message)}) must be done before"
                 )
             else:
                 continue
             for top in self.inputs.keys() & set(entry.tops):
-                self._report(entry, f"makes blob {top!r}, which is an input already")
+                self._report(entry, f"writes blob {top!r}, which is already an input")
             self._add_tops(entry.tops, sizes[:count])
 
     def _add_tops(self, names: Sequence[str], sizes: Sequence[Sequence[Any]]) -> None:
-        """Add inputs, with their sizes if there are any; what is no integer becomes 0, which is refused."""
+        """Add inputs with their sizes; non-integers become 0, which is refused."""
         for name, dims in zip_longest(names, sizes):
             labels = None if dims is None else [size if isinstance(size, int) else 0 for size in dims]
             self.inputs[name] = GraphInput(name, ir.dtype.FLOAT32, labels)
 
-    def check_input(self, entry: GraphInput, given: Collection[str], maker: _Entry | None) -> None:
-        """Report an input whose shape is impossible or missing; ``--input_dim`` replaces it."""
+    def check_input(self, entry: GraphInput, named: Collection[str], maker: _Entry | None) -> None:
+        """Report an input of invalid or missing shape; ``--input_dim`` replaces it."""
         dims = entry.dims or ()
         sizes = [size for size in dims[: _MOST_DIMS + 1] if isinstance(size, int)]
         is_possible = all(0 < size < _LARGEST for size in sizes) and math.prod(sizes) < _LARGEST
-        if entry.name in given or (entry.dims is not None and is_possible and len(dims) <= _MOST_DIMS):
+        if entry.name in named or (entry.dims is not None and is_possible and len(dims) <= _MOST_DIMS):
             return
-        state = f"the impossible shape {sizes[:8]}" if entry.dims is not None else "no shape"
+        state = f"the invalid shape {sizes[:8]}" if entry.dims is not None else "no shape"
         problem = f"input {entry.name!r} has {state}"
-        fix = f"give it: --input_dim {quote(entry.name)} N,C,H,W"
+        fix = f"pass --input_dim {quote(entry.name)} N,C,H,W"
         if maker is None:
             self.problems.append(ModelError(problem, where=self._where, fix=fix))
         else:
@@ -286,28 +280,28 @@ class _Net:
             missing = [name for name in entry.bottoms if name not in values]
             for name in missing:
                 close = nearest_names(name, values) if len(self.problems) < _HINTS else ""
-                fix = close or "name a blob that a layer before makes"
-                self._report(entry, f"bottom {name!r} is made by no layer before it", fix)
+                fix = close or "name a blob that an earlier layer writes"
+                self._report(entry, f"bottom {name!r} is written by no earlier layer", fix)
             reads, writes = [values.get(name, name) for name in entry.bottoms], []
             for top in entry.tops:
                 is_new = top not in entry.bottoms or entry.tops.count(top) > 1
                 if top in values and is_new and not missing:
-                    problem = f"makes blob {top!r}, which {makers.get(top, 'the input')!r} makes already"
-                    self._report(entry, problem, "give the blob another name")
+                    problem = f"makes blob {top!r}, which {makers.get(top, 'the input')!r} already writes"
+                    self._report(entry, problem, "rename the blob")
                 is_last = last[top] == index and top not in self.inputs
                 values[top] = top if is_last else self._free(f"{top}@{entry.name}")
                 makers[top] = entry.name
                 writes.append(values[top])
             if not writes and entry.type != "Silence":
-                self._report(entry, "has no top", "name the blob that it makes")
+                self._report(entry, "has no top", "name the blob that it writes")
             self._add_node(entry, reads, writes, weights)
         read = {name for node in self.nodes for name in node.names}
-        made = {name: top for top, name in values.items()}
-        ends = [name for node in self.nodes for name in node.outputs if name in made and name not in read]
+        blobs = {name: top for top, name in values.items()}
+        ends = [name for node in self.nodes for name in node.outputs if name in blobs and name not in read]
         self._notices += [
-            f"output {name!r} is blob {made[name]!r}, which has the name of an input"
+            f"output {name!r} is blob {blobs[name]!r}, which has the name of an input"
             for name in ends
-            if made[name] != name
+            if blobs[name] != name
         ]
         self.nodes = [node for node in self.nodes if node.type != "Silence"]
         return list(dict.fromkeys(ends))
@@ -333,18 +327,18 @@ class _Net:
         Layers that share weights by the names of their ``param`` have those that are stored with the last.
         """
         if weights is None:
-            return [], lambda: "no file of weights is given"
+            return [], lambda: "no weights file is given"
         try:
-            held = weights.blobs(entry.name)
+            blobs = weights.blobs(entry.name)
         except XdlcError as problem:
             self.problems.append(problem)
             return [], str
-        if held and entry.name in self._loaded:
+        if blobs and entry.name in self._loaded:
             self._report(entry, "has the name of another layer, and weights are stored by name", "rename one")
         self._loaded.add(entry.name)
-        shared = [str(next(iter(each.scalars("name")), "")) for each in entry.message.messages("param")]
+        shared = [str(next(iter(param.scalars("name")), "")) for param in entry.message.messages("param")]
         names = []
-        for index, (data, label) in enumerate(zip_longest(held, shared)):
+        for index, (data, label) in enumerate(zip_longest(blobs, shared)):
             name = self._owners.get(label) if label else None
             if name is None and data is not None:
                 name = self._free(f"{entry.name}.blob{index}")
@@ -356,14 +350,14 @@ class _Net:
         return names, lambda: weights.lacks(entry.name)
 
     def _free(self, name: str) -> str:
-        """Return a name that is not taken yet, numbered if need be, and take it."""
+        """Return a free name, numbered if necessary, and reserve it."""
         free = self._free_name(name)
         self._taken.add(free)
         return free
 
 
 def _transform(message: Message) -> str:
-    """Return what the transform_param of a data layer states, in words."""
+    """Return the content of a data layer's transform_param, in words."""
     stated = [
         f"{name} {str(value)[:_SHOWN]}"
         for transform in message.messages("transform_param")[:1]

@@ -41,7 +41,7 @@ class Layer:
 
 
 def misfit(problem: str) -> ModelError:
-    """Return the error of a layer whose text contradicts itself or the shapes of its bottoms."""
+    """Return the error of a layer that contradicts itself or its bottoms."""
     return ModelError(problem, fix=_CORRECT)
 
 
@@ -49,7 +49,6 @@ def bottoms(node: Node, least: int, most: int | None = None, *, rank: int | None
     """Return the bottoms of a layer.
 
     Args:
-        node: The layer.
         least: The least number of bottoms.
         most: The largest; default: the least.
         rank: Number of axes of the first; default: any.
@@ -75,8 +74,6 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     Weights may have further or fewer dimensions of 1, as those of old files do (``1 1 N K``).
 
     Args:
-        node: The layer.
-        g: Applies operators.
         shapes: Shape of each.
 
     Raises:
@@ -85,31 +82,30 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     layer: Layer = node.message
     if not layer.blobs and shapes:
         sizes = " and ".join(str(list(shape)) for shape in shapes)
-        fix = "give the file that was trained with this net: --caffe_bin FILE.caffemodel"
+        fix = "pass the file that was trained with this net: --caffe_bin FILE.caffemodel"
         raise ModelError(f"needs weights {sizes}, and {layer.weights() or 'there are none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
-            f"the number of its blobs of weights is {layer.blobs}, and its parameters imply {len(shapes)}",
-            fix="correct the parameters, such as bias_term, or give the weights that belong to the net",
+            f"the number of its blobs of weights is {layer.blobs}, but its parameters imply {len(shapes)}",
+            fix="correct the parameters, such as bias_term, or pass the weights of this net",
         )
-    found = []
+    reshaped = []
     for index, shape in enumerate(shapes):
         value = node.required(layer.bottoms + index)
         if [size for size in value.shape if size != 1] != [size for size in shape if size != 1]:
             raise ModelError(
-                f"blob {index} of its weights has shape {list(value.shape)}, and its parameters imply "
+                f"blob {index} of its weights has shape {list(value.shape)}, but its parameters imply "
                 f"{list(shape)}",
-                fix="correct the parameters, or give the weights that belong to the net",
+                fix="correct the parameters, or pass the weights of this net",
             )
-        found.append(value if value.shape == tuple(shape) else g.builder.reshape(value, shape))
-    return found
+        reshaped.append(value if value.shape == tuple(shape) else g.builder.reshape(value, shape))
+    return reshaped
 
 
 class Params:
     """Parameters of a layer under one name, like ``convolution_param``.
 
     Args:
-        node: The layer.
         name: Name of the field; empty for the fields of the layer itself.
     """
 
@@ -125,7 +121,7 @@ class Params:
         """Return an integer.
 
         Raises:
-            ModelError: If it is none, below ``least``, or omitted without a default.
+            ModelError: If it is not an integer, below ``least``, or omitted without a default.
         """
         return self._integer(name, self._one(name, default), least)
 
@@ -133,7 +129,7 @@ class Params:
         """Return the integers of a repeated parameter, none if it is omitted.
 
         Raises:
-            ModelError: If one is none, or below ``least``.
+            ModelError: If one is not an integer, or below ``least``.
         """
         return [self._integer(name, value, least) for value in self._all(name)]
 
@@ -143,7 +139,7 @@ class Params:
         """Return a number, rounded to float32 as Caffe's messages hold it.
 
         Raises:
-            ModelError: If it is none, not above a limit, infinite, or omitted without a default.
+            ModelError: If it is not a number, not above a limit, infinite, or omitted without a default.
         """
         return self._real(name, self._one(name, default), above, finite)
 
@@ -151,7 +147,7 @@ class Params:
         """Return the numbers of a repeated parameter, none if it is omitted.
 
         Raises:
-            ModelError: If one is none, not above a limit, or infinite.
+            ModelError: If one is not a number, not above a limit, or infinite.
         """
         return [self._real(name, value, above, True) for value in self._all(name)]
 
@@ -159,7 +155,7 @@ class Params:
         """Return a truth value.
 
         Raises:
-            ModelError: If it is none.
+            ModelError: If it is not true or false.
         """
         value = self._one(name, default)
         if isinstance(value, bool):
@@ -190,7 +186,7 @@ class Params:
         """Return a string.
 
         Raises:
-            ModelError: If it is none, or omitted without a default.
+            ModelError: If it is not a string, or omitted without a default.
         """
         value = self._one(name, default)
         if not isinstance(value, str) or isinstance(value, Word):
@@ -207,7 +203,7 @@ class Params:
         h_and_w: str | None = None,
         both: bool = False,
     ) -> list[int]:
-        """Return one integer per spatial axis: of ``name``, or of its parts ``_h`` and ``_w``.
+        """Return one integer per spatial axis: ``name``, or its parts ``_h`` and ``_w``.
 
         Args:
             name: Name of the repeated parameter: one value for all axes, or one each.
@@ -224,11 +220,11 @@ class Params:
         parts = [f"{stem}_h", f"{stem}_w"]
         if self.has(*parts):
             if self.has(name):
-                raise misfit(f"states {name}, and {stem}_h or {stem}_w: one of both is wrong")
+                raise misfit(f"states {name}, and {stem}_h or {stem}_w: remove one")
             if rank != 2:
                 raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
             if both and not all(map(self.has, parts)):
-                raise misfit(f"states one of {parts[0]} and {parts[1]}: both are wanted")
+                raise misfit(f"states one of {parts[0]} and {parts[1]}: both are required")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]
         if len(values) not in (1, rank):
@@ -236,7 +232,7 @@ class Params:
         return values * rank if len(values) == 1 else values
 
     def lacks(self, name: str) -> ModelError:
-        """Return the error of a layer without a parameter, with what the text has that is spelled alike."""
+        """Return the error of a missing parameter, with similarly spelled names."""
         near = nearest_names(self._prefix + name, self._node.attributes, most=1, cutoff=0.85)
         fix = _CORRECT + near.replace("nearest: ", ", which states ")
         return ModelError(f"states no {self._prefix}{name}", fix=fix)
@@ -271,7 +267,7 @@ class Params:
 
     def _wrong(self, name: str, value: Any, wanted: str) -> ModelError:
         shown = str(value)[:40]
-        return ModelError(f"{self._prefix}{name} is {shown}, and has to be {wanted}", fix=_CORRECT)
+        return ModelError(f"{self._prefix}{name} must be {wanted}, but is {shown}", fix=_CORRECT)
 
 
 params = Params

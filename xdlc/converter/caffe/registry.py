@@ -10,10 +10,10 @@ _OF_THE_TYPE = ("python_param.module", "python_param.layer")
 
 
 class CaffeHandlers(Handlers):
-    """Handlers of Caffe layers, for which fillers and choices of an implementation have no meaning."""
+    """Handlers of Caffe layers, which ignore fillers and implementation choices."""
 
     def is_optional(self, attribute: str) -> bool:
-        """Return whether a parameter of any layer has no meaning at inference, or is in the layer's type."""
+        """Return whether a parameter has no meaning at inference, or is in the type."""
         *outer, name = attribute.split(".")
         is_filler = any(part.endswith("filler") for part in outer)
         return is_filler or name in _WITHOUT_EFFECT or attribute in _OF_THE_TYPE

@@ -67,10 +67,6 @@ _CORRECT = "correct the layer in the net's text"
 def current_layers(net: Message, where: str) -> list[Message]:
     """Return the layers of a net in the current form, in the order of the text.
 
-    Args:
-        net: The net.
-        where: Its file, for errors.
-
     Raises:
         ModelError: If a layer's type has no meaning, or a ``padding`` layer has another reader than a
             convolution or pooling.
@@ -95,7 +91,7 @@ def _of_v1(layer: Message, where: str) -> Message:
         if type is None or type == "NONE":
             raise _invalid(
                 layer,
-                f"type {str(types[0])[:40]} is none of the types of 'layers'",
+                f"type {str(types[0])[:40]} is not a type of 'layers'",
                 where,
                 "write 'layer' and its type in quotes",
             )
@@ -111,7 +107,7 @@ def _of_v0(connection: Message, where: str) -> Message:
     name = next(iter(layer.scalars("type")), "")
     type = "Padding" if name == "padding" else _TYPES_OF_V0.get(str(name))
     if type is None:
-        raise _invalid(layer, f"type {str(name)[:40]!r} is none of Caffe's first version", where, _CORRECT)
+        raise _invalid(layer, f"type {str(name)[:40]!r} is not in Caffe's first version", where, _CORRECT)
     fields: dict[str, list[Value]] = {"type": [type]}
     own: dict[str, list[Value]] = {}
     for key, values in layer.fields.items():
@@ -131,14 +127,14 @@ def _of_v0(connection: Message, where: str) -> Message:
 def _without_padding(layers: Sequence[Message], where: str) -> list[Message]:
     """Return layers without those of type ``padding``, merged into their readers."""
     padded: dict[str, Message] = {}
-    found = []
+    kept = []
     for layer in layers:
         if layer.fields.get("type") == ["Padding"]:
             padded.update((str(top), layer) for top in layer.scalars("top"))
             continue
         used = [padded[str(name)] for name in layer.scalars("bottom") if str(name) in padded]
-        found.append(_with_padding(layer, used[0], where) if used else layer)
-    return found
+        kept.append(_with_padding(layer, used[0], where) if used else layer)
+    return kept
 
 
 def _with_padding(layer: Message, padding: Message, where: str) -> Message:

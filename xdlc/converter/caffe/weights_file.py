@@ -31,14 +31,13 @@ _LETTERS = 1024
 """Bytes of a layer's name."""
 _HINTS = 8
 """Errors that come with the nearest names."""
-_DAMAGED = "the file is damaged: get it again"
+_DAMAGED = "the file is damaged: obtain it again"
 
 
 class WeightsFile(ABC):
     """A file of weights.
 
     Attributes:
-        path: The file.
         nbytes: Its size.
     """
 
@@ -72,8 +71,8 @@ def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return _Hdf5Weights(file)
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
-        fix = "give the net with -i and the .caffemodel with -b"
-        raise UsageError("is a text, and no file of weights", where=str(path), fix=fix)
+        fix = "pass the net with -i and the .caffemodel with -b"
+        raise UsageError("is a text, not a weights file", where=str(path), fix=fix)
     return _Caffemodel(file)
 
 
@@ -92,9 +91,9 @@ class _Caffemodel(WeightsFile):
                 self._add_of_v1(field)
         if not any(self._blobs.values()):
             raise ModelError(
-                "holds no weights",
+                "contains no weights",
                 where=str(file.path),
-                fix="give the .caffemodel that training wrote, and not a solver's state",
+                fix="pass the .caffemodel that training wrote, not a solver's state",
             )
 
     def blobs(self, layer: str) -> Sequence[ir.TensorData]:
@@ -146,18 +145,18 @@ class _Caffemodel(WeightsFile):
                 old[field.number] = file.signed(field)
         sizes = list(old.values()) if shape is None else shape
         if len(sizes) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in sizes):
-            raise ModelError(f"a blob of impossible shape {sizes[:8]}", where=where, fix=_DAMAGED)
+            raise ModelError(f"a blob has the invalid shape {sizes[:8]}", where=where, fix=_DAMAGED)
         number = _DATA if runs[_DATA] else _DOUBLE_DATA
-        found, wire = runs[number], FIXED32 if number == _DATA else FIXED64
-        if not found:
+        fields, wire = runs[number], FIXED32 if number == _DATA else FIXED64
+        if not fields:
             raise ModelError(
-                "a blob without data",
+                "a blob has no data",
                 where=where,
-                fix="save the weights as float32: other forms, as of forks for half floats, are not read",
+                fix="save the weights as float32: other types, as of forks for float16, are not supported",
             )
-        if len(found) > _MOST_RUNS:
-            raise ModelError(f"a blob whose data is in {len(found)} parts", where=where, fix=_DAMAGED)
-        parts = [file.lazy_reals(field, wire) for field in found]
+        if len(fields) > _MOST_RUNS:
+            raise ModelError(f"a blob has its data in {len(fields)} parts", where=where, fix=_DAMAGED)
+        parts = [file.lazy_reals(field, wire) for field in fields]
         count, wanted = sum(part.shape[0] for part in parts), math.prod(sizes)
         if count != wanted:
             raise ModelError(f"has {count} elements for shape {sizes[:8]}", where=where, fix=_DAMAGED)
@@ -177,16 +176,16 @@ class _Hdf5Weights(WeightsFile):
         super().__init__(file.path, file.size)
         self._file = Hdf5(file, 0, file.size, str(file.path), "caffe")
         if not self._file.has("data"):
-            fix = "give the file that Caffe wrote with the snapshot format HDF5"
+            fix = "pass the file that Caffe wrote with the snapshot format HDF5"
             raise ModelError("has no group 'data'", where=str(file.path), fix=fix)
 
     def blobs(self, layer: str) -> Sequence[ir.TensorData]:
-        found: list[ir.TensorData] = []
-        while (data := self._file.data(f"data/{layer}/{len(found)}")) is not None and len(
-            found
+        blobs: list[ir.TensorData] = []
+        while (data := self._file.data(f"data/{layer}/{len(blobs)}")) is not None and len(
+            blobs
         ) < _MOST_BLOBS:
-            found.append(data if data.dtype == np.float32 else _as_float(data))
-        return found
+            blobs.append(data if data.dtype == np.float32 else _as_float(data))
+        return blobs
 
     def lacks(self, layer: str) -> str:
         return f"{self.path.name} has none of that name"

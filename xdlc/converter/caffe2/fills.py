@@ -1,4 +1,4 @@
-"""Operators that fill tensors: stored values as lazy data, constants, integers of quantized tensors.
+"""Operators that fill tensors: stored values as lazy data, constants, integers.
 
 Arguments: caffe2/operators/filler_op.h, given_tensor_fill_op.h and quantized/int8_given_tensor_fill_op.h.
 """
@@ -37,7 +37,7 @@ MOST_CONSTANT = 1 << 28
 
 
 def is_constant(op: OperatorDef) -> bool:
-    """Return whether an operator is a fill whose result is known; random numbers are not."""
+    """Return whether an operator is a fill with a static result."""
     known = op.type in _GIVEN or op.type in _CONSTANT or op.type == "GivenTensorStringFill"
     return known and op.is_fill and len(op.outputs) == 1
 
@@ -51,29 +51,29 @@ def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
 
     Raises:
         ModelError: If its values do not fit its shape, or the shape is impossible.
-        UnsupportedOp: If they are no numbers, are too many, or it has an argument that is not known.
+        UnsupportedOp: If they are not numbers, are too many, or an argument is unknown.
     """
     idle = {
         name for name in ("extra_shape", "input_as_shape") if name in op.args and not op.args[name].value()
     }
     unread = op.args.keys() - _READ - idle
     if unread:
-        problem = f"argument {', '.join(sorted(unread))} is not understood here"
+        problem = f"argument {', '.join(sorted(unread))} is not supported"
         raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
     if op.type in _CONSTANT:
         return _constant(op, constants)
     if op.type not in _GIVEN:
         fix = "export the net without text"
-        raise UnsupportedOp("fills in strings, which a DLC cannot hold", where=op.where, fix=fix)
-    dtype, given = np.dtype(_GIVEN[op.type]), op.args.get("values")
-    if given is None:
+        raise UnsupportedOp("fills a tensor with strings, which a DLC cannot hold", where=op.where, fix=fix)
+    dtype, values = np.dtype(_GIVEN[op.type]), op.args.get("values")
+    if values is None:
         raise ModelError("has no argument 'values'", where=op.where, fix="export the net again")
     if dtype == np.uint8:
-        data = given.octets()
+        data = values.octets()
     elif dtype.kind == "f":
-        data = given.reals().cast(dtype)
+        data = values.reals().cast(dtype)
     else:
-        data = as_integers(given.integers(), dtype, given.where)
+        data = as_integers(values.integers(), dtype, values.where)
     return shaped(data, dims_of(op), op.where)
 
 
@@ -86,7 +86,7 @@ def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
     """Return the type of a fill's result.
 
     Raises:
-        UnsupportedOp: If it is none of numbers.
+        UnsupportedOp: If it is not numeric.
     """
     if op.type in _GIVEN:
         return np.dtype(_GIVEN[op.type])
@@ -107,6 +107,6 @@ def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
     with np.errstate(all="ignore"):
         number = np.asarray(value).astype(dtype) if isinstance(value, (int, float)) else None
     if number is None or (dtype.kind in "iu" and number != value):
-        problem = f"its value {value!r:.40} is no number of {dtype.name}"
+        problem = f"its value {value!r:.40} is not a number of type {dtype.name}"
         raise ModelError(problem, where=op.where, fix="export the net again")
     return ir.fill(ir.ArrayData(number), dims)

@@ -1,4 +1,4 @@
-"""Inputs of Caffe2 nets: what nothing makes or fills, and what an init net fills as a stand-in.
+"""Inputs of Caffe2 nets: what no operator fills, and stand-ins of the init net.
 
 Nets state no shapes; they are given, or in a file beside the nets, or those of a stand-in.
 """
@@ -25,16 +25,15 @@ _MOST_TYPOS = 8
 def find_inputs(
     predict: NetDef,
     init: NetDef | None,
-    given: Collection[str],
+    named: Collection[str],
     stated: Mapping[str, GraphInput],
     notices: list[str],
 ) -> tuple[dict[str, GraphInput], dict[str, XdlcError]]:
-    """Return the inputs of a net by name, in its order, and the errors of names without data and shape.
+    """Return a net's inputs in its order, and errors of names without type and shape.
 
     Args:
-        predict: The net.
         init: The net that fills its weights, if there is one.
-        given: Names whose shape or value the user states.
+        named: Names whose shape or value the user states.
         stated: Inputs whose shapes a file beside the nets states.
         notices: Gets a line for each stand-in.
 
@@ -43,54 +42,54 @@ def find_inputs(
             has no shape, and another name is given.
     """
     first = init.ops if init is not None else ()
-    made = dict.fromkeys(name for op in first for name in op.outputs)
+    filled = dict.fromkeys(name for op in first for name in op.outputs)
     fills = {op.outputs[0]: op for op in first if is_constant(op)}
     free = _free([*first, *predict.ops])
     initial = next((op.inputs[0] for op in predict.ops if op.inputs), "")
-    wanted = {*free, *given, *stated}
+    candidates = {*free, *named, *stated}
     if initial in predict.inputs[:1] and initial in fills:
         fill = fills[initial]
-        wanted.update([initial] if fill.type == "ConstantFill" or _shape(fill) is None else [])
+        candidates.update([initial] if fill.type == "ConstantFill" or _shape(fill) is None else [])
     indices = {
         name for op in predict.ops for at in _INDICES.get(op.type, ()) for name in op.inputs[at : at + 1]
     }
-    found: dict[str, GraphInput] = {}
-    for name in filter(wanted.__contains__, dict.fromkeys((*predict.inputs, *free, *made))):
+    inputs: dict[str, GraphInput] = {}
+    for name in filter(candidates.__contains__, dict.fromkeys((*predict.inputs, *free, *filled))):
         dims: Sequence[int | str] | None = None
         dtype = types.INT32 if name in indices else types.FLOAT32
         if name in fills:
             notices.append(f"{name!r} is an input: its value in the init net is a stand-in")
-            dims = None if name in given else _shape(fills[name])
+            dims = None if name in named else _shape(fills[name])
             dtype = types.from_numpy(fill_dtype(fills[name]))
-        found[name] = stated.get(name) or GraphInput(name, dtype, dims)
-    if not found and initial in made:
-        problem = f"has no input: the init net fills all that it reads, {initial!r} first"
+        inputs[name] = stated.get(name) or GraphInput(name, dtype, dims)
+    if not inputs and initial in filled:
+        problem = f"has no input: the init net fills all values that it reads, {initial!r} first"
         fix = f"name the input with its shape: --input_dim {quote(initial)} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
-    unknown = [name for name, entry in found.items() if entry.dims is None and name not in given]
-    known = {name: entry for name, entry in found.items() if entry.dims is not None or name in given}
-    problems = _errors(predict, init, unknown, len(found), free)
-    strays = [name for name in given if name not in found]
-    if strays and len(unknown) == len(found) == 1 and unknown[0] in problems:
-        problems[unknown[0]].problem += f"; {strays[0]!r}, which the options name, is no input"
+    unknown = [name for name, entry in inputs.items() if entry.dims is None and name not in named]
+    usable = {name: entry for name, entry in inputs.items() if entry.dims is not None or name in named}
+    problems = _errors(predict, init, unknown, len(inputs), free)
+    strays = [name for name in named if name not in inputs]
+    if strays and len(unknown) == len(inputs) == 1 and unknown[0] in problems:
+        problems[unknown[0]].problem += f"; {strays[0]!r}, which the options name, is not an input"
         raise problems[unknown[0]]
-    return known, problems
+    return usable, problems
 
 
 def _free(ops: Sequence[OperatorDef]) -> dict[str, OperatorDef]:
-    """Return the names that are read before anything makes them, in order, and their first readers."""
+    """Return names that are read before they are written, with their first readers."""
     done = {""}
-    found: dict[str, OperatorDef] = {}
+    readers: dict[str, OperatorDef] = {}
     for op in ops:
         for name in op.inputs:
             if name not in done:
-                found.setdefault(name, op)
+                readers.setdefault(name, op)
         done.update(op.outputs)
-    return found
+    return readers
 
 
 def _shape(stand_in: OperatorDef) -> list[int] | None:
-    """Return the shape of a stand-in; None for one element, which states nothing."""
+    """Return the shape of a stand-in; None for one element."""
     dims = dims_of(stand_in)
     is_shape = len(dims) <= RANK_LIMIT and all(0 < size <= EXTENT_LIMIT for size in dims)
     return dims if is_shape and math.prod(dims) > 1 else None
@@ -103,7 +102,7 @@ def _errors(
     count: int,
     readers: Mapping[str, OperatorDef],
 ) -> dict[str, XdlcError]:
-    """Return the errors of names without data and shape, among ``count`` inputs, by their first readers."""
+    """Return errors of names without type and shape, among ``count`` inputs."""
     errors: dict[str, XdlcError] = {}
     if init is not None and predict.inputs:
         made = [name for net in (init, predict) for op in net.ops for name in op.outputs]
@@ -123,22 +122,22 @@ def _errors(
         missing, fix = "weights are missing", f"give --exec_net {quote(str(file))}"
         if count == len(rest):
             missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
-        problem = f"{missing}: nothing fills or makes {len(rest)} names: {shown}"
+        problem = f"{missing}: no operator fills or writes {len(rest)} names: {shown}"
     elif count == 1:
-        problem, fix = f"the shape of input {shown} is nowhere stated", f"give {shape}"
+        problem, fix = f"the shape of input {shown} is missing", f"give {shape}"
     else:
         kind = ModelError
         problem = (
             f"no operator makes {shown}, {init.path.name} fills none of that name, and no shape is given"
         )
-        fix = f"give the init net of the same model; the shape, if an input: {shape}"
+        fix = f"pass the init net of the same model; the shape, if an input: {shape}"
     return errors | dict.fromkeys(rest, kind(problem, where=str(predict.path), fix=fix))
 
 
-def _typo(name: str, known: Sequence[str], where: str) -> ModelError:
+def _typo(name: str, names: Sequence[str], where: str) -> ModelError:
     """Return the error of an operator that reads a name that no net states."""
-    if name in known:
+    if name in names:
         fix = "write the operators in the order in which they run"
-        return ModelError(f"reads {name!r}, which no operator before it makes", where=where, fix=fix)
-    fix = nearest_names(name, known) or "export the net again"
-    return ModelError(f"reads {name!r}, which nothing makes", where=where, fix=fix)
+        return ModelError(f"reads {name!r}, which no earlier operator writes", where=where, fix=fix)
+    fix = nearest_names(name, names) or "export the net again"
+    return ModelError(f"reads {name!r}, which no operator writes", where=where, fix=fix)

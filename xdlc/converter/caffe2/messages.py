@@ -1,4 +1,4 @@
-"""``NetDef`` messages of Caffe2, binary or text, as mappings of fields; the values of tensors are lazy.
+"""Caffe2's ``NetDef`` messages, binary or text, as mappings of lazy fields.
 
 Field names and numbers: caffe2.proto.
 """
@@ -48,7 +48,7 @@ def read_fields(file: ir.MappedFile) -> Fields:
     """Return the ``NetDef`` of a file.
 
     Raises:
-        ModelError: If it is none, is truncated, or has too many parts.
+        ModelError: If it is another file, is truncated, or has too many parts.
     """
     head = bytes(file.view(0, min(file.size, 4096)))
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
@@ -58,10 +58,10 @@ def read_fields(file: ir.MappedFile) -> Fields:
 
 def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allowance) -> Fields:
     """Return the fields of the message in a range of a binary file."""
-    found: Fields = {}
+    fields: Fields = {}
     for field in file.fields(start, end):
         name, form = _BY_NUMBER[kind].get(field.number, ("", "-"))
-        values = found.setdefault(name, [])
+        values = fields.setdefault(name, [])
         if form == "int":
             values += file.integers(field)
         elif form != "-" and not objects.take():
@@ -78,27 +78,27 @@ def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allo
         elif form != "-":
             file.require(field, BYTES)
             values.append(_of_range(form, file, field.start, field.end, objects))
-    return found
+    return fields
 
 
 def _of_text(kind: str, message: Message, where: str) -> Fields:
     """Return the fields of a message of a text."""
-    found: Fields = {"line": [message.line]}
+    fields: Fields = {"line": [message.line]}
     for name, values in message.fields.items():
         form = _BY_NAME[kind].get(name, "")
         place, fix = f"{where}: line {message.line}", "correct the text"
         if not form:
-            raise ModelError(f"field {name!r} is none of caffe2.proto", where=place, fix=fix)
+            raise ModelError(f"field {name!r} is not in caffe2.proto", where=place, fix=fix)
         try:
-            found[name] = [] if form == "-" else [_value(form, value, where) for value in values]
+            fields[name] = [] if form == "-" else [_value(form, value, where) for value in values]
         except TypeError as error:
             problem = f"field {name!r} has a value of another type or size"
             raise ModelError(problem, where=place, fix=fix) from error
         if form in ("float", "double") and values:
             with np.errstate(over="ignore"):
                 dtype = np.float32 if form == "float" else np.float64
-                found[name] = [ir.ArrayData(np.asarray(found[name], dtype))]
-    return found
+                fields[name] = [ir.ArrayData(np.asarray(fields[name], dtype))]
+    return fields
 
 
 def _value(form: str, value: Value, where: str) -> Any:

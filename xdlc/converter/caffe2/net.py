@@ -65,7 +65,6 @@ def source_graph(
     """Return the graph of a predict net with the tensors that its init net fills.
 
     Args:
-        predict: The predict net.
         init: The init net, if there is one.
         given: Names whose shape or value the user states: inputs, also where the init net fills them.
         stated: Inputs whose shapes a file beside the nets states, by name.
@@ -99,17 +98,17 @@ def source_graph(
 def _check_roles(predict: NetDef, init: NetDef | None) -> None:
     """Refuse nets that are empty or exchanged."""
     if not predict.ops:
-        raise ModelError("has no operators", where=str(predict.path), fix="give a net of Caffe2")
+        raise ModelError("has no operators", where=str(predict.path), fix="pass a Caffe2 net")
     if not predict.has_only_fills:
         if init is not None and init.ops and not any(op.is_fill for op in init.ops):
-            problem, fix = "fills no tensor: it is no init net", "give the init net of the same model"
+            problem, fix = "fills no tensor: it is not an init net", "pass the init net of the same model"
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
     problem = "only fills tensors: it is an init net, not a predict net"
-    fix = f"give the predict net, and this one with --exec_net {quote(str(predict.path))}"
+    fix = f"pass the predict net, and this one with --exec_net {quote(str(predict.path))}"
     if init is not None and not init.has_only_fills:
         problem = f"is the init net, and {init.path.name} the predict net: they are exchanged"
-        fix = f"give {init.path}, and this one with --exec_net {quote(str(predict.path))}"
+        fix = f"pass {init.path}, and this one with --exec_net {quote(str(predict.path))}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
 
@@ -117,13 +116,12 @@ class _Walk:
     """Walk over operators in the order in which they run, with the value of each name.
 
     Attributes:
-        nodes: The nodes.
         fills: Fills by the name of their value.
         values: The value that each name has now.
 
     Args:
         ops: All operators.
-        inputs: Names of the inputs, and of what is missing, which keep them.
+        inputs: Names of inputs and missing values, which keep them.
     """
 
     def __init__(self, ops: Sequence[OperatorDef], inputs: Collection[str]) -> None:
@@ -148,7 +146,7 @@ class _Walk:
             self.nodes.append(Node(op.type, reads, writes, {}, own, load=load, message=mark, line=op.line))
 
     def _next(self, name: str) -> str:
-        """Return the name of the value that an operator writes now: the last keeps the blob's name."""
+        """Return the name of the value an operator writes; the last keeps the blob's."""
         self._left[name] -= 1
         value = name
         while value in self._taken and (self._left[name] or name in self._kept):
@@ -160,31 +158,31 @@ class _Walk:
 
 
 def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
-    """Return the arguments of an operator as attributes; a quantized fill has its tensor as ``values``.
+    """Return an operator's attributes; a quantized fill has its tensor as ``values``.
 
     Raises:
         XdlcError: If one has no value that an operator reads; if not ``strict``, it is an ``Argument`` then.
     """
-    is_int8, found = op.type in INT8 and op.is_fill, {}
+    is_int8, attributes = op.type in INT8 and op.is_fill, {}
     for name, argument in op.args.items():
         try:
-            found[name] = None if is_int8 and name == "values" else argument.value()
+            attributes[name] = None if is_int8 and name == "values" else argument.value()
         except XdlcError:
             if strict:
                 raise
-            found[name] = argument
-    return found | ({"values": filled(op, Allowance(0))} if is_int8 and strict else {})
+            attributes[name] = argument
+    return attributes | ({"values": filled(op, Allowance(0))} if is_int8 and strict else {})
 
 
 def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
-    """Return the outputs of a net: those that it states, or else what nothing reads."""
+    """Return the outputs of a net: stated ones, or values that no operator reads."""
     seconds = {name for node in walk.nodes if node.type in _SECONDS for name in node.outputs[1:]}
     excess = set([name for name in predict.outputs if name not in walk.values][_MOST_MISSING:])
     values = {walk.values.get(name, name): name for name in predict.outputs if name not in excess}
     useless = [value for value in values if value in seconds or value in walk.fills]
     if len(useless) < len(values):
         for value in useless:
-            why = "the init net fills it" if value in walk.fills else "only training uses it"
+            why = "the init net fills it" if value in walk.fills else "it is for training only"
             notices.append(f"output {values.pop(value)!r} is dropped: {why}")
     if not predict.outputs:
         read = {name for node in walk.nodes for name in node.names} | seconds

@@ -23,7 +23,7 @@ _LONGEST = 1 << 20
 """Bytes of a string that is an argument."""
 _LONGEST_LIST = 1 << 16
 _MOST_DIMS = 32
-_DAMAGED = "the file is damaged: get it again"
+_DAMAGED = "the file is damaged: obtain it again"
 _LISTS = {"f": "floats", "s": "strings", "i": "ints"}
 """Fields of an argument: of one value, and of many."""
 _OTHER_NAMES = {"FLOAT": "float32", "BYTE": "uint8", "DOUBLE": "float64"}
@@ -50,7 +50,6 @@ class Argument:
     """An argument of an operator.
 
     Attributes:
-        where: Its place, for errors.
         fields: The fields of its message.
     """
 
@@ -58,7 +57,7 @@ class Argument:
     fields: Fields
 
     def reals(self) -> ir.TensorData:
-        """Return the numbers of the argument in one dimension: float32, or int64 if they are integers."""
+        """Return the argument's numbers [n]: float32, or int64 if they are integers."""
         pieces = self.fields.get("floats") or self.fields.get("f")
         return _joined(pieces, np.float32) if pieces else ir.ArrayData(np.asarray(self.integers(), np.int64))
 
@@ -80,17 +79,17 @@ class Argument:
             ModelError: If a string is too long, or a tensor contradicts itself.
             UnsupportedOp: If it is a quantized tensor, or one of other things than numbers.
         """
-        for one, many in _LISTS.items():
+        for single, many in _LISTS.items():
             if self.fields.get(many):
                 return self._values(many, self.fields[many])
-            if self.fields.get(one):
-                found = self._values(many, self.fields[one])
-                return found[-1] if isinstance(found, list) and found else found
-        for one, many, read in (("n", "nets", InnerNet), ("t", "tensors", self._tensor)):
+            if self.fields.get(single):
+                values = self._values(many, self.fields[single])
+                return values[-1] if isinstance(values, list) and values else values
+        for single, many, read in (("n", "nets", InnerNet), ("t", "tensors", self._tensor)):
             if self.fields.get(many):
                 return [read(fields) for fields in self.fields[many]]
-            if self.fields.get(one):
-                return read(self.fields[one][-1])
+            if self.fields.get(single):
+                return read(self.fields[single][-1])
         if self.fields.get("qtensors"):
             problem, fix = "is a quantized tensor", "remove it if it has no effect"
             raise UnsupportedOp(problem, where=self.where, fix=fix)
@@ -117,13 +116,13 @@ class Argument:
             data = as_integers(numbers, dtype, self.where)
         return shaped(data, fields.get("dims", []), self.where)
 
-    def _values(self, many: str, held: Sequence[Any]) -> Any:
+    def _values(self, many: str, elements: Sequence[Any]) -> Any:
         if many == "floats":
-            data = _joined(held, np.float32)
+            data = _joined(elements, np.float32)
             return data if data.shape[0] > _LONGEST_LIST else data.numpy().tolist()
         if many == "strings":
-            return [self._text(data) for data in held]
-        return held
+            return [self._text(data) for data in elements]
+        return elements
 
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
@@ -136,12 +135,9 @@ class OperatorDef:
     """An operator.
 
     Attributes:
-        type: Its type.
         name: Its name, mostly empty.
         inputs: Names that it reads.
         outputs: Names that it writes.
-        args: Its arguments by name.
-        where: Its place, for errors.
         line: Line of the text in which it begins; 0 if the net is binary.
     """
 
@@ -155,7 +151,7 @@ class OperatorDef:
 
     @property
     def is_fill(self) -> bool:
-        """Whether it makes a tensor of nothing."""
+        """Whether it creates a tensor without inputs."""
         return self.type.endswith("Fill") and not self.inputs
 
 
@@ -185,14 +181,14 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     """Return the net of a file, binary or text.
 
     Raises:
-        ModelError: If it is none, other formats are named; or if an operator states an argument twice, with
-            different values.
+        ModelError: If it is another file, whose format is named; or if an operator states an argument
+            twice, with different values.
         StorageError: If it cannot be read.
     """
     file = ir.MappedFile(path)
     found = recognize(path)
     if found not in (CAFFE2, None):
-        fix = "give the predict net, and its init net with --exec_net"
+        fix = "pass the predict net, and its init net with --exec_net"
         raise ModelError(f"is {found.name}, not a Caffe2 net", where=str(path), fix=fix)
     fields = read_fields(file)
     ops = [_operator(each, file.path) for each in fields.get("op", ())]
@@ -217,7 +213,7 @@ def _operator(fields: Fields, path: Path) -> OperatorDef:
 
 
 def _plain(value: Any) -> Any:
-    """Return fields, or a value of one, as what can be compared."""
+    """Return fields, or a field's value, in a comparable form."""
     if isinstance(value, dict):
         return {name: [_plain(each) for each in held] for name, held in value.items() if name != "line"}
     return value.numpy().tobytes() if isinstance(value, ir.TensorData) else value
@@ -227,17 +223,17 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
     """Return the numpy type of a ``TensorProto.DataType``.
 
     Raises:
-        UnsupportedOp: If it is no type of numbers.
+        UnsupportedOp: If it is not numeric.
     """
     for name, known in DATA_TYPES.items():
         if known == number:
             return np.dtype(_OTHER_NAMES.get(name, name.lower()))
     fix = f"use {', '.join(f'{known} ({name})' for name, known in DATA_TYPES.items())}"
-    raise UnsupportedOp(f"has data type {number}, which is no type of numbers", where=where, fix=fix)
+    raise UnsupportedOp(f"has data type {number}, which is not numeric", where=where, fix=fix)
 
 
 def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
-    """Return one-dimensional data one after the other."""
+    """Return one-dimensional data concatenated."""
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
@@ -265,7 +261,7 @@ def check_dims(dims: Sequence[int], where: str) -> None:
         ModelError: If it has too many dimensions, or one of an impossible size.
     """
     if len(dims) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in dims):
-        raise ModelError(f"has impossible shape {list(dims[:8])}", where=where, fix=_DAMAGED)
+        raise ModelError(f"has invalid shape {list(dims[:8])}", where=where, fix=_DAMAGED)
 
 
 def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorData:

@@ -22,9 +22,9 @@ use_cudnn use_nnpack ws_nbytes_limit
 """Arguments that choose an implementation or concern training, of any operator, and those that exporters
 state of operators that do not read them."""
 
-_TRAINING = "it is an operator of training; nets are exported for inference"
+_TRAINING = "it is for training only"
 _REASONS = {
-    "it runs a net of its own in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
+    "it runs a net in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
     "the number of its results depends on the data": """
         GenerateProposals GenerateProposalsCPP Int8GenerateProposals BoxWithNMSLimit
         CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals
@@ -48,7 +48,7 @@ class Caffe2Handlers(Handlers):
     def __call__(
         self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
     ) -> Callable[[F], F]:
-        """Register a function, with the arguments without meaning for any operator added to the ignored."""
+        """Register a function; ignore arguments without meaning to operators."""
         every = (*_WITHOUT_MEANING.split(), *ignores)
         return super().__call__(*types, layout=layout, ignores=every, domain=domain)
 

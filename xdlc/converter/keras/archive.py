@@ -36,9 +36,6 @@ _LOCAL_HEADER = 30  # bytes of a local file header before the name (APPNOTE.TXT 
 class KerasFile:
     """A file of Keras.
 
-    Args:
-        path: The file or folder.
-
     Attributes:
         model: The serialized model: ``class_name``, ``config`` and more.
         weights: The HDF5 file with the weights.
@@ -73,9 +70,9 @@ class KerasFile:
         text = self.weights.text("model_config")
         if text is None:
             raise ModelError(
-                "holds weights and no architecture",
+                "contains weights, but no architecture",
                 where=str(self.path),
-                fix="load it with model.load_weights, and save all: model.save('model.keras')",
+                fix="load it with model.load_weights, and save the model: model.save('model.keras')",
             )
         return text, self.weights.text("keras_version") or ""
 
@@ -110,7 +107,7 @@ class KerasFile:
     def _weights(
         self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], source: ir.MappedFile
     ) -> Hdf5:
-        """Return the member with the weights, in place where it is stored as it is."""
+        """Return the weights' member, mapped in place if it is stored uncompressed."""
         entry, where = members.get(WEIGHTS), f"{self.path}: {WEIGHTS}"
         if entry is None:
             raise ModelError(f"has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
@@ -133,7 +130,7 @@ class KerasFile:
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> ir.MappedFile:
-    """Return a member unpacked to a file that has no name and goes with its last use."""
+    """Return a member unpacked to a file that has no name and is deleted with its last use."""
     with tempfile.NamedTemporaryFile(prefix="xdlc-", suffix=".h5") as target:
         left = entry.file_size
         with archive.open(entry) as file:
@@ -148,22 +145,22 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
     """Return the serialized model of a JSON text.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not one.
     """
     if len(text) > _TEXT_LIMIT:
         raise ModelError(f"its architecture has {len(text)} bytes", where=where, fix=_AGAIN)
     try:
         model = json_value(text if isinstance(text, str) else text.decode())
     except ValueError as error:
-        raise ModelError(f"its architecture is no JSON: {error}", where=where, fix=_AGAIN) from error
+        raise ModelError(f"its architecture is not valid JSON: {error}", where=where, fix=_AGAIN) from error
     if not isinstance(model, dict):
-        raise ModelError("its architecture is no object of JSON", where=where, fix=_AGAIN)
+        raise ModelError("its architecture is not a JSON object", where=where, fix=_AGAIN)
     return model
 
 
 @contextmanager
 def _damage(where: str) -> Iterator[None]:
-    """Raise what a damaged archive causes as a ModelError.
+    """Turn errors of a damaged archive into ModelError.
 
     Raises:
         ModelError: In their place.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from xdlc.errors import ModelError
+from xdlc.json_fields import fits
 
 SAVE = "save the model again with model.save('model.keras')"
+_NAMES: Mapping[type, str] = {dict: "object of JSON", list: "list"}
+T = TypeVar("T", list[Any], dict[str, Any])
 _DEPTH = 32
 """Most lists inside one another."""
 
@@ -52,35 +55,30 @@ def call_of(given: Any, place: str) -> Call:
         ModelError: If it is neither.
     """
     if isinstance(given, dict):
-        args = list_of(given.get("args"), "args", place)
-        kwargs = object_of(given.get("kwargs", {}), "kwargs", place)
+        args = in_form(given.get("args"), list, "args", place)
+        kwargs = in_form(given.get("kwargs", {}), dict, "kwargs", place)
         return Call(
             [argument(each, place) for each in args],
             {name: argument(each, place) for name, each in kwargs.items()},
         )
-    entries = list_of(given, "inbound_nodes", place)
+    entries = in_form(given, list, "inbound_nodes", place)
     if is_leaf(given) or entries[:1] == ["_CONSTANT_VALUE"]:
         entries = [given]
     tensors: list[Any] = []
     kwargs = {}
     for entry in entries:
-        parts = list_of(entry, "an inbound node", place)
+        parts = in_form(entry, list, "an inbound node", place)
         if len(parts) not in (3, 4):
             raise invalid(f"an inbound node has {len(parts)} parts", place)
         tensors.append(parts[2] if parts[0] == "_CONSTANT_VALUE" else _ref(parts[:3], place))
-        kwargs |= object_of(parts[3], "kwargs", place) if len(parts) == 4 else {}
+        kwargs |= in_form(parts[3], dict, "kwargs", place) if len(parts) == 4 else {}
     named = {name: _legacy_argument(each, place, 0) for name, each in kwargs.items()}
     return Call([tensors[0] if len(tensors) == 1 else tensors], named)
 
 
 def is_leaf(given: Any) -> bool:
     """Return whether a list is one tensor: the name of a layer, the number of a call, and of an output."""
-    return (
-        isinstance(given, list)
-        and len(given) in (3, 4)
-        and isinstance(given[0], str)
-        and all(isinstance(part, int) for part in given[1:3])
-    )
+    return fits(given, list) and len(given) in (3, 4) and fits(given[:3], (str, int, int))
 
 
 def _ref(given: Sequence[Any], place: str) -> Ref:
@@ -104,11 +102,13 @@ def argument(given: Any, place: str, depth: int = 0) -> Any:
         return given
     kind, config = given.get("class_name"), given.get("config")
     if kind == "__keras_tensor__" and isinstance(config, dict):
-        return _ref(list_of(config.get("keras_history"), "keras_history", place), place)
+        return _ref(in_form(config.get("keras_history"), list, "keras_history", place), place)
     if kind == "__slice__" and isinstance(config, dict):
         return slice(*(argument(config.get(name), place, depth + 1) for name in ("start", "stop", "step")))
     if kind == "__tuple__":
-        return [argument(each, place, depth + 1) for each in list_of(given.get("items"), "items", place)]
+        return [
+            argument(each, place, depth + 1) for each in in_form(given.get("items"), list, "items", place)
+        ]
     if kind == "__ellipsis__":
         return ...
     if kind in ("__tensor__", "__numpy__") and isinstance(config, dict):
@@ -160,23 +160,12 @@ def tensors(given: Any, place: str, depth: int = 0) -> list[Ref]:
     return [each for entry in entries for each in tensors(entry, place, depth + 1)]
 
 
-def object_of(given: Any, what: str, place: str) -> Mapping[str, Any]:
-    """Return an object of JSON.
+def in_form(given: Any, form: type[T], what: str, place: str) -> T:
+    """Return an object or a list of JSON.
 
     Raises:
         ModelError: If it is something else.
     """
-    if not isinstance(given, dict):
-        raise invalid(f"{what} is {given!r:.60}, no object of JSON", place)
-    return given
-
-
-def list_of(given: Any, what: str, place: str) -> list[Any]:
-    """Return a list of JSON.
-
-    Raises:
-        ModelError: If it is something else.
-    """
-    if not isinstance(given, list):
-        raise invalid(f"{what} is {given!r:.60}, no list", place)
-    return given
+    if not fits(given, form):
+        raise invalid(f"{what} is {given!r:.60}, no {_NAMES[form]}", place)
+    return cast("T", given)

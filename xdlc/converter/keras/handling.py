@@ -1,4 +1,4 @@
-"""What handlers of layers read from nodes: weights, arguments, sizes, data formats."""
+"""Readers of nodes for layer handlers: weights, arguments, sizes, data formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _refuse(node: Node, _g: Operators) -> Value:
     """
     if node.domain:
         raise node.problem(f"operation {node.type} has no handler", EXPORT)
-    raise node.problem(f"layer class {node.type} is unknown, or has code of its own", EXPORT)
+    raise node.problem(f"layer class {node.type} is unknown or custom", EXPORT)
 
 
 _REFUSING = Handler(_refuse, SOURCE, frozenset())
@@ -34,7 +34,7 @@ _REFUSING = Handler(_refuse, SOURCE, frozenset())
 
 class _KerasHandlers(Handlers):
     def find(self, domain: str, type: str) -> Handler | None:
-        """Return the handler of a layer class, for an unknown one the handler that refuses it."""
+        """Return the handler of a layer class, or the one that refuses unknown classes."""
         return super().find(domain, type) or _REFUSING
 
     def knows(self, domain: str, type: str) -> bool:
@@ -84,19 +84,19 @@ def required_weight(node: Node, role: str, rank: int | None = None) -> Value:
 
 def argument(node: Node, name: str) -> Value | None:
     """Return an argument of a call that is a tensor, or None."""
-    given = node.attr(name)
-    if given is None:
+    argument = node.attr(name)
+    if argument is None:
         return None
-    if not isinstance(given, Operand):
-        raise node.problem(f"argument {name} is {given!r:.40}, no tensor")
-    return node.required(given.place)
+    if not isinstance(argument, Operand):
+        raise node.problem(f"argument {name} is {argument!r:.40}, not a tensor")
+    return node.required(argument.place)
 
 
 def inputs(node: Node) -> list[Value]:
     """Return the tensors of the first argument of a call."""
     given = node.attr("inputs", [Operand(0)])
     if not all(isinstance(each, Operand) for each in given):
-        raise node.problem("an input is no tensor of the model")
+        raise node.problem("an input is not a tensor of the model")
     return [node.required(each.place) for each in given]
 
 
@@ -114,7 +114,7 @@ def sizes(node: Node, name: str, count: int, default: Any = None) -> list[int]:
     """Return an option of one integer for each of some axes.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it has another form.
     """
     given = node.attr(name)
     given = default if given is None else given
@@ -128,19 +128,19 @@ def number_of(node: Node, name: str, default: float | None = None) -> float:
     """Return an option that is a number.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not a number.
     """
-    given = node.attr(name, default)
-    given = default if given is None else given
-    if isinstance(given, dict):  # an array of numpy
-        given = (given.get("config") or {}).get("value")
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
-        raise node.invalid(f"{name} is {given!r:.60}, no number")
-    return given
+    number = node.attr(name, default)
+    number = default if number is None else number
+    if isinstance(number, dict):  # an array of numpy
+        number = (number.get("config") or {}).get("value")
+    if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
+        raise node.invalid(f"{name} is {number!r:.60}, not a number")
+    return number
 
 
 def is_channel_first(node: Node) -> bool:
-    """Return whether the channels of a layer come after the batch.
+    """Return whether a layer is channel-first.
 
     Raises:
         ModelError: If the data format is unknown.
@@ -152,7 +152,7 @@ def is_channel_first(node: Node) -> bool:
 
 
 def in_last(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Return what a function of a channel-last value returns, in the data format of the layer."""
+    """Apply a channel-last function; return the result in the layer's data format."""
     if not is_channel_first(node):
         return function(x)
     return channel_first(g, function(channel_last(g, x)))
@@ -162,9 +162,6 @@ def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) ->
     """Return a value with axes moved, and the permutation that moves them back.
 
     Args:
-        g: The canonical operators.
-        x: A value.
-        axes: The axes.
         places: Their places in the result.
     """
     rest = [axis for axis in range(x.rank) if axis not in axes]
@@ -176,7 +173,7 @@ def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) ->
 
 
 def batched(g: Operators, x: Value, shape: Sequence[int]) -> Value:
-    """Return a value under another shape, whose first dimension stays; one may be -1."""
+    """Return a value reshaped after its first dimension; one may be -1."""
     return g("Reshape", [x, vector(g, [0, *shape])])
 
 

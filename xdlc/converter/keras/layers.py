@@ -1,4 +1,4 @@
-"""Layers of a serialized Keras model: a tree, each with its configuration, calls and place in the file."""
+"""Layers of a serialized Keras model, a tree with configurations and calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc.converter.keras.calls import Call, call_of, invalid, list_of, object_of
+from xdlc.converter.keras.calls import Call, call_of, in_form, invalid
 from xdlc.errors import ModelError, UnsupportedOp
 
 MODELS = ("Functional", "Model", "Sequential")
@@ -47,14 +47,11 @@ class Layer:
     """A layer, a model or an operation.
 
     Attributes:
-        name: Its name.
         kind: Its class.
         domain: ``""`` for layers, ``ops`` for operations of Keras 3, ``tf`` for functions of TensorFlow.
-        config: Its configuration.
         path: Its group in ``model.weights.h5``.
         place: Its place in the file, for errors.
         trainable: Whether it and all around it are trainable.
-        calls: Its calls.
         inner: Layers of a model or wrapper.
         is_old: Whether its calls are stated in the form of Keras 2.
     """
@@ -83,33 +80,29 @@ class Layer:
 
 
 class Parser:
-    """Makes layers of JSON.
-
-    Args:
-        where: The file, for errors.
-    """
+    """Makes layers of JSON."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._count = 0
 
-    def model(self, given: Any) -> Layer:
+    def model(self, serialized: Any) -> Layer:
         """Return the layer tree of a serialized model.
 
         Raises:
             ModelError: If it is none.
             UnsupportedOp: If its class is unknown.
         """
-        model = self._layer(given, "", self._where, True, 0)
+        model = self._layer(serialized, "", self._where, True, 0)
         if not model.is_model:
             raise UnsupportedOp(
-                f"is a model of class {model.kind}, whose calls only its code states",
+                f"is a model of class {model.kind}, whose calls are in its code only",
                 where=self._where,
                 fix=EXPORT,
             )
         return model
 
-    def _layer(self, given: Any, path: str, around: str, trainable: bool, depth: int) -> Layer:
+    def _layer(self, serialized: Any, path: str, around: str, trainable: bool, depth: int) -> Layer:
         self._count += 1
         if depth > _DEPTH or self._count > _LAYERS:
             raise ModelError(
@@ -119,24 +112,24 @@ class Parser:
                 where=self._where,
                 fix="simplify the model",
             )
-        given = object_of(given, "a layer", around)
-        kind, config = given.get("class_name"), given.get("config")
+        serialized = in_form(serialized, dict, "a layer", around)
+        kind, config = serialized.get("class_name"), serialized.get("config")
         if isinstance(config, list) and kind == "Sequential":  # Keras before 2.2.3
             config = {"layers": config}
-        config = dict(object_of(config, "the configuration of a layer", around))
+        config = dict(in_form(config, dict, "the configuration of a layer", around))
         if not isinstance(kind, str):
             raise invalid(f"a layer has class {kind!r:.60}", around)
-        name = given.get("name", config.get("name", kind.lower()))
+        name = serialized.get("name", config.get("name", kind.lower()))
         if not isinstance(name, str) or not name:
             raise invalid(f"a layer is named {name!r:.60}", around)
-        registered, module = given.get("registered_name"), str(given.get("module") or "")
+        registered, module = serialized.get("registered_name"), str(serialized.get("module") or "")
         kind, domain = _domain(kind, module, config)
         place = f"{around}: layer {name!r} ({kind})"
         if (module or ">" in str(registered)) and module.split(".")[0] not in PACKAGES:
             kind = str(registered or f"{module}.{kind}")  # a class of the model's own code, whatever its name
         active = trainable and config.get("trainable", True) is not False
         layer = Layer(name, kind, domain, config, path, place, active)
-        for entry in list_of(given.get("inbound_nodes") or [], "inbound_nodes", place):
+        for entry in in_form(serialized.get("inbound_nodes") or [], list, "inbound_nodes", place):
             layer.calls.append(call_of(entry, place))
             layer.is_old = isinstance(entry, list)
         layer.inner = self._inner(layer, depth)
@@ -145,28 +138,30 @@ class Parser:
     def _inner(self, layer: Layer, depth: int) -> list[Layer]:
         """Return the layers of a model or wrapper."""
 
-        def made(given: Any, path: str) -> Layer:
+        def nested(serialized: Any, path: str) -> Layer:
             full = f"{layer.path}/{path}" if layer.path else path
-            return self._layer(given, full, layer.place, layer.trainable, depth + 1)
+            return self._layer(serialized, full, layer.place, layer.trainable, depth + 1)
 
         config = layer.config
         if layer.is_model:
-            return list(self._contents(layer, list_of(config.get("layers"), "layers", layer.place), depth))
+            return list(
+                self._contents(layer, in_form(config.get("layers"), list, "layers", layer.place), depth)
+            )
         if layer.kind in ("TimeDistributed", "SpectralNormalization") and "layer" in config:
-            return [made(config["layer"], "layer")]
+            return [nested(config["layer"], "layer")]
         if layer.kind == "Bidirectional" and "layer" in config:
-            forward = made(config["layer"], "forward_layer")
-            given = config.get("backward_layer") or _reversed(config["layer"])
-            return [forward, made(given, "backward_layer")]
+            forward = nested(config["layer"], "forward_layer")
+            serialized = config.get("backward_layer") or _reversed(config["layer"])
+            return [forward, nested(serialized, "backward_layer")]
         if layer.kind == "RNN" and "cell" in config:
-            return [made(config["cell"], "cell")]
+            return [nested(config["cell"], "cell")]
         if layer.kind == "StackedRNNCells":
-            cells = list_of(config.get("cells"), "cells", layer.place)
-            return [made(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
+            cells = in_form(config.get("cells"), list, "cells", layer.place)
+            return [nested(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
         return []
 
     def _contents(self, model: Layer, given: Sequence[Any], depth: int) -> Iterator[Layer]:
-        """Yield the layers of a model; those of a class are numbered in the file, operations are not."""
+        """Yield the layers of a model; the file numbers those of a class, not operations."""
         used: dict[str, int] = {}
         for entry in given:
             layer = self._layer(entry, "", model.place, model.trainable, depth + 1)
@@ -189,14 +184,14 @@ def _groups(given: Sequence[Any]) -> Iterator[str]:
 
 
 def _snake(name: str) -> str:
-    """Return the name of a class as Keras writes it in groups: ``Conv2D`` is ``conv2d``."""
+    """Return a class name as Keras writes it in groups: ``Conv2D`` is ``conv2d``."""
     name = "GroupedQueryAttention" if name == "GroupQueryAttention" else name  # its name in Python
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def _domain(kind: str, module: str, config: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the class and the domain of a layer; without a module, an operation has no option of layers."""
+    """Return class and domain of a layer; without a module, operations lack options."""
     if kind in ("TFOpLambda", "SlicingOpLambda"):
         return kind, "tf"
     is_layer = kind in (INPUT, *MODELS) or "trainable" in config or kind.startswith(_WITHOUT_OPTION)
@@ -205,10 +200,10 @@ def _domain(kind: str, module: str, config: Mapping[str, Any]) -> tuple[str, str
     return _ALIASES.get(kind, kind), ""
 
 
-def _reversed(given: Any) -> Any:
-    """Return a serialized recurrent layer that goes the other way, as Bidirectional makes it."""
-    if not isinstance(given, dict) or not isinstance(given.get("config"), dict):
-        return given
-    config = dict(given["config"])
+def _reversed(serialized: Any) -> Any:
+    """Return a serialized recurrent layer reversed, as Bidirectional does."""
+    if not isinstance(serialized, dict) or not isinstance(serialized.get("config"), dict):
+        return serialized
+    config = dict(serialized["config"])
     config |= {"go_backwards": not config.get("go_backwards"), "name": f"backward_{config.get('name', '')}"}
-    return {**given, "config": config}
+    return {**serialized, "config": config}

@@ -1,4 +1,4 @@
-"""Masks of steps, which Keras passes on beside the tensors of a model without stating them."""
+"""Masks of steps, which Keras passes along with tensors without stating them."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ _UNKNOWN = "?"
 
 
 def with_masks(nodes: Sequence[Node], outputs: Sequence[str], where: str) -> list[Node]:
-    """Return the nodes in order, with nodes that make masks and masks as inputs of those that need them.
+    """Return the nodes with those that compute masks, passed to those that need them.
 
     Raises:
         ModelError: If a node needs its own result.
-        UnsupportedOp: If a layer needs a mask that several masks make.
+        UnsupportedOp: If a layer merging several masks is not supported.
     """
     if not any(_makes(node) for node in nodes):
         return list(nodes)
     links = [Step(node.own_name, node.names, node.outputs) for node in nodes]
     masks: dict[str, str] = {}
-    found: list[Node] = []
+    masked_nodes: list[Node] = []
     for index in ordered(links, outputs, where):
         node = nodes[index]
-        found.append(node)
+        masked_nodes.append(node)
         mask = masks.get(node.names[0]) if node.names and not node.domain else None
         if _makes(node):
             mask = f"{node.outputs[0]}/mask"
             options = {name: node.attributes[name] for name in ("mask_value",) if name in node.attributes}
-            found.append(Node(node.type, node.names[:1], [mask], options, mask, "mask"))
+            masked_nodes.append(Node(node.type, node.names[:1], [mask], options, mask, "mask"))
         elif node.type in _READING and mask and "mask" not in node.attributes:
             node.attributes["mask"] = _added(node, mask, where)
         elif node.type in _HEADS:
             for name in ("query", "value", "key"):
-                given = Operand(0) if name == "query" else node.attributes.get(name)
-                own = masks.get(node.names[given.place]) if isinstance(given, Operand) else None
+                argument = Operand(0) if name == "query" else node.attributes.get(name)
+                own = masks.get(node.names[argument.place]) if isinstance(argument, Operand) else None
                 if own and f"{name}_mask" not in node.attributes:
                     node.attributes[f"{name}_mask"] = _added(node, own, where)
         elif node.type in _ATTENTION and "mask" not in node.attributes:
-            given = node.attributes.get("inputs") or []
-            listed = [masks.get(node.names[each.place]) for each in given if isinstance(each, Operand)]
+            arguments = node.attributes.get("inputs") or []
+            listed = [masks.get(node.names[item.place]) for item in arguments if isinstance(item, Operand)]
             if any(listed):
                 node.attributes["mask"] = [_added(node, own, where) if own else None for own in listed]
         mask = _after(node, mask, masks)
         if mask:
             masks[node.outputs[0]] = mask
-    return found
+    return masked_nodes
 
 
 def _makes(node: Node) -> bool:
-    """Return whether a layer makes a mask."""
+    """Return whether a layer outputs a mask."""
     if node.domain:
         return False
     return node.type == "Masking" or (node.type == "Embedding" and bool(node.attributes.get("mask_zero")))
@@ -94,7 +94,7 @@ def _added(node: Node, mask: str, where: str) -> Operand:
     """Add a mask to the inputs of a layer."""
     if mask == _UNKNOWN:
         raise UnsupportedOp(
-            "needs a mask that several masks make",
+            "merging several masks is not supported",
             where=f"{where}: layer {node.own_name!r} ({node.type})",
             fix="pass the mask as an argument: layer(x, mask=mask)",
         )

@@ -1,4 +1,4 @@
-"""Names of the values of a functional model, and how its configuration refers to them."""
+"""Names of a functional model's values, and references of its configuration."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ class Names:
     """Names of the values of a functional model.
 
     Args:
-        model: The model.
         layers: Its layers by name.
         prefix: Text before each name.
-        outputs: Its outputs.
 
     Attributes:
         outputs: Its outputs, their calls counted as elsewhere.
@@ -77,12 +75,12 @@ class Names:
         return outputs[ref.output]
 
 
-def refs_of(given: Any) -> list[Ref]:
+def refs_of(arguments: Any) -> list[Ref]:
     """Return the tensors among arguments."""
-    if isinstance(given, Ref):
-        return [given]
-    if isinstance(given, slice):
-        return refs_of([given.start, given.stop, given.step])
-    if isinstance(given, dict):
-        return [ref for each in given.values() for ref in refs_of(each)]
-    return [ref for each in given for ref in refs_of(each)] if isinstance(given, list) else []
+    if isinstance(arguments, Ref):
+        return [arguments]
+    if isinstance(arguments, slice):
+        return refs_of([arguments.start, arguments.stop, arguments.step])
+    if isinstance(arguments, dict):
+        return [ref for argument in arguments.values() for ref in refs_of(argument)]
+    return [ref for argument in arguments for ref in refs_of(argument)] if isinstance(arguments, list) else []

@@ -37,29 +37,29 @@ def options_of(layer: Layer) -> dict[str, Any]:
     }
 
 
-def _plain(given: Any, depth: int = 0) -> Any:
-    """Return a value without the wrappers in which Keras 2 stores tuples, lists and arrays."""
-    if isinstance(given, list) and depth < 8:
-        return [_plain(each, depth + 1) for each in given]
-    if isinstance(given, dict) and given.get("class_name") in ("__tuple__", "ListWrapper"):
-        return _plain(given.get("items", given.get("config")), depth + 1)
-    return given.get("value") if isinstance(given, dict) and given.get("type") == "ndarray" else given
+def _plain(stored: Any, depth: int = 0) -> Any:
+    """Return a value without Keras 2's wrappers of tuples, lists and arrays."""
+    if isinstance(stored, list) and depth < 8:
+        return [_plain(item, depth + 1) for item in stored]
+    if isinstance(stored, dict) and stored.get("class_name") in ("__tuple__", "ListWrapper"):
+        return _plain(stored.get("items", stored.get("config")), depth + 1)
+    return stored.get("value") if isinstance(stored, dict) and stored.get("type") == "ndarray" else stored
 
 
 def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
-    """Return the arguments of a call of a layer but the first, by name; neutral ones are omitted."""
+    """Return a call's arguments but the first, by name; neutral ones are omitted."""
     words = POSITIONAL.get(layer.kind, "inputs").split()
     if len(call.args) > len(words):
         raise UnsupportedOp(f"is called with {len(call.args)} arguments", where=layer.place, fix=EXPORT)
-    given = {**dict(zip(words, call.args, strict=False)), **call.kwargs}
+    arguments = {**dict(zip(words, call.args, strict=False)), **call.kwargs}
     if not layer.is_old:  # in Keras 3, that of the call of the whole model wins
-        given.pop("training", None)
-    if words[0] not in given and "inputs" in given:
+        arguments.pop("training", None)
+    if words[0] not in arguments and "inputs" in arguments:
         words[0] = "inputs"
-    first = given.pop(words[0], None)
+    first = arguments.pop(words[0], None)
     if isinstance(first, list) and len(first) > 1:
-        given["inputs"] = first
-    return {name: value for name, value in given.items() if value is not None and value is not False}
+        arguments["inputs"] = first
+    return {name: value for name, value in arguments.items() if value is not None and value is not False}
 
 
 def described(layer: Layer, group: str) -> dict[str, Any]:

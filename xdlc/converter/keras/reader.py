@@ -98,7 +98,7 @@ class _Building:
                 if outputs[place] not in self._names:
                     self._add(model, "Identity", [name], [outputs[place]], {})
         if len(set(outputs)) < len(outputs):
-            self.notices.append("outputs that are listed several times are one output")
+            self.notices.append("repeated outputs are merged into one")
         outputs = list(dict.fromkeys(outputs))
         nodes = with_masks(self._nodes, outputs, model.place)
         return SourceGraph(inputs, outputs, nodes, self._constants)
@@ -109,9 +109,7 @@ class _Building:
         dtype = dtype.get("config", {}).get("name") if isinstance(dtype, dict) else dtype
         if config.get("sparse") or config.get("ragged") or not isinstance(dtype, str) or dtype not in DTYPES:
             what = "sparse or ragged" if str(dtype) in DTYPES else f"of type {dtype!r:.40}"
-            raise UnsupportedOp(
-                f"the input is {what}", where=layer.place, fix="give the model dense inputs of numbers"
-            )
+            raise UnsupportedOp(f"the input is {what}", where=layer.place, fix="use dense numeric inputs")
         if dtype in ("float16", "bfloat16", "float64"):
             self.notices.append(f"input {layer.name!r} of type {dtype} is float32")
         name = layer.name if layer.kind == INPUT else f"{layer.name}_input"
@@ -125,25 +123,24 @@ class _Building:
             raise invalid(f"its shape is {shape!r:.60}", layer.place)
         return GraphInput(name, DTYPES[dtype], dims)
 
-    def _model(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
+    def _model(self, model: Layer, sources: Sequence[str], prefix: str) -> list[str]:
         """Add the nodes of a model; return the names of its outputs.
 
         Args:
-            model: The model.
-            given: Names of its inputs.
+            sources: Names of its inputs.
             prefix: Text before the names of its values.
         """
         if model.kind == "Sequential":
-            return self._sequential(model, given, prefix)
+            return self._sequential(model, sources, prefix)
         entries = _layer_refs(model, "input_layers")
-        if len(entries) != len(given):
-            raise invalid(f"has {len(entries)} inputs, but is called with {len(given)}", model.place)
+        if len(entries) != len(sources):
+            raise invalid(f"has {len(entries)} inputs, but is called with {len(sources)}", model.place)
         by_name = {layer.name: layer for layer in model.inner}
         if len(by_name) != len(model.inner):
             raise invalid("two layers have one name", model.place)
         outputs = _layer_refs(model, "output_layers")
         names = Names(model, by_name, prefix, outputs)
-        for entry, source in zip(entries, given, strict=True):
+        for entry, source in zip(entries, sources, strict=True):
             alias = names.of(entry, model.place)
             if alias != source:
                 self._add(by_name[entry.layer], "Identity", [source], [alias], {})
@@ -171,23 +168,23 @@ class _Building:
         """Add the nodes of a call in a functional model."""
         operands: list[str] = []
 
-        def placed(given: Any, depth: int = 0) -> Any:
-            if isinstance(given, Ref):
-                operands.append(names.of(given, layer.place))
+        def placed(argument: Any, depth: int = 0) -> Any:
+            if isinstance(argument, Ref):
+                operands.append(names.of(argument, layer.place))
                 return Operand(len(operands) - 1)
-            if isinstance(given, list):
-                return [placed(each, depth + 1) for each in given]
-            if isinstance(given, dict):
-                return {key: placed(given[key], depth + 1) for key in sorted(given)}
-            if isinstance(given, slice):
-                return slice(placed(given.start), placed(given.stop), placed(given.step))
-            return given
+            if isinstance(argument, list):
+                return [placed(item, depth + 1) for item in argument]
+            if isinstance(argument, dict):
+                return {key: placed(argument[key], depth + 1) for key in sorted(argument)}
+            if isinstance(argument, slice):
+                return slice(placed(argument.start), placed(argument.stop), placed(argument.step))
+            return argument
 
-        args = [placed(each) for each in call.args]
-        kwargs = {name: placed(each) for name, each in call.kwargs.items()}
-        made = self._layer(layer, Call(args, kwargs), outputs, operands)
-        if made != outputs:  # a model, whose values have their own names
-            for inner, name in zip(made, outputs, strict=False):
+        args = [placed(item) for item in call.args]
+        kwargs = {name: placed(item) for name, item in call.kwargs.items()}
+        results = self._layer(layer, Call(args, kwargs), outputs, operands)
+        if results != outputs:  # a model, whose values have their own names
+            for inner, name in zip(results, outputs, strict=False):
                 self._add(layer, "Identity", [inner], [name], {})
 
     def _layer(self, layer: Layer, call: Call, outputs: list[str], operands: list[str]) -> list[str]:
@@ -195,15 +192,15 @@ class _Building:
         if layer.is_model:
             if layer.is_old and call.kwargs.get("training") is True:
                 raise UnsupportedOp("is called with training=True", where=layer.place, fix=EXPORT)
-            made = self._model(layer, operands, f"{outputs[0]}/")
-            if len(made) < len(outputs):
-                raise invalid(f"output {len(made)} of it is read", layer.place)
-            return made
+            results = self._model(layer, operands, f"{outputs[0]}/")
+            if len(results) < len(outputs):
+                raise invalid(f"output {len(results)} of it is read", layer.place)
+            return results
         if layer.kind == "TimeDistributed" and len(layer.inner) == 1:
             folded, inner = f"{outputs[0]}/folded", layer.inner[0]
             self._add(layer, "TimeDistributed", operands, [folded], {"part": "folded"})
-            made = self._layer(inner, Call([], {}), [f"{outputs[0]}/{inner.name}"], [folded])
-            self._add(layer, "TimeDistributed", [made[0], operands[0]], outputs, {"part": "unfolded"})
+            results = self._layer(inner, Call([], {}), [f"{outputs[0]}/{inner.name}"], [folded])
+            self._add(layer, "TimeDistributed", [results[0], operands[0]], outputs, {"part": "unfolded"})
             return outputs
         if layer.kind == "SpectralNormalization" and len(layer.inner) == 1:
             return self._layer(layer.inner[0], call, outputs, operands)
@@ -229,15 +226,15 @@ class _Building:
 
     def _constants_of(self, layer: Layer) -> Mapping[str, str]:
         """Return the names of the constants of a layer's weights, by role."""
-        found = self._bound.get(layer)
-        if found is None:
-            found = self._bound[layer] = {}
+        names = self._bound.get(layer)
+        if names is None:
+            names = self._bound[layer] = {}
             for role, data in self._weights.get(layer, {}).items():
                 short = role.rpartition("/")[2] if role.startswith("cell/") else role
                 name = self._free_name(f"{layer.name}/{short}")
                 self._constants[name] = data
-                found[role] = name
-        return found
+                names[role] = name
+        return names
 
     def _add(
         self,

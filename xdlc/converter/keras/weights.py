@@ -1,4 +1,4 @@
-"""Weights of layers by their role: those of ``.keras`` by group, those of ``.h5`` by layer and order."""
+"""Weights by role: by group in ``.keras``, by layer and order in ``.h5``."""
 
 from __future__ import annotations
 
@@ -85,13 +85,12 @@ def bind(model: Layer, file: Hdf5, *, is_legacy: bool) -> dict[Layer, dict[str, 
     """Return the weights of each layer by role, floats as float32.
 
     Args:
-        model: The model.
         file: The weights.
         is_legacy: Whether they are by layer and order, in the group ``model_weights``.
 
     Raises:
         ModelError: If some are missing or do not fit.
-        UnsupportedOp: If a type is none of numbers.
+        UnsupportedOp: If a type is not numeric.
     """
     found = _by_layer(model, file) if is_legacy else _by_group(model, file)
     return {
@@ -107,29 +106,29 @@ def _is_float(data: ir.TensorData) -> bool:
 def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]:
     """Return the weights of a ``.keras`` file: ``<path>/vars/0`` and so on."""
     top = "layers" if file.has("layers") else "_layer_checkpoint_dependencies"
-    found: dict[Layer, dict[str, ir.TensorData]] = {}
+    by_layer: dict[Layer, dict[str, ir.TensorData]] = {}
     alias = _first_places(model)
     for layer in model.walk():
         place = top + layer.path.removeprefix("layers")
         counts: dict[str, int] = {}
-        held: dict[str, ir.TensorData] = {}
+        layer_weights: dict[str, ir.TensorData] = {}
         for role in roles(layer):
             part = role.name.rpartition("/")[0]
             counts[part] = counts.get(part, -1) + 1
             candidates = [f"{place}/{part}" if part else place, f"{place}/_{part}"]
             data = next(filter(None, (_vars(file, path, counts[part]) for path in candidates)), None)
             if data is None:
-                held = found.get(alias[layer], {})
-                if not held:
+                layer_weights = by_layer.get(alias[layer], {})
+                if not layer_weights:
                     raise invalid(f"has no weight {role.name!r} at {place!r}", layer.place)
                 break
-            held[role.name] = data
-        found[layer] = held
-    return found
+            layer_weights[role.name] = data
+        by_layer[layer] = layer_weights
+    return by_layer
 
 
 def _first_places(model: Layer) -> dict[Layer, Layer]:
-    """Return the first layer of its class and name for each layer: one in several places is stored once."""
+    """Return each layer's first one of its class and name, which holds the weights."""
     first: dict[tuple[str, str], Layer] = {}
     return {layer: first.setdefault((layer.kind, layer.name), layer) for layer in model.walk()}
 
@@ -139,12 +138,12 @@ def _vars(file: Hdf5, path: str, number: int) -> ir.TensorData | None:
 
 
 def _by_layer(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]:
-    """Return the weights of an ``.h5`` file: of each layer, those that training changes come first."""
-    found: dict[Layer, dict[str, ir.TensorData]] = {layer: {} for layer in model.walk()}
+    """Return an ``.h5`` file's weights by layer, trainable ones first."""
+    by_layer: dict[Layer, dict[str, ir.TensorData]] = {layer: {} for layer in model.walk()}
     names = set(file.names(_LEGACY, "layer_names"))
     for top in model.inner:
-        wanted = [(layer, role) for layer in top.walk() for role in roles(layer)]
-        if not wanted or top.domain:
+        expected = [(layer, role) for layer in top.walk() for role in roles(layer)]
+        if not expected or top.domain:
             continue
         unknown = [layer for layer in top.walk() if not _is_known(layer)]
         if unknown and top is not unknown[0]:
@@ -156,18 +155,18 @@ def _by_layer(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
         group = f"{_LEGACY}/{top.name}"
         stored = file.names(group, "weight_names")
         stored = [name for name in stored if not name.endswith(("seed_generator_state", "/count:0x"))]
-        if len(stored) != len(wanted):
+        if len(stored) != len(expected):
             raise invalid(
-                f"has {len(stored)} weights in the file, but its layers need {len(wanted)}", top.place
+                f"has {len(stored)} weights in the file, but its layers require {len(expected)}", top.place
             )
         order: Callable[[tuple[Layer, Role]], bool] = lambda pair: not (pair[0].trainable and pair[1].trained)  # noqa: E731
-        for (layer, role), name in zip(sorted(wanted, key=order), stored, strict=True):
+        for (layer, role), name in zip(sorted(expected, key=order), stored, strict=True):
             _check_name(role, name, layer)
             data = file.data(f"{group}/{name}")
             if data is None:
                 raise invalid(f"has no weight {name!r}", layer.place)
-            found[layer][role.name] = data
-    return found
+            by_layer[layer][role.name] = data
+    return by_layer
 
 
 def _is_known(layer: Layer) -> bool:
@@ -194,22 +193,22 @@ def check_policy(layer: Layer) -> str | None:
     Raises:
         UnsupportedOp: If it is quantized.
     """
-    given = layer.config.get("dtype")
-    if isinstance(given, dict):
-        if "Quantized" in str(given.get("class_name")) or (given.get("config") or {}).get(
+    policy = layer.config.get("dtype")
+    if isinstance(policy, dict):
+        if "Quantized" in str(policy.get("class_name")) or (policy.get("config") or {}).get(
             "quantization_mode"
         ):
             raise UnsupportedOp(
-                "its weights are quantized by Keras",
+                "weights quantized by Keras are not supported",
                 where=layer.place,
                 fix="convert the float model, and quantize the DLC with xdlc-quant",
             )
-        config = given.get("config")
-        given = config.get("name") if isinstance(config, dict) else None
-    if not isinstance(given, str | None):
-        raise invalid(f"its type is {given!r:.40}", layer.place)
-    name = given or "float32"
+        config = policy.get("config")
+        policy = config.get("name") if isinstance(config, dict) else None
+    if not isinstance(policy, str | None):
+        raise invalid(f"its type is {policy!r:.40}", layer.place)
+    name = policy or "float32"
     if name.startswith(("int8", "float8", "int4", "gptq", "awq")) and "_from_" in name:
-        raise UnsupportedOp("its weights are quantized by Keras", where=layer.place, fix=EXPORT)
+        raise UnsupportedOp("weights quantized by Keras are not supported", where=layer.place, fix=EXPORT)
     name = name.removeprefix("mixed_")
     return name if name in ("float16", "bfloat16", "float64") else None

@@ -1,1 +1,1 @@
-"""Operations of channel-last frameworks, written with canonical operators on values."""
+"""Operations of channel-last frameworks, written with canonical operators."""

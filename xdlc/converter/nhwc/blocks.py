@@ -16,12 +16,10 @@ _FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[Sequence[int]]) -> Value:
-    """Return spatial blocks as batches: axis 1 + i is padded, cut into ``block[i]``, moved into the batch.
+    """Return spatial blocks as batches: axes are padded and cut into ``block[i]``.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., rest...]; as many spatial axes as ``block`` has numbers.
-        block: Dimensions of a block.
         pads: Amounts before and after each spatial axis.
 
     Raises:
@@ -58,14 +56,14 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
 
 
 def _is_image(x: Value, block: Sequence[int]) -> bool:
-    """Return whether QNN has an operation for the blocks: of one or two axes, the channels after them."""
+    """Return whether QNN supports the blocks: one or two axes before the channels."""
     return not x.is_static and x.dtype.is_float and len(block) in (1, 2) and x.rank == len(block) + 2
 
 
 def _images(
     g: Operators, x: Value, block: Sequence[int], pairs: Sequence[Sequence[int]]
 ) -> tuple[Value, list[tuple[int, ...]], list[int]]:
-    """Return [N, H, W, C] of a value of one or two spatial axes, with pairs and blocks of both."""
+    """Return [N, H, W, C] of one or two spatial axes, with pads and blocks of both."""
     if len(block) == 2:
         return x, [tuple(pair) for pair in pairs], list(block)
     batch, width, depth = x.shape
@@ -83,7 +81,7 @@ def _laid(
 
 
 def batch_to_space(g: Operators, x: Value, block: Sequence[int], crops: Sequence[Sequence[int]]) -> Value:
-    """Return batches as spatial blocks, the inverse of ``space_to_batch``, borders cut off.
+    """Return batches as spatial blocks, cropped: the inverse of ``space_to_batch``.
 
     Raises:
         ModelError: If the blocks do not divide the batch, or nothing is left.
@@ -95,7 +93,7 @@ def batch_to_space(g: Operators, x: Value, block: Sequence[int], crops: Sequence
         raise ModelError(f"blocks {list(block)} of {shape}", fix=_FIX)
     given = [size * width for size, width in zip(shape[1:], block, strict=False)]
     if any(not 0 <= pair[0] <= size - pair[1] <= size for pair, size in zip(crops, given, strict=True)):
-        raise ModelError(f"{list(crops)} cut off {given}", fix=_FIX)
+        raise ModelError(f"crops {list(crops)} exceed {given}", fix=_FIX)
     if _is_image(x, block):
         images, cuts, sizes = _images(g, x, block, crops)
         (_, height, width, depth), (tall, wide) = images.shape, sizes

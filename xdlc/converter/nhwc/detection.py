@@ -24,10 +24,9 @@ LOWEST = float(np.finfo(np.float32).min)
 def suppressed(
     g: Operators, boxes: Value, scores: Value, count: int, overlap: float, threshold: float
 ) -> Value:
-    """Return the indices of the best boxes, int32, best first; their number is known at run time only.
+    """Return indices of the best boxes, int32, best first; their number is dynamic.
 
     Args:
-        g: The canonical operators.
         boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
         scores: [n].
         count: Most boxes.
@@ -42,7 +41,7 @@ def suppressed(
 
 
 def padded_choice(g: Operators, chosen: Value, count: int) -> tuple[Value, Value]:
-    """Return indices continued by 0 to ``count`` of them, and how many there were, both int32."""
+    """Return indices padded with 0 to ``count``, and their number, both int32."""
     check_table(count)
     zeros = g.builder.const(np.zeros(count, np.int32))
     joined = g("Concat", [chosen, zeros], axis=0)
@@ -54,13 +53,12 @@ def padded_choice(g: Operators, chosen: Value, count: int) -> tuple[Value, Value
 def softly_suppressed(
     g: Operators, boxes: Value, scores: Value, count: int, overlap: float, threshold: float, sigma: float
 ) -> tuple[Value, Value, Value]:
-    """Return the best boxes where each lowers the scores of those it overlaps, written out step by step.
+    """Return the best boxes by soft suppression of overlaps, unrolled.
 
     A chosen box multiplies other scores by exp(-iou² / (2 sigma)), and by 0 above ``overlap`` (N. Bodla
     et al., Soft-NMS, 2017).
 
     Args:
-        g: The canonical operators.
         boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
         scores: [n].
         count: Most boxes.
@@ -76,7 +74,7 @@ def softly_suppressed(
     """
     if count > _MOST:
         raise UnsupportedOp(
-            f"soft suppression in {count} steps; at most {_MOST} are written out",
+            f"soft suppression in {count} steps is not supported; at most {_MOST} are",
             fix="set soft_nms_sigma to 0, or cut the graph before it with --out_name",
         )
     (total,) = dims(scores)
@@ -86,16 +84,16 @@ def softly_suppressed(
     bottom, right = g("Max", corners[::2]), g("Max", corners[1::2])
     area = g("Mul", [g("Sub", [bottom, top]), g("Sub", [right, left])])
     zero, places = number(g, scores, 0), g.builder.const(np.arange(total, dtype=np.int64))
-    found, values, flags = [], [], []
+    picks, values, flags = [], [], []
     rest = scores
     for _ in range(count):
         best = g("ArgMax", [rest], axis=0, keepdims=1)
         value = g("ReduceMax", [rest, vector(g, [0])], keepdims=1)
         is_kept = g("Greater", [value, number(g, scores, threshold)])
-        found.append(where(g, is_kept, best, number(g, best, 0)))
+        picks.append(where(g, is_kept, best, number(g, best, 0)))
         values.append(where(g, is_kept, value, zero))
         flags.append(cast(g, is_kept, INT32))
-        y1, x1, y2, x2, own = (g("Gather", [each, best], axis=0) for each in (top, left, bottom, right, area))
+        y1, x1, y2, x2, own = (g("Gather", [side, best], axis=0) for side in (top, left, bottom, right, area))
         height = g("Max", [g("Sub", [g("Min", [y2, bottom]), g("Max", [y1, top])]), zero])
         width = g("Max", [g("Sub", [g("Min", [x2, right]), g("Max", [x1, left])]), zero])
         shared = g("Mul", [height, width])
@@ -107,7 +105,7 @@ def softly_suppressed(
         dropped = g("Or", [g("Greater", [iou, number(g, iou, overlap)]), g("Equal", [places, best])])
         rest = where(g, dropped, number(g, scores, LOWEST), rest)
     indices, chosen, kept = (
-        parts[0] if count == 1 else g("Concat", parts, axis=0) for parts in (found, values, flags)
+        parts[0] if count == 1 else g("Concat", parts, axis=0) for parts in (picks, values, flags)
     )
     return cast(g, indices, INT32), chosen, g("ReduceSum", [kept, vector(g, [0])], keepdims=0)
 
@@ -118,7 +116,6 @@ def kept_scores(
     """Return scores with the lowest number for the boxes that are dropped.
 
     Args:
-        g: The canonical operators.
         boxes: [sets, n, 4]; any two opposite corners.
         scores: [sets, classes, n]; each class is suppressed on its own.
         count: Most boxes of a class.
@@ -140,7 +137,6 @@ def adaptively_kept_scores(
     bbox_util.cpp does.
 
     Args:
-        g: The canonical operators.
         boxes: [sets, n, 4] x1, y1, x2, y2, best first.
         scores: [sets, n].
         overlap: Intersection over union above which the worse of two boxes is dropped.
@@ -150,9 +146,9 @@ def adaptively_kept_scores(
     sets, total = dims(scores)
     check_table(sets, total)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)
-    held = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
-    held["area"] = g("Mul", [g("Sub", [x2, x1]), g("Sub", [y2, y1])])
-    held["places"] = g.builder.const(np.arange(total, dtype=np.int64)[None])
+    shared_values = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    shared_values["area"] = g("Mul", [g("Sub", [x2, x1]), g("Sub", [y2, y1])])
+    shared_values["places"] = g.builder.const(np.arange(total, dtype=np.int64)[None])
     rows = g("Concat", [boxes, g("Unsqueeze", [scores, vector(g, [2])])], axis=2)
 
     def step(row: Value, states: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
@@ -177,7 +173,7 @@ def adaptively_kept_scores(
 
     states = [np.zeros((sets, total), np.float32), np.full((sets, 1), overlap, np.float32)]
     start = [g.builder.const(each) for each in (*states, np.zeros((1, 1), np.int64))]
-    _, kept, _, _ = scanned(g, permuted(g, rows, (1, 0, 2)), start, step, held, rows=1)
+    _, kept, _, _ = scanned(g, permuted(g, rows, (1, 0, 2)), start, step, shared_values, rows=1)
     return where(g, g("Greater", [kept, number(g, kept, 0.5)]), scores, number(g, scores, LOWEST))
 
 
@@ -192,10 +188,9 @@ def combined(
     *,
     clips: bool,
 ) -> list[Value]:
-    """Return the best boxes of each image over all classes, each class suppressed on its own.
+    """Return the best boxes of each image over all classes, suppressed per class.
 
     Args:
-        g: The canonical operators.
         boxes: [images, n, 1 or classes, 4] y1, x1, y2, x2.
         scores: [images, n, classes].
         per_class: Most boxes of a class.

@@ -1,4 +1,4 @@
-"""Element-wise functions of TensorFlow that are no canonical operators."""
+"""Element-wise functions of TensorFlow that are not canonical operators."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def where(g: Operators, condition: Value, x: Value, y: Value) -> Value:
 
 
 def select_rows(g: Operators, condition: Value, x: Value, y: Value) -> Value:
-    """Return ``x`` where the condition holds, else ``y``; one of rank 1 chooses rows of axis 0."""
+    """Return ``x`` where the condition holds, else ``y``; rank 1 selects rows."""
     if condition.rank == 1 and x.rank > 1:
         condition = g("Unsqueeze", [condition, vector(g, range(1, x.rank))])
     return where(g, condition, x, y)
@@ -135,7 +135,7 @@ def atan2(g: Operators, y: Value, x: Value) -> Value:
 
 
 def expm1(g: Operators, x: Value) -> Value:
-    """Return exp(x) - 1, where |x| < 0.5 as 2 t / (1 - t) with t = tanh(x / 2), which cancels nothing."""
+    """Return exp(x) - 1; for |x| < 0.5 as 2 t / (1 - t) with t = tanh(x / 2)."""
     one = number(g, x, 1)
     small = g("Less", [g("Abs", [x]), number(g, x, 0.5)])
     t = g("Tanh", [g("Mul", [x, number(g, x, 0.5)])])
@@ -170,7 +170,7 @@ def erfinv(g: Operators, x: Value) -> Value:
 
 
 def erfinv_by(g: Operators, x: Value, w: Value) -> Value:
-    """Return the y of which x is the error function, with w = -log(1 - x²)."""
+    """Return erfinv(x), with w = -log(1 - x²)."""
     sums = []
     for argument, (shift, factors) in zip((w, g("Sqrt", [w])), _GILES, strict=True):
         moved = g("Sub", [argument, number(g, x, shift)])
@@ -191,7 +191,7 @@ _LANCZOS = (
 
 
 def lgamma(g: Operators, x: Value) -> Value:
-    """Return log |gamma(x)|, below 0.5 by the reflection formula, and exactly 0 at 1 and 2."""
+    """Return log |gamma(x)|, by reflection below 0.5, and exactly 0 at 1 and 2."""
     low = g("Less", [x, number(g, x, 0.5)])
     z = g("Sub", [where(g, low, g("Sub", [number(g, x, 1), x]), x), number(g, x, 1)])
     total = number(g, x, 0.99999999999981)
@@ -212,15 +212,15 @@ _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240)
 
 
 def digamma(g: Operators, x: Value) -> Value:
-    """Return the derivative of log(gamma(x)): by Stirling's series from x + 6 on, below 0.5 by reflection."""
-    one, low = number(g, x, 1), g("Less", [x, number(g, x, 0.5)])
-    z = where(g, low, g("Sub", [one, x]), x)
+    """Return digamma by Stirling's series from x + 6 on, by reflection below 0.5."""
+    unit, low = number(g, x, 1), g("Less", [x, number(g, x, 0.5)])
+    z = where(g, low, g("Sub", [unit, x]), x)
     total: Value | None = None
     for index in range(6):
-        share = g("Div", [one, g("Add", [z, number(g, x, index)])])
+        share = g("Div", [unit, g("Add", [z, number(g, x, index)])])
         total = share if total is None else g("Add", [total, share])
     moved = g("Add", [z, number(g, x, 6)])
-    inverse = g("Div", [one, moved])
+    inverse = g("Div", [unit, moved])
     squared = square(g, inverse)
     series = number(g, x, 0)
     for factor in reversed(_STIRLING):
@@ -228,13 +228,13 @@ def digamma(g: Operators, x: Value) -> Value:
     half = g("Mul", [inverse, number(g, x, 0.5)])
     above = g("Sub", [g("Sub", [g("Sub", [g("Log", [moved]), half]), series]), total])
     angle = g("Mul", [g("Sub", [x, g("Round", [x])]), number(g, x, math.pi)])
-    tangent = where(g, low, g("Tan", [angle]), one)
+    tangent = where(g, low, g("Tan", [angle]), unit)
     below = g("Sub", [above, g("Div", [number(g, x, math.pi), tangent])])
     return where(g, low, below, above)
 
 
 def clipped(g: Operators, x: Value, low: float | None, high: float | None) -> Value:
-    """Return ``x`` limited to a range; None is no limit."""
+    """Return ``x`` limited to a range; None denotes no limit."""
     limits = [None if limit is None else number(g, x, limit) for limit in (low, high)]
     return g("Clip", [x, *limits])
 
@@ -260,10 +260,9 @@ def bucketize(g: Operators, x: Value, boundaries: Sequence[float]) -> Value:
 
 
 def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axis: int) -> Value:
-    """Return vectors along a new axis that are ``on`` at the index and ``off`` elsewhere.
+    """Return vectors along a new axis, ``on`` at the index and ``off`` elsewhere.
 
     Args:
-        g: The canonical operators.
         indices: Integers; outside of 0 ... depth - 1 all elements are ``off``.
         depth: Dimension of the new axis.
         on: One element.
@@ -283,14 +282,14 @@ def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axi
 
 
 def converted(g: Operators, x: Value, dtype: DType) -> Value:
-    """Return ``x`` converted to another type as in C; floats wrap around in integers narrower than int32."""
+    """Return ``x`` cast as in C; floats wrap around in integers below 32 bits."""
     if x.dtype.is_float and dtype.is_integer and (not dtype.is_signed or dtype.bits < 32):
         x = cast(g, x, INT32 if dtype.bits < 32 else INT64)
     return cast(g, x, dtype)
 
 
 def bits_as(g: Operators, x: Value, dtype: DType) -> Value:
-    """Return the bits of ``x`` as another type; one of another width changes the last axis.
+    """Return the bits of ``x`` as another type; another width changes the last axis.
 
     Raises:
         ModelError: If the last axis does not hold the parts of wider elements.
@@ -312,12 +311,12 @@ def bits_as(g: Operators, x: Value, dtype: DType) -> Value:
     if not x.rank or x.shape[-1] != len(shifts):
         raise ModelError(f"the bits of {list(x.shape)} {x.dtype} as {dtype}", fix="correct the model")
     parts = g("BitShift", [cast(g, plain, kinds[many]), g.builder.const(shifts)], direction="LEFT")
-    found = [
+    pieces = [
         g("Gather", [parts, g.builder.const(np.asarray(index, np.int64))], axis=x.rank - 1)
         for index in range(len(shifts))
     ]
-    whole = found[0]
-    for part in found[1:]:
+    whole = pieces[0]
+    for part in pieces[1:]:
         whole = g("BitwiseOr", [whole, part])
     return bits_as(g, whole, dtype)
 

@@ -1,4 +1,4 @@
-"""Gathers, splits, stacks, reversed sequences and shuffled channels of values of any rank."""
+"""Gathers, splits, stacks, reversed sequences and shuffles, of any rank."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
-    """Return elements of an axis by index; the first ``batch_dims`` axes of both belong together.
+    """Return elements of an axis by index, batched over the first ``batch_dims``.
 
     Args:
-        g: The canonical operators.
         x: [batch..., before..., size, after...].
         indices: [batch..., wanted...], from 0 below size.
         axis: The axis of ``x``, negative from the end; not below ``batch_dims``.
@@ -49,7 +48,7 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
 
 
 def gather_nd(g: Operators, x: Value, indices: Value, batch_dims: int = 0) -> Value:
-    """Return elements, or parts, of ``x`` by the tuples that the last axis of ``indices`` holds."""
+    """Return elements, or parts, of ``x`` at tuples in the last axis of ``indices``."""
     indices = positions(g, indices)
     if indices.rank == 1 and not batch_dims:  # one tuple
         return _without_first(g, g("GatherND", [x, g("Unsqueeze", [indices, vector(g, [0])])]))
@@ -61,7 +60,7 @@ def _without_first(g: Operators, x: Value) -> Value:
 
 
 def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
-    """Return the parts of ``x`` of the given sizes along an axis; one size may be -1: the rest.
+    """Return parts of ``x`` of given sizes along an axis; one may be -1: the rest.
 
     Raises:
         ModelError: If the sizes do not fit.
@@ -91,7 +90,7 @@ def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
 
 
 def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
-    """Return values of one shape side by side along a new axis, negative from the end of the result."""
+    """Return values stacked along a new axis, negative from the result's end."""
     rank = values[0].rank + 1
     place = vector(g, [axis_of(axis, rank)])
     made = [g("Unsqueeze", [value, place]) for value in values]
@@ -109,7 +108,7 @@ def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
 
 
 def shuffled(g: Operators, x: Value, groups: int, axis: int) -> Value:
-    """Return ``x`` with element ``i * groups + j`` of an axis taken from ``j * (size / groups) + i``.
+    """Return ``x`` with element i * groups + j taken from j * (size / groups) + i.
 
     Raises:
         ModelError: If the groups do not divide the axis.
@@ -131,19 +130,17 @@ def shuffled(g: Operators, x: Value, groups: int, axis: int) -> Value:
 
 
 def places(g: Operators, x: Value) -> Value:
-    """Return the positions [count, rank] of elements that are not 0, int64; known at run time only."""
+    """Return positions [count, rank] of non-zero elements, int64; count is dynamic."""
     if x.dtype not in (BOOL8, FLOAT32, INT32, INT64, UINT8):  # types that the host searches
         x = cast(g, x, FLOAT32 if x.dtype.is_float else INT64)
     return g("Transpose", [g("NonZero", [x])], perm=[1, 0])
 
 
 def unique(g: Operators, x: Value, axis: int | None = None, *, is_sorted: bool = False) -> list[Value]:
-    """Return the different elements, or parts along an axis, in order of their first places or of size.
+    """Return unique elements, or slices of an axis, by first occurrence or sorted.
 
     Args:
-        g: The canonical operators.
         x: Any value; of rank 1 without an axis.
-        axis: Axis of the parts.
         is_sorted: Whether the least comes first.
 
     Returns:
@@ -158,7 +155,7 @@ def unique(g: Operators, x: Value, axis: int | None = None, *, is_sorted: bool =
 
 
 def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch: int) -> Value:
-    """Return ``x`` with the first elements along ``time`` turned round, ``lengths[b]`` of them in batch b.
+    """Return ``x`` with the first ``lengths[b]`` elements along ``time`` reversed.
 
     Raises:
         ModelError: If the axes do not fit.

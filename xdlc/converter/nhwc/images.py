@@ -1,4 +1,4 @@
-"""Patches, morphological dilation, regions and depth blocks of images [N, H, W, C]."""
+"""Patches, dilation, regions and depth blocks of images [N, H, W, C]."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def patches(
     rates: Sequence[int],
     padding: Padding,
 ) -> Value:
-    """Return each window as channels, (y * width + x) * C + c; outside of the image is 0.
+    """Return windows as channels, (y * width + x) * C + c; outside the image is 0.
 
     Raises:
         ModelError: If the window does not fit.
@@ -61,7 +61,7 @@ def patches(
 def dilation(
     g: Operators, x: Value, weight: Value, *, strides: Sequence[int], rates: Sequence[int], padding: Padding
 ) -> Value:
-    """Return the greatest sum of a window's elements and ``weight`` [height, width, C], of each channel.
+    """Return maxima of window elements plus ``weight`` [height, width, C].
 
     Raises:
         ModelError: If the window does not fit.
@@ -85,7 +85,7 @@ def _taps(
     padding: Padding,
     fill: float,
 ) -> Iterator[tuple[tuple[int, int], Value]]:
-    """Iterate over the places of a window, with the elements there of all windows."""
+    """Iterate over a window's positions, with the elements of all windows there."""
     sizes = dims(x, (1, 2))
     pads = amounts(padding, sizes, kernel, strides, rates)
     if any(map(any, pads)):
@@ -99,7 +99,7 @@ def _taps(
     if min(counts) < 1:
         raise ModelError(f"a window {list(kernel)} of {list(sizes)}", fix="correct the model")
     if not g.context.budget.unrolled_nodes.take(kernel[0] * kernel[1]):
-        raise UnsupportedOp(f"a window of {kernel[0] * kernel[1]} elements is too large to write out")
+        raise UnsupportedOp(f"a window of {kernel[0] * kernel[1]} elements is too large")
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             first = [row * rates[0], column * rates[1]]
@@ -117,7 +117,6 @@ def crop_and_resize(
     """Return regions of images, each resized to one size.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         boxes: [count, 4]: y1, x1, y2, x2, as shares of height - 1 and width - 1.
         images: [count] index of the image of each box.
@@ -150,16 +149,16 @@ def crop_and_resize(
         return g("Gather", [flat, place], axis=0)
 
     if mode == "nearest":  # halves away from 0
-        found = at(*(_clamped(g, _rounded(g, each), n) for each, n in ((rows, height), (columns, width))))
+        sampled = at(*(_clamped(g, _rounded(g, lines), n) for lines, n in ((rows, height), (columns, width))))
     else:
         (top, bottom, down), (left, right, across) = (
-            _neighbours(g, each, n) for each, n in ((rows, height), (columns, width))
+            _neighbours(g, lines, n) for lines, n in ((rows, height), (columns, width))
         )
         upper = _between(g, at(top, left), at(top, right), across)
         lower = _between(g, at(bottom, left), at(bottom, right), across)
-        found = _between(g, upper, lower, down)
+        sampled = _between(g, upper, lower, down)
     outside = g.builder.const(np.asarray(fill, np.float32))
-    return g("Where", [g("Unsqueeze", [inside, vector(g, [3])]), found, outside])
+    return g("Where", [g("Unsqueeze", [inside, vector(g, [3])]), sampled, outside])
 
 
 def _places(g: Operators, first: Value, last: Value, size: int, count: int) -> Value:

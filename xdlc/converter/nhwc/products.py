@@ -14,10 +14,10 @@ def swapped(g: Operators, x: Value) -> Value:
 
 
 def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bool = False) -> Value:
-    """Return the product over the last two axes; those before them broadcast, ranks may differ.
+    """Return the matrix product over the last two axes; the others broadcast.
 
     Raises:
-        ModelError: If an operand is no matrix.
+        ModelError: If an operand is not a matrix.
     """
     if x.rank < 2 or y.rank < 2:
         raise ModelError(f"a product of ranks {x.rank} and {y.rank}", fix="correct the model")
@@ -28,7 +28,6 @@ def dense(g: Operators, x: Value, weight: Value, bias: Value | None = None) -> V
     """Return x * weightᵀ + bias.
 
     Args:
-        g: The canonical operators.
         x: [rows, I].
         weight: [O, I], constant or computed.
         bias: [O], or None.
@@ -37,10 +36,9 @@ def dense(g: Operators, x: Value, weight: Value, bias: Value | None = None) -> V
 
 
 def fully_connected(g: Operators, x: Value, weight: Value, bias: Value | None, *, keep_dims: bool) -> Value:
-    """Return the product of rows of ``x``, viewed as [-1, I], with weights of TensorFlow Lite.
+    """Return rows of ``x``, viewed as [-1, I], times TensorFlow Lite's weights.
 
     Args:
-        g: The canonical operators.
         x: Any shape whose number of elements is a multiple of I.
         weight: [O, I].
         bias: [O], or None.

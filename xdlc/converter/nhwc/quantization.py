@@ -18,7 +18,7 @@ _FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Array]:
-    """Return the scale and zero point of a range, moved so that 0 is a quantized value.
+    """Return scale and zero point of a range, moved so that 0 is exact.
 
     Args:
         low: Least values, float32.
@@ -40,11 +40,9 @@ def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Arr
 def fake_quant(
     g: Operators, x: Value, low: Value, high: Value, *, bits: int = 8, narrow: bool = False
 ) -> Value:
-    """Return ``x`` rounded to the quantized values of a range: by QuantizeLinear and DequantizeLinear.
+    """Return ``x`` quantized and dequantized over a range.
 
     Args:
-        g: The canonical operators.
-        x: Any value, float32.
         low: Least value, or one for each element of the last axis; constant.
         high: Greatest value, or values.
         bits: Width of the integers, 2 to 16.
@@ -70,7 +68,7 @@ def fake_quant(
 
 
 def rounded(g: Operators, x: Value, scale: Array, zero: Array) -> Value:
-    """Return ``x`` quantized and dequantized; one scale for all, or one for each element of the last axis."""
+    """Return ``x`` quantized and dequantized by one scale, or one per last axis."""
     axis = {"axis": x.rank - 1} if scale.ndim else {}
     given = [g.builder.const(np.asarray(scale, np.float32)), g.builder.const(zero)]
     return g("DequantizeLinear", [g("QuantizeLinear", [x, *given], **axis), *given], **axis)
@@ -88,14 +86,11 @@ def symmetric(
     axis: int | None,
     half_up: bool,
 ) -> Value:
-    """Return ``x`` rounded to multiples of a step, the smallest by which the integers cover a range.
+    """Return ``x`` rounded to steps, the smallest with which integers cover a range.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         low: Least value, or one for each element of ``axis``; None for that of ``x`` itself.
         high: Greatest value, or values.
-        bits: Width of the integers.
         is_signed: Whether they are signed.
         narrow: Whether the least of them is not used.
         axis: Axis of ranges of its own, or None.
@@ -108,20 +103,20 @@ def symmetric(
         raise ModelError(f"integers of {bits} bits", fix=_FIX)
     least = -(1 << bits - 1) + narrow if is_signed else 0
     most = (1 << bits - is_signed) - 1
-    given = low is not None and high is not None
+    has_limits = low is not None and high is not None
     if low is None or high is None:
-        axes = [held for held in range(x.rank) if axis is None or held != axis % x.rank]
+        axes = [index for index in range(x.rank) if axis is None or index != axis % x.rank]
         low, high = (reduced(g, name, x, axes, keep=True) for name in ("Min", "Max"))
     elif axis is not None:
-        shape = [x.shape[held] if held == axis % x.rank else 1 for held in range(x.rank)]
+        shape = [x.shape[index] if index == axis % x.rank else 1 for index in range(x.rank)]
         low, high = reshape(g, low, shape), reshape(g, high, shape)
     step = g("Max", [g("Div", [high, number(g, x, most)]), number(g, x, float(np.finfo(np.float32).tiny))])
     if least:
         step = g("Max", [step, g("Div", [low, number(g, x, least)])])
-    if given and step.is_static and bits in (8, 16) and axis is None and not half_up and not narrow:
+    if has_limits and step.is_static and bits in (8, 16) and axis is None and not half_up and not narrow:
         kinds = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16, (16, False): np.uint16}
         return rounded(g, x, step.numpy().reshape(()), np.zeros((), kinds[bits, is_signed]))
-    if given:
+    if has_limits:
         ends = [g("Mul", [step, number(g, x, end)]) for end in (least, most)]
         x = g("Min", [g("Max", [x, ends[0]]), ends[1]])
     steps = g("Div", [x, step])
@@ -135,7 +130,6 @@ def dequantized(
     """Return the floats that integers of a range denote.
 
     Args:
-        g: The canonical operators.
         x: Integers of 8, 16 or 32 bits.
         low: Value of the least integer, or one for each element of ``axis``; constant.
         high: Value of the greatest integer.
@@ -174,7 +168,7 @@ def _steps(dtype: DType, low: Array, high: Array, mode: str, narrow: bool) -> tu
     if mode == "MIN_FIRST":
         return step, np.round(low / np.where(step == 0, 1, step)) * step, least
     if mode != "MIN_COMBINED":
-        raise UnsupportedOp(f"mode {mode!r} of a quantization", fix="correct the model")
+        raise UnsupportedOp(f"quantization mode {mode!r} is unknown", fix="correct the model")
     return step, low, least
 
 
@@ -190,14 +184,11 @@ def quantized(
     half_even: bool,
     least_range: float,
 ) -> list[Value]:
-    """Return integers that floats of a range are rounded to, and the range that they really cover.
+    """Return floats of a range as integers, and the range that these cover.
 
     Args:
-        g: The canonical operators.
-        x: Floats.
         low: Least value; constant.
         high: Greatest value; constant.
-        dtype: Type of the integers.
         mode: As of ``dequantized``.
         narrow: As of ``dequantized``.
         half_even: Whether halves are rounded to even, instead of away from 0; of ``SCALED`` only.

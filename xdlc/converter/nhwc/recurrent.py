@@ -1,4 +1,4 @@
-"""Recurrent layers: their weights gate by gate, and steps that canonical operators lack as a loop."""
+"""Recurrent layers: weights by gate, and loops where no operator has the step."""
 
 from __future__ import annotations
 
@@ -117,12 +117,10 @@ def lstm(
     *,
     reverse: bool = False,
 ) -> list[Value]:
-    """Return all hidden states [T, B, outputs] and the last ones of hidden state and cell [B, ...].
+    """Return hidden states [T, B, outputs], the last one and the cell [B, ...].
 
     Args:
-        g: The canonical operators.
         x: Input, [T, B, width].
-        weights: The weights.
         states: Hidden state and cell before the first step, [B, outputs] and [B, units].
         rounding: Roundings of an integer kernel; None for a float one.
         reverse: Whether the steps run from the last to the first; step t stays at row t.
@@ -189,16 +187,17 @@ def _canonical(
     g: Operators, x: Value, weights: LstmWeights, states: Sequence[Value], *, reverse: bool
 ) -> list[Value]:
     def joined(gates: Gates, order: str) -> Value | None:
-        given = dict(gates)
-        if "i" in order and given.get("i") is None and weights.inputs.get("i") is None:
-            forget = given.get("f")  # 1 - sigmoid(f) is sigmoid(-f)
-            given["i"] = None if forget is None else g("Neg", [forget])
-        held = [given.get(name) for name in order]
-        some = next((value for value in held if value is not None), None)
+        by_gate = dict(gates)
+        if "i" in order and by_gate.get("i") is None and weights.inputs.get("i") is None:
+            forget = by_gate.get("f")  # 1 - sigmoid(f) is sigmoid(-f)
+            by_gate["i"] = None if forget is None else g("Neg", [forget])
+        ordered = [by_gate.get(name) for name in order]
+        some = next((value for value in ordered if value is not None), None)
         if some is None:
             return None
         parts = [
-            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if one is None else one for one in held
+            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if part is None else part
+            for part in ordered
         ]
         return front(g, g("Concat", parts, axis=0))
 
@@ -226,10 +225,9 @@ def rnn(
     *,
     reverse: bool = False,
 ) -> list[Value]:
-    """Return all hidden states [T, B, units] and the last one [B, units] of h = f(x W + h R + b).
+    """Return hidden states [T, B, units] and the last of h = f(x W + h R + b).
 
     Args:
-        g: The canonical operators.
         x: Input, [T, B, width].
         weights: Those of the input [units, width], those of the state [units, units], and the bias [units].
         state: Hidden state before the first step, [B, units].
@@ -247,16 +245,16 @@ def rnn(
                 g, g("Concat", [bias, g.builder.const(np.zeros(bias.shape, bias.dtype.numpy))], axis=0)
             )
         inputs = [x, front(g, weight), front(g, recurrence), both, None, front(g, state)]
-        made = g.apply("RNN", inputs, {**_form(state, reverse=reverse), "activations": [activation]}, 2)
-        return [_squeezed(g, value, axis) for value, axis in zip(made, (1, 0), strict=True)]
+        results = g.apply("RNN", inputs, {**_form(state, reverse=reverse), "activations": [activation]}, 2)
+        return [_squeezed(g, value, axis) for value, axis in zip(results, (1, 0), strict=True)]
     named = {"weight": weight, "recurrence": recurrence} | ({} if bias is None else {"bias": bias})
 
-    def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
-        total = g("Add", [_product(g, row, at("weight")), _product(g, held[0], at("recurrence"))])
+    def step(row: Value, before: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
+        total = g("Add", [_product(g, row, at("weight")), _product(g, before[0], at("recurrence"))])
         summand = at("bias")
         total = total if summand is None else g("Add", [total, summand])
-        made = [activated(g, total, activation)]
-        return made if finish is None else finish(made)
+        results = [activated(g, total, activation)]
+        return results if finish is None else finish(results)
 
     return scanned(g, x, [state], step, named, reverse=reverse)
 
@@ -266,30 +264,29 @@ def scanned(
     x: Value,
     states: Sequence[Value],
     step: Callable[[Value, Sequence[Value], Callable[[str], Value | None]], list[Value]],
-    held: Mapping[str, Value],
+    constants: Mapping[str, Value],
     *,
     rows: int = 0,
     reverse: bool = False,
 ) -> list[Value]:
-    """Return what each step makes [T, ...], by default of the first state, and the last states.
+    """Return each step's results [T, ...], by default one, and the last states.
 
     Args:
-        g: The canonical operators.
         x: Input, [T, ...].
         states: Initial states.
-        step: Returns the next states for a row of the input, the states, and a look-up of ``held``.
-        held: Other values that steps read, by name.
+        step: Returns the next states for a row of the input, the states, and a look-up of ``constants``.
+        constants: Other values that steps read, by name.
         rows: Number of values that a step returns after the next states and that become rows of the results;
             0 for the first state.
         reverse: Whether the steps run from the last to the first; step t stays at row t.
     """
     context, stem = g.context, g.builder.node
-    context.values.update({f"{stem}~{name}": value for name, value in held.items()})
+    context.values.update({f"{stem}~{name}": value for name, value in constants.items()})
     x = _reversed(g, x) if reverse else x
     context.values[f"{stem}~input"] = x
 
     def at(name: str) -> Value | None:
-        return context.values.tensor(f"{stem}~{name}") if name in held else None
+        return context.values.tensor(f"{stem}~{name}") if name in constants else None
 
     def iteration(values: Sequence[object]) -> list[Value]:
         index, flag, *before = values
@@ -310,7 +307,7 @@ def scanned(
 
 
 def _reversed(g: Operators, x: Value) -> Value:
-    """Return a value with its first axis the other way round."""
+    """Return a value with its first axis reversed."""
     ends = [np.asarray([value], np.int64) for value in (-1, -(1 << 31), 0, -1)]
     return g("Slice", [x, *(g.builder.const(end) for end in ends)])
 
@@ -331,7 +328,7 @@ def _product(g: Operators, x: Value, weight: Value | None) -> Value:
 
 
 def activated(g: Operators, x: Value, activation: str | None) -> Value:
-    """Return a value after an activation of TFLite, a canonical operator where there is one."""
+    """Return a value after a TFLite activation, by a canonical operator if any."""
     if activation == "Relu6":
         return g("Clip", [x, number(g, x, 0), number(g, x, 6)])
     if activation == "ReluN1To1":
@@ -340,7 +337,7 @@ def activated(g: Operators, x: Value, activation: str | None) -> Value:
 
 
 def _clipped(g: Operators, x: Value, bound: float, zero: float = 0.0) -> Value:
-    """Return values within a bound of ``-zero``: integer kernels clip integers, whatever their zero is."""
+    """Return values bounded at ``-zero``, as integer kernels clip stored integers."""
     return g("Clip", [x, number(g, x, -bound - zero), number(g, x, bound - zero)]) if bound > 0 else x
 
 
@@ -361,7 +358,7 @@ def _normalized(g: Operators, x: Value, rounding: Rounding | None, gate: str) ->
 def _whole_variance(
     g: Operators, variance: Value, mean: Value, count: int, rounding: Rounding, gate: str
 ) -> Value:
-    """Return the variance that an integer kernel computes: whole steps squared, and never 0.
+    """Return an integer kernel's variance: whole steps squared, never 0.
 
     It divides by the number of elements with a factor of 20 bits, rounded down.  Whole steps matter for small
     variances only; larger ones stay as they are, which float16 holds.
@@ -387,10 +384,9 @@ def svdf(
     rank: int,
     finish: Finish | None = None,
 ) -> tuple[Value, Value]:
-    """Return the outputs [B, units] of a filter of rank-one terms, and its memory after the step.
+    """Return outputs [B, units] of a rank-one filter, and its memory after the step.
 
     Args:
-        g: The canonical operators.
         x: Input, [B, width].
         features: Weights of the input, [filters, width].
         times: Weights of the last steps, [filters, memory].
@@ -405,13 +401,13 @@ def svdf(
     new = g("Reshape", [product, _ints(g, batch, filters, 1)])
     before = g("Reshape", [state, _ints(g, batch, filters, memory)])
     kept = g("Slice", [before, _ints(g, 1), _ints(g, memory), _ints(g, 2)])
-    held = g("Concat", [kept, new], axis=2) if memory > 1 else new
-    total = g("ReduceSum", [g("Mul", [held, times]), _ints(g, 2)], keepdims=0)
+    window = g("Concat", [kept, new], axis=2) if memory > 1 else new
+    total = g("ReduceSum", [g("Mul", [window, times]), _ints(g, 2)], keepdims=0)
     if rank > 1:
         total = g("Reshape", [total, _ints(g, batch, filters // rank, rank)])
         total = g("ReduceSum", [total, _ints(g, 2)], keepdims=0)
     total = total if bias is None else g("Add", [total, bias])
-    return total, g("Reshape", [held, _ints(g, batch, filters * memory)])
+    return total, g("Reshape", [window, _ints(g, batch, filters * memory)])
 
 
 def _ints(g: Operators, *values: int) -> Value:

@@ -1,4 +1,4 @@
-"""Reductions, sums along axes and places of extremes."""
+"""Reductions, running sums, argmax, top-k and normalizations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: boo
     """Return a reduction along axes; none of them is a copy.
 
     Args:
-        g: The canonical operators.
         type: ``Mean``, ``Sum``, ``Max``, ``Min``, ``Prod``, ``Any``, ``All``, or an ONNX operator.
-        x: Any value.
         axes: Axes, negative from the end, maybe repeated.
         keep: Whether they stay, with size 1.
 
@@ -75,7 +73,7 @@ def l2_normalized(g: Operators, x: Value, axes: Sequence[int], epsilon: float) -
 
 
 def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta: float) -> Value:
-    """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta of [N, H, W, C].
+    """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta.
 
     Raises:
         ModelError: If a parameter is infinite or NaN, or the radius negative.
@@ -103,14 +101,14 @@ def accumulated(g: Operators, type: str, x: Value, axis: int, *, exclusive: bool
 
 
 def place_of(g: Operators, type: str, x: Value, axis: int, dtype: DType) -> Value:
-    """Return the place of the greatest (``ArgMax``) or least (``ArgMin``) element, the first of equals."""
+    """Return the index of the maximum (``ArgMax``) or minimum, the first of equals."""
     if x.dtype is BOOL8:
         x = cast(g, x, INT32)
     return cast(g, g(type, [x], axis=axis_of(axis, x.rank), keepdims=0), dtype)
 
 
 def top_k(g: Operators, x: Value, k: Value, dtype: DType) -> list[Value]:
-    """Return the ``k`` greatest elements along the last axis, and their places, the first of equals first.
+    """Return the ``k`` greatest elements of the last axis, and indices, stably.
 
     Raises:
         ModelError: If ``k`` is known and negative.
@@ -133,9 +131,7 @@ def window_reduced(
     """Return a reduction of windows over any axes, without padding.
 
     Args:
-        g: The canonical operators.
         type: Operator of two elements whose order has no meaning, like ``Add``.
-        x: Any value.
         start: One element, which takes part in every window.
         kernel: Elements of a window, for each axis.
         strides: Distances of windows.
@@ -161,17 +157,17 @@ def window_reduced(
             return g("Slice", [value, *(vector(g, [end]) for end in ends)])
 
         done: Value | None = None
-        reach, held, place = x, 1, 0  # ``reach`` has the reductions of ``held`` elements
+        reach, reduced_count, place = x, 1, 0  # ``reach`` has the reductions of ``held`` elements
         while True:
-            if width & held:
+            if width & reduced_count:
                 piece = part(reach, place * gap, count)
                 done = piece if done is None else g(type, [done, piece])
-                place += held
+                place += reduced_count
             if place == width:
                 break
-            fewer = size - (2 * held - 1) * gap
-            reach = g(type, [part(reach, 0, fewer), part(reach, held * gap, fewer)])
-            held *= 2
+            fewer = size - (2 * reduced_count - 1) * gap
+            reach = g(type, [part(reach, 0, fewer), part(reach, reduced_count * gap, fewer)])
+            reduced_count *= 2
         if done is not None:
             x = done if step == 1 else part(done, 0, -(-count // step), step)
     return g(type, [x, start if not start.rank else reshape(g, start, ())])
@@ -180,7 +176,7 @@ def window_reduced(
 def batch_norm(
     g: Operators, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, epsilon: float
 ) -> Value:
-    """Return (x - mean) / sqrt(variance + epsilon) * scale + offset of [N, spatial..., C]; all [C]."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + offset, by channel [C]."""
     given = [channel_first(g, x), scale, offset, mean, variance]
     return channel_last(g, g("BatchNormalization", given, epsilon=epsilon))
 

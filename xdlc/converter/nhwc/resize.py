@@ -39,16 +39,15 @@ def _is_computed(x: Value, size: Size) -> bool:
 
 def _check(x: Value, size: Sequence[int]) -> tuple[int, ...]:
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
-        raise ModelError(f"rank {x.rank} resized to {list(size)}", fix="give [N, H, W, C] and two sizes")
+        raise ModelError(f"rank {x.rank} resized to {list(size)}", fix="pass [N, H, W, C] and two sizes")
     check_table(max(size))
     return dims(x, (1, 2))
 
 
 def bilinear(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pixel: bool) -> Value:
-    """Return images interpolated between the four nearest elements; integers become float32.
+    """Return bilinearly resized images; integers become float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position i * (in - 1) / (out - 1).
@@ -65,10 +64,9 @@ def bilinear(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pi
 
 
 def nearest(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pixel: bool) -> Value:
-    """Return images of the element at each position: rounded with ``align_corners``, else rounded down.
+    """Return nearest elements: rounded with ``align_corners``, else rounded down.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position (i + half) * (in - 1) / (out - 1).
@@ -101,7 +99,6 @@ def bicubic(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool,
     border repeats.  Positions are rounded to 1/1024, as by TensorFlow.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         align_corners: As of ``bilinear``.
@@ -118,7 +115,6 @@ def area(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool) ->
     """Return images of the means of the areas that the new elements cover, float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         align_corners: Whether an element covers (in - 1) / (out - 1) of the old ones, else in / out.
@@ -143,7 +139,6 @@ def scale_and_translate(
     """Return images scaled, moved and sampled with a kernel, float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         scale: Factors of the height and width.
@@ -185,7 +180,7 @@ def _by_shares(g: Operators, x: Value, size: Sequence[int], shares: Callable[[in
 
 
 def _mixed(g: Operators, x: Value, tables: Sequence[Array]) -> Value:
-    """Return images whose height and width are replaced by tables [new, old] of shares of the elements."""
+    """Return images times tables [new, old] of shares for height and width."""
     x = _real(g, x)
     for axis, table in enumerate(tables, 1):
         if np.array_equal(table, np.eye(len(table))):
@@ -260,7 +255,7 @@ _KERNELS: dict[str, tuple[float, Callable[[Array], Array]]] = {
 def _kernel_shares(
     n: int, m: int, scale: float, shift: float, radius: float, kernel: Callable[[Array], Array], wide: bool
 ) -> Array:
-    """Return the shares [m, n] of the old elements: 0 for a new one whose center is outside of them."""
+    """Return shares [m, n] of old elements; 0 if a new center is outside of them."""
     step = 1.0 / scale
     widening = max(step, 1.0) if wide else 1.0
     center = (np.arange(m) + 0.5) * step - shift * step

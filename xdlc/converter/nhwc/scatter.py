@@ -31,8 +31,6 @@ def scatter_nd(g: Operators, x: Value, indices: Value, updates: Value, reduction
     """Return ``x`` with elements, or parts, replaced or combined with ``updates``.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         indices: [..., depth] positions along the first ``depth`` axes, from 0.
         updates: [..., rest of the shape of x].
         reduction: ``none``, ``add``, ``sub``, ``mul``, ``max`` or ``min``.
@@ -49,9 +47,7 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: 
     """Return ``fill`` everywhere but at ``indices``.
 
     Args:
-        g: The canonical operators.
         indices: [count, rank], [count] for one axis, or a scalar.
-        shape: Shape of the result.
         values: [count], or a scalar for all.
         fill: One element.
     """
@@ -66,26 +62,24 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: 
 def segments(
     g: Operators, x: Value, ids: Value, count: int, reduction: str, *, empty: float | None = None
 ) -> Value:
-    """Return the reduction of the parts of ``x`` of each segment; parts of negative ids are dropped.
+    """Return parts of ``x`` reduced by segment; negative ids are dropped.
 
     Args:
-        g: The canonical operators.
         x: [ids..., rest...].
         ids: Segment of each part, below ``count``.
-        count: Number of segments.
         reduction: ``Sum``, ``Prod``, ``Max``, ``Min`` or ``Mean``.
-        empty: Value of empty segments; default: the one that changes nothing (lowest for Max).
+        empty: Value of empty segments; default: the neutral one (lowest for Max).
 
     Raises:
         ModelError: If the shapes do not fit.
         UnsupportedOp: If a dimension is open.
     """
-    shape, given = dims(x), dims(ids)
-    if shape[: len(given)] != given:
-        raise ModelError(f"segments {list(given)} of {list(shape)}", fix=_FIX)
-    rest = shape[len(given) :]
-    rows = reshape(g, x, (math.prod(given), *rest))
-    place = reshape(g, positions(g, ids), (math.prod(given), 1))
+    shape, id_dims = dims(x), dims(ids)
+    if shape[: len(id_dims)] != id_dims:
+        raise ModelError(f"segments {list(id_dims)} of {list(shape)}", fix=_FIX)
+    rest = shape[len(id_dims) :]
+    rows = reshape(g, x, (math.prod(id_dims), *rest))
+    place = reshape(g, positions(g, ids), (math.prod(id_dims), 1))
     may_drop = not (place.is_static and not bool((place.numpy() < 0).any()))
     if may_drop:
         place = where(g, g("Less", [place, number(g, place, 0)]), number(g, place, count), place)
@@ -95,16 +89,16 @@ def segments(
     size = (count + may_drop, *rest)
     name = "Sum" if reduction == "Mean" else reduction
     base = full(g, size, float(neutral[name]) if finite else int(neutral[name]), x.dtype)
-    made = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
+    result = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
     if reduction == "Mean" or empty is not None:
-        ones = full(g, (math.prod(given),), 1, INT32)
+        ones = full(g, (math.prod(id_dims),), 1, INT32)
         number_of = scatter_nd(g, full(g, size[:1], 0, INT32), place, ones, "add")
         column = reshape(g, number_of, (size[0], *[1] * len(rest)))
         if reduction == "Mean":
-            made = g("Div", [made, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)])
+            result = g("Div", [result, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)])
         if empty is not None:
-            made = where(g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), made)
-    return g("Slice", [made, vector(g, [0]), vector(g, [count]), vector(g, [0])]) if may_drop else made
+            result = where(g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), result)
+    return g("Slice", [result, vector(g, [0]), vector(g, [count]), vector(g, [0])]) if may_drop else result
 
 
 def segment_count(ids: Value) -> int:
@@ -123,7 +117,7 @@ def segment_count(ids: Value) -> int:
 def _diagonal_table(
     rows: int, columns: int, band: tuple[int, int], width: int, align: str
 ) -> tuple[Array, Array]:
-    """Return where [diagonals, width] holds each element of a matrix, and which elements it holds.
+    """Return where [diagonals, width] holds a matrix's elements, and which.
 
     Diagonal d is column - row; the first stored is the upper one.  Shorter diagonals lie at the left or at
     the right end of their row, as ``align`` states of those above and below the main one.
@@ -145,7 +139,7 @@ def _diagonal_table(
 
 
 def _flat_diagonals(g: Operators, x: Value, band: tuple[int, int]) -> tuple[Value, int]:
-    """Return diagonals [..., width] or [..., count, width] as [..., count * width], and the width."""
+    """Return diagonals [..., width] or [..., count, width] flattened, and the width."""
     shape = dims(x)
     count = band[1] - band[0] + 1
     if count > 1:
@@ -168,7 +162,6 @@ def matrix_diagonals(
     """Return matrices with given diagonals.
 
     Args:
-        g: The canonical operators.
         x: [..., width], or [..., diagonals, width] for several.
         band: Lowest and highest diagonal; 0 is the main one, positive ones are above it.
         rows: Rows of a matrix; -1 for as many as are needed.
@@ -199,7 +192,7 @@ def matrix_diagonals(
 def set_diagonals(
     g: Operators, x: Value, diagonals: Value, band: tuple[int, int] = (0, 0), align: str = "RIGHT_LEFT"
 ) -> Value:
-    """Return matrices [..., rows, columns] with diagonals replaced; arguments as of ``matrix_diagonals``.
+    """Return matrices [..., rows, columns] with diagonals set as ``matrix_diagonals``.
 
     Raises:
         ModelError: If the shapes do not fit.
@@ -220,7 +213,7 @@ def diagonals_of(
     fill: Value | None = None,
     align: str = "RIGHT_LEFT",
 ) -> Value:
-    """Return diagonals of matrices [..., rows, columns]; arguments as of ``matrix_diagonals``.
+    """Return diagonals of matrices [..., rows, columns], as in ``matrix_diagonals``.
 
     Raises:
         ModelError: If there are no such diagonals.
@@ -245,7 +238,7 @@ def diagonals_of(
 
 
 def band_part(g: Operators, x: Value, lower: int, upper: int) -> Value:
-    """Return matrices with 0 outside of a band; a negative number keeps that whole side.
+    """Return matrices with 0 outside a band; a negative width keeps that whole side.
 
     Raises:
         UnsupportedOp: If a dimension is open.

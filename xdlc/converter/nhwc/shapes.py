@@ -1,4 +1,4 @@
-"""Dimensions, constants and types of values, as handlers of channel-last frameworks need them."""
+"""Dimensions, constants and types of values for channel-last handlers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return dimensions that must be known while converting.
 
     Args:
-        x: A value.
         axes: Axes whose sizes are wanted, negative from the end; default: all.
 
     Raises:
@@ -30,7 +29,7 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     wanted = [] if known is None else [known[axis] for axis in (range(x.rank) if axes is None else axes)]
     found = tuple(size for size in wanted if size is not None)
     if known is None or len(found) != len(wanted):
-        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be known here", fix=_BIND)
+        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=_BIND)
     return found
 
 
@@ -38,7 +37,6 @@ def known(x: Value, what: str) -> Array:
     """Return the elements of a value that must be constant.
 
     Args:
-        x: A value.
         what: What it is, in words, for the message.
 
     Raises:
@@ -46,14 +44,14 @@ def known(x: Value, what: str) -> Array:
     """
     if not x.is_static:
         raise UnsupportedOp(
-            f"{what} ({x.tensor.name!r}) must be constant, but is computed when the graph runs",
+            f"{what} ({x.tensor.name!r}) must be constant, but is computed",
             fix="make it a constant, or bind the open dimensions that it is computed from with --input_dim",
         )
     return x.numpy()
 
 
 def ints(x: Value, what: str) -> list[int]:
-    """Return the elements of a constant as a list of integers, a scalar as one of one; else as ``known``."""
+    """Return a constant's elements as integers, a scalar as a list of one."""
     return [int(item) for item in known(x, what).reshape(-1)]
 
 
@@ -63,7 +61,7 @@ def number(g: Operators, like: Value, value: float) -> Value:
 
 
 def vector(g: Operators, values: Sequence[int] | Array) -> Value:
-    """Return constant integers, int64, as canonical operators take shapes, axes and positions.
+    """Return constant int64 integers, like shapes, axes and positions.
 
     Raises:
         UnsupportedOp: If there are too many.
@@ -79,7 +77,7 @@ def cast(g: Operators, x: Value, dtype: DType) -> Value:
 
 
 def positions(g: Operators, x: Value) -> Value:
-    """Return integers as the int64 that canonical operators take."""
+    """Return integers as int64, as canonical operators require."""
     return g.builder.cast(x, INT64)
 
 
@@ -89,7 +87,7 @@ def reshape(g: Operators, x: Value, shape: Sequence[int]) -> Value:
 
 
 def permuted(g: Operators, x: Value, perm: Sequence[int]) -> Value:
-    """Return a value with permuted axes: axis i of the result is axis ``perm[i]``; costs no operation."""
+    """Return a value whose axis i is axis ``perm[i]``; costs no operation."""
     return x if list(perm) == list(range(x.rank)) else g("Transpose", [x], perm=list(perm))
 
 

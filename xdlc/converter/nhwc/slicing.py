@@ -69,8 +69,6 @@ def strided_slice(
     Begin and end may be computed when the graph runs; the slice is then the host's.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         begin: First positions, one for each entry; negative ones count from the end.
         end: Positions to stop before.
         strides: Steps; constant, not 0.
@@ -114,7 +112,7 @@ def _reranked(g: Operators, x: Value, plan: _Plan) -> Value:
 
 
 def _plan(x: Value, count: int, masks: Masks) -> _Plan:
-    """Return what each entry does; axes that no entry denotes are kept.
+    """Return the effect of each entry; other axes are kept.
 
     Raises:
         ModelError: If there are more entries than axes, or two ellipses.
@@ -173,17 +171,15 @@ def _cut(g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value,
 
 
 def _at(g: Operators, values: Value, entry: int, rank: int = 0) -> Value:
-    """Return one of several integers, of rank 0 or as a vector of one; known where it is."""
+    """Return one of several integers, of rank 0 or 1, static where possible."""
     index = np.asarray(entry, np.int64)
     return g("Gather", [values, g.builder.const(index.reshape((1,) * rank))], axis=0)
 
 
 def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
-    """Return a part of ``x``: ``size`` elements from ``begin`` of each axis, -1 for all that follow.
+    """Return ``size`` elements of ``x`` from ``begin`` on by axis; -1: all others.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         begin: First positions, one for each axis.
         size: Numbers of elements.
 
@@ -212,7 +208,7 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
 
 
 def _taken(g: Operators, x: Value, begin: Value, counts: Sequence[int]) -> Value:
-    """Return known numbers of elements from computed positions on, as a Gather of each axis."""
+    """Return static numbers of elements from computed positions, by Gathers."""
     for axis, count in enumerate(counts):
         if x.dims is None or x.dims[axis] != count:  # all of them begin at 0
             x = g("Gather", [x, g("Add", [_at(g, begin, axis, 1), vector(g, range(count))])], axis=axis)
@@ -229,7 +225,7 @@ def reversed_axes(g: Operators, x: Value, axes: Sequence[int]) -> Value:
 
 
 def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -> Value:
-    """Return ``x`` with elements moved along axes, those that leave coming in at the other end.
+    """Return ``x`` with elements rotated along axes.
 
     Raises:
         ModelError: If there are not as many shifts as axes.
@@ -247,11 +243,9 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
 
 
 def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
-    """Return ``x`` with a part replaced, which is moved inside where it would lie outside.
+    """Return ``x`` with a part replaced, whose start is clamped to fit.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         update: The part, of the same rank.
         start: [rank] position of its first element; constant or computed.
 
@@ -275,7 +269,7 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
 
 
 def _replaced(g: Operators, x: Value, update: Value, first: Sequence[int], axis: int) -> Value:
-    """Return ``x`` with a part replaced, along one axis after the other."""
+    """Return ``x`` with a part replaced, axis by axis."""
     while axis < x.rank and x.shape[axis] == update.shape[axis]:
         axis += 1
     if axis == x.rank:
@@ -313,8 +307,6 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
     """Return ``x`` with elements before and after each axis.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         pads: [rank, 2] amounts before and after; constant.
         mode: ``constant``, ``reflect`` (without the border) or ``symmetric`` (with it).
         fill: One element, for ``constant``; default: 0.
@@ -323,14 +315,14 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
         ModelError: If the amounts do not fit.
         UnsupportedOp: If they are computed.
     """
-    given = known(pads, "the padding").astype(np.int64)
-    if given.shape != (x.rank, 2) or given.min(initial=0) < 0:
-        raise ModelError(f"padding {given.tolist()} of rank {x.rank}", fix=_FIX)
-    if not given.any():
+    amounts = known(pads, "the padding").astype(np.int64)
+    if amounts.shape != (x.rank, 2) or amounts.min(initial=0) < 0:
+        raise ModelError(f"padding {amounts.tolist()} of rank {x.rank}", fix=_FIX)
+    if not amounts.any():
         return x
     if mode == "symmetric":
-        return _mirrored(g, x, given.tolist())
-    operands = [x, vector(g, given.T.reshape(-1))]
+        return _mirrored(g, x, amounts.tolist())
+    operands = [x, vector(g, amounts.T.reshape(-1))]
     if mode == "constant" and fill is not None:
         operands.append(fill if not fill.rank else reshape(g, fill, ()))
     return g("Pad", operands, mode=mode)

@@ -26,10 +26,9 @@ class Complex(NamedTuple):
 
 
 def forward(g: Operators, x: Complex | Value, sizes: Sequence[int]) -> Complex:
-    """Return the transform over the last axes, one for each size; of real values, half of the last axis.
+    """Return the transform over the last axes; half of the last axis for real input.
 
     Args:
-        g: The canonical operators.
         x: Real or complex values.
         sizes: Numbers of elements, to which the axes are cut or filled up with 0.
 
@@ -51,7 +50,7 @@ def forward(g: Operators, x: Complex | Value, sizes: Sequence[int]) -> Complex:
 
 
 def inverse(g: Operators, x: Complex, sizes: Sequence[int], *, is_real: bool) -> Complex | Value:
-    """Return the inverse transform over the last axes; if ``is_real``, from half of the last axis.
+    """Return the inverse transform over the last axes; real from half if ``is_real``.
 
     Raises:
         UnsupportedOp: If a dimension is open, or a table would be too large.

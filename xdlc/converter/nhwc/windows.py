@@ -1,4 +1,4 @@
-"""Convolutions and pools of [N, spatial..., C] with padding SAME, VALID or explicit amounts."""
+"""Convolutions and pools of [N, spatial..., C], padded SAME, VALID or explicitly."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def amounts(
         return [(int(before), int(after)) for before, after in padding]
     if padding not in ("SAME", "VALID"):
         raise ModelError(f"padding {padding!r} is unknown", fix=_FIX)
-    found = []
+    pads = []
     for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         reach = (width - 1) * dilation + 1
         total = max(0, (-(-size // stride) - 1) * stride + reach - size) if padding == "SAME" else 0
-        found.append((total // 2, total - total // 2))
-    return found
+        pads.append((total // 2, total - total // 2))
+    return pads
 
 
 def conv(
@@ -61,12 +61,10 @@ def conv(
     The number of groups is C over the weights' input channels.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., C].
         weight: [kernel..., C / groups, O], constant or computed.
         bias: [O], or None.
         strides: Steps of each spatial axis.
-        padding: The padding.
         dilations: Distances of kernel elements of each spatial axis; default: 1.
 
     Raises:
@@ -97,15 +95,13 @@ def depthwise_conv(
     padding: Padding,
     dilations: Sequence[int] | None = None,
 ) -> Value:
-    """Return the convolution of each channel on its own; output channel c * M + m is of channel c.
+    """Return depthwise convolutions; output channel c * M + m is of channel c.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         weight: [kernel..., C, M].
         bias: [C * M], or None.
         strides: Steps of each spatial axis.
-        padding: The padding.
         dilations: Distances of kernel elements of each spatial axis; default: 1.
 
     Raises:
@@ -130,10 +126,9 @@ def conv_transpose(
     padding: Padding,
     dilations: Sequence[int] | None = None,
 ) -> Value:
-    """Return the transposed convolution: the gradient of a convolution of ``sizes`` by its input.
+    """Return the gradient of a convolution of ``sizes`` by its input.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., I].
         weight: [kernel..., O / groups, I].
         bias: [O], or None.
@@ -185,7 +180,7 @@ def conv_transpose(
 def max_pool(
     g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> Value:
-    """Return the greatest element of each window of [N, spatial..., C]; padding is never the greatest."""
+    """Return the maximum of each window of [N, spatial..., C], padding excluded."""
     given = _window(g, x, kernel, strides, padding, None)
     given.pop("dilations")
     return channel_last(g, g("MaxPool", [channel_first(g, x)], kernel_shape=list(kernel), **given))
@@ -194,7 +189,7 @@ def max_pool(
 def average_pool(
     g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> Value:
-    """Return the mean of each window of [N, spatial..., C], of its elements that are no padding."""
+    """Return the mean of each window of [N, spatial..., C], padding excluded."""
     given = _window(g, x, kernel, strides, padding, None)
     given.pop("dilations")
     return channel_last(g, g("AveragePool", [channel_first(g, x)], kernel_shape=list(kernel), **given))
@@ -203,7 +198,7 @@ def average_pool(
 def l2_pool(
     g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> Value:
-    """Return the root of the mean of squares of each window of [N, spatial..., C], padding excluded."""
+    """Return the root mean square of each window, padding excluded."""
     mean = average_pool(g, g("Mul", [x, x]), kernel=kernel, strides=strides, padding=padding)
     return g("Sqrt", [mean])
 
@@ -232,23 +227,23 @@ def max_pool_with_places(
     planes = channel_first(g, x)
     most, places = g.apply("MaxPool", [planes], {"kernel_shape": list(kernel), **given}, outputs=2)
     inside = g("Mod", [places, number(g, places, height * width)])  # ONNX counts over all of [N, C, H, W]
-    found = g("Mul", [channel_last(g, inside), number(g, places, channels)])
-    found = g("Add", [found, vector(g, range(channels))])
+    flat_places = g("Mul", [channel_last(g, inside), number(g, places, channels)])
+    flat_places = g("Add", [flat_places, vector(g, range(channels))])
     if counts_batch:
         starts = np.arange(batch, dtype=np.int64) * (height * width * channels)
-        found = g("Add", [found, g.builder.const(starts.reshape(batch, 1, 1, 1))])
-    return channel_last(g, most), found
+        flat_places = g("Add", [flat_places, g.builder.const(starts.reshape(batch, 1, 1, 1))])
+    return channel_last(g, most), flat_places
 
 
 def depth_pool(g: Operators, x: Value, size: int, type: str = "ReduceMax") -> Value:
-    """Return the greatest (or, by another reduction, so) of each ``size`` channels side by side.
+    """Return the maximum, or another reduction, of each ``size`` adjacent channels.
 
     Raises:
         UnsupportedOp: If the channels do not divide.
     """
     shape = dims(x)
     if size < 1 or shape[-1] % size:
-        raise UnsupportedOp(f"a pool of {size} of {shape[-1]} channels", fix="correct the model")
+        raise UnsupportedOp(f"a pool of {size} channels does not divide {shape[-1]}", fix="correct the model")
     apart = reshape(g, x, (*shape[:-1], shape[-1] // size, size))
     return g(type, [apart, vector(g, [len(shape)])], keepdims=0)
 
@@ -271,16 +266,16 @@ def _window(
     steps, gaps = list(strides), list(dilations or [1] * rank)
     if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
         raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=_FIX)
-    given: dict[str, Any] = {"strides": steps, "dilations": gaps}
+    options: dict[str, Any] = {"strides": steps, "dilations": gaps}
     sizes = (x.dims or (None,) * x.rank)[1:-1]  # with stride 1 the padding depends on no size
     if padding == "SAME" and any(size is None and step > 1 for size, step in zip(sizes, steps, strict=True)):
         if set(gaps) != {1}:
             dims(x, range(1, rank + 1))
-        return given | {"auto_pad": "SAME_UPPER"}
-    found = amounts(padding, [size or 1 for size in sizes], kernel, steps, gaps)
-    for size, width, gap, (before, after) in zip(sizes, kernel, gaps, found, strict=True):
+        return options | {"auto_pad": "SAME_UPPER"}
+    pairs = amounts(padding, [size or 1 for size in sizes], kernel, steps, gaps)
+    for size, width, gap, (before, after) in zip(sizes, kernel, gaps, pairs, strict=True):
         if size and size + before + after < (width - 1) * gap + 1:
             problem = f"a window of {width} with dilation {gap} on {size} elements has an empty result"
             raise ModelError(problem, fix=_FIX)
-    pads = [before for before, _ in found] + [after for _, after in found]
-    return given | {"pads": pads}
+    pads = [before for before, _ in pairs] + [after for _, after in pairs]
+    return options | {"pads": pads}

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.converter.emitter import RecordedNames
-from xdlc.ir.metadata_forms import fits
-from xdlc.json_fields import json_value
+from xdlc.json_fields import fits, json_value
 
 OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16

@@ -21,14 +21,14 @@ from xdlc.converter.session.node import Body, Node, SourceGraph
 from xdlc.converter.session.ordering import SOURCE, Step, ordered, wants_channel_last
 from xdlc.converter.values import AnyValue, Spec, Value
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
+from xdlc.options.graphs import UNROLL_LOOPS
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
-UNROLL_LOOPS = 16
-"""Default of the most iterations of a loop that are unrolled."""
+_TRAINING = "ai.onnx.preview.training"
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 _MOST_NEAR = 64
 """Most operators without a mapping whose nearest names are looked for, which takes a millisecond each."""
@@ -500,6 +500,12 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
     if is_random(node):
         return UnsupportedOp(
             "its result is random; --random as-input makes it an input", where=where, fix=FIX
+        )
+    if node.domain == _TRAINING:
+        return UnsupportedOp(
+            f"operator {node.full_type} is a step of training",
+            where=where,
+            fix="export the model for inference, or cut the graph before it with --out_name",
         )
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",

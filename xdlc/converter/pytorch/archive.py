@@ -28,10 +28,10 @@ _COST = {b"{": 240, b"[": 72, b",": 64}
 
 
 class Archive:
-    """A zip archive of PyTorch, from ``start`` of a mapped file on; default: all of the file at ``path``.
+    """A zip archive of PyTorch: a mapped file from ``start``, or a file at ``path``.
 
     Raises:
-        ModelError: If it is no whole archive.
+        ModelError: If it is not a complete archive.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Archive:
         return ModelError(f"the archive is damaged: {reason}", where=str(self.path), fix=AGAIN)
 
     def names(self, start: str = "", end: str = "") -> list[str]:
-        """Return the records, without the folder of the archive, by how their names start and end."""
+        """Return the records, without the archive's folder, that match prefix and suffix."""
         return [name for name in self._entries if name.startswith(start) and name.endswith(end)]
 
     def record(self, name: str) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class Archive:
         entry = self._entry(name)
         if entry.compress_type != zipfile.ZIP_STORED:
             problem = f"record {name!r} is compressed"
-            raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
+            raise ModelError(problem, where=str(self.path), fix="pass the file as torch wrote it")
         return self._place(entry), entry.file_size
 
     def __contains__(self, name: str) -> bool:
@@ -126,7 +126,7 @@ class Archive:
         except zlib.error as error:
             raise self.damaged(f"record {name!r}: {error}") from error
         if len(text) != size:
-            raise self.damaged(f"record {name!r} has another size than its directory states")
+            raise self.damaged(f"record {name!r} has a size that differs from the directory's")
         return text
 
     def parsed(self, name: str) -> Any:
@@ -135,17 +135,17 @@ class Archive:
         cost = sum(text.count(mark) * nbytes for mark, nbytes in _COST.items())
         cost += len(text) * (2 if text.isascii() else 5)
         if cost > _MOST_MEMORY:
-            raise self.damaged(f"record {name!r} would take {cost >> 20} MB as values")
+            raise self.damaged(f"record {name!r} requires {cost >> 20} MB of memory")
         try:
             return json.loads(text)
         except RecursionError as error:
             raise self.damaged(f"record {name!r} nests too deep") from error
         except ValueError as error:
-            raise self.damaged(f"record {name!r} is no JSON: {error}") from error
+            raise self.damaged(f"record {name!r} is not valid JSON: {error}") from error
 
 
 class _Window(io.RawIOBase):
-    """A range of a mapped file, for reading the directory of an archive: no long pieces."""
+    """A range of a mapped file, to read an archive's directory in small parts."""
 
     def __init__(self, source: ir.MappedFile, start: int, end: int) -> None:
         super().__init__()

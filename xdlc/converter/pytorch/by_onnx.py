@@ -1,4 +1,4 @@
-"""Export to ONNX by torch itself, the other way to a graph: its options, and its process for files."""
+"""Export to ONNX by torch itself, the fallback: its options and its process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.converter.pytorch.live import INSTALL, check_surroundings, first_lines
 from xdlc.errors import UnsupportedOp, UsageError
-from xdlc.runtime.child import environment
+from xdlc.worker.process import environment
 
 _EXPORTERS = ("torch", "onnx")
 _MOST_SECONDS = 1800
@@ -27,12 +27,12 @@ def uses_onnx(options: Mapping[str, Any]) -> bool:
     """
     exporter = options.get("torch_exporter", "torch")
     if exporter not in _EXPORTERS:
-        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {', '.join(_EXPORTERS)}")
+        raise UsageError(f"unknown exporter {exporter!r}", fix=f"exporters: {', '.join(_EXPORTERS)}")
     return bool(exporter == "onnx")
 
 
 def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
-    """Let torch write a file of PyTorch as ONNX, in a process of its own; return the path.
+    """Export a PyTorch file to ONNX in a child process; return the path.
 
     Args:
         source: A program of torch.export, or a script.
@@ -46,7 +46,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     """
     if not trusted:
         raise UsageError(
-            "torch executes code that the file may hold when it loads it",
+            "loading the file with torch executes code that it may contain",
             where=str(source),
             fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
         )
@@ -67,15 +67,15 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     }
     try:
         done = subprocess.run(command, timeout=_MOST_SECONDS, **options)
-        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]
+        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was killed"]
         text = lines[-1]
         if done.returncode == 0 and target.is_file():
             return target
     except subprocess.TimeoutExpired:
-        text = f"it takes more than {_MOST_SECONDS} s"
+        text = f"it exceeds the time limit of {_MOST_SECONDS} s"
     text = json.loads(text)["error"] if text.startswith('{"error"') else text
     if "No module named" in text:
-        raise UsageError(f"torch.onnx needs a package: {first_lines(text)}", fix=INSTALL)
+        raise UsageError(f"torch.onnx requires a package: {first_lines(text)}", fix=INSTALL)
     check_surroundings(RuntimeError(text))
     problem = f"torch.onnx cannot export the file: {first_lines(text)}"
-    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network anew")
+    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network again")

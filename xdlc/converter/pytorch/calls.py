@@ -1,4 +1,4 @@
-"""Calls of operators as programs of torch.export and TorchScript have them, before they become nodes."""
+"""Calls of operators of torch.export and TorchScript, before they become nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Meta(NamedTuple):
     """What a program states of a tensor.
 
     Attributes:
-        dtype: Its data type.
         sizes: Its shape: numbers, and expressions of symbols as text.
         strides: Elements between neighbours along each axis, as far as they are numbers.
         offset: First element in its storage.
@@ -69,7 +68,6 @@ class CallGraph:
     """A graph of calls.
 
     Attributes:
-        inputs: Names of its inputs.
         outputs: Its outputs: ``Ref``, or constants.
         calls: Its calls, in the order in which they run.
         values: What the program states of its tensors, by name.
@@ -83,7 +81,7 @@ class CallGraph:
     symbols: dict[str, int | str] = field(default_factory=dict)
 
     def reads(self) -> Iterator[str]:
-        """Iterate over the tensors that outputs and calls read, those of graphs inside among them."""
+        """Iterate over the tensors that outputs and calls read, those of sub-graphs too."""
         yield from refs(self.outputs)
         for call in self.calls:
             yield from call.refs()
@@ -102,7 +100,7 @@ def refs(values: Any) -> Iterator[Ref]:
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
-    """Return an argument with other names of tensors."""
+    """Return an argument with its tensors renamed."""
     if isinstance(value, Ref):
         return Ref(names.get(value, value))
     if isinstance(value, list):

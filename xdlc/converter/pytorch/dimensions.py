@@ -1,4 +1,4 @@
-"""Dimensions of programs: values of symbols by the options of a conversion, else those of the example."""
+"""Dimensions of programs: values of symbols by options, else by the example."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def bound(
     batch: int | None,
     fixed: Mapping[str, Any],
 ) -> Bindings:
-    """Return the values of symbols that fit the options; of the others those of the example, with a notice.
+    """Return values of symbols by the options, else by the example, with a notice.
 
     Args:
-        program: The program.
         input_dims: Shapes by input name; -1 keeps a dimension open.
         define_symbol: Values by symbol, or by name of an argument of the network.
         batch: First dimension of every input.
@@ -34,9 +33,9 @@ def bound(
     """
     symbols = dict(define_symbol)
     values = _numbers(program, symbols)
-    given = _given_shapes(program, input_dims, symbols, batch, fixed)
+    shapes = _given_shapes(program, input_dims, symbols, batch, fixed)
     opened = _open(program, input_dims)
-    for value, shape in given.items():
+    for value, shape in shapes.items():
         for size, number in zip(program.graph.values[value].sizes, shape, strict=True):
             if isinstance(size, str) and number is not None and len(names := symbols_of(size)) == 1:
                 (name,) = names
@@ -48,37 +47,37 @@ def bound(
                 if symbol in program.examples:
                     values[symbol] = program.examples[symbol]
                     examples.append((name, axis, size))
-    made = Bindings(values)
+    bindings = Bindings(values)
     for name, axis, size in examples:
         program.notices.append(
-            f"dimension {axis} of input {name!r} is {made.number(size)}, as in the example of the export: "
-            f"--input_dim binds it to another number, or keeps it open with -1"
+            f"dimension {axis} of input {name!r} is {bindings.number(size)}, as in the example of the "
+            f"export: --input_dim binds it to another number, or keeps it open with -1"
         )
-    for value, shape in given.items():
+    for value, shape in shapes.items():
         _check(program, value, shape, values)
-    return made
+    return bindings
 
 
 def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
-    """Return the values of symbols that are arguments of the network; remove those from the options."""
-    found: dict[str, int] = {}
+    """Return values of symbols that are network arguments; drop them from the options."""
+    numbers: dict[str, int] = {}
     for name, expression in program.numbers.items():
-        given = symbols.pop(name, None)
+        stated = symbols.pop(name, None)
         for symbol in symbols_of(expression):
-            number = program.examples.get(symbol) if given is None else given
+            number = program.examples.get(symbol) if stated is None else stated
             if number is None:
                 raise UsageError(
                     f"argument {name!r} of the network has no value",
                     where=program.path,
-                    fix=f"give it one: --define_symbol {quote(name)} NUMBER",
+                    fix=f"pass --define_symbol {quote(name)} NUMBER",
                 )
-            if given is None:
+            if stated is None:
                 program.notices.append(
                     f"argument {name!r} of the network is {number}, as in the example of the export: "
                     f"--define_symbol {quote(name)} sets another"
                 )
-            found[symbol] = number
-    return found
+            numbers[symbol] = number
+    return numbers
 
 
 def _given_shapes(
@@ -88,8 +87,11 @@ def _given_shapes(
     batch: int | None,
     fixed: Mapping[str, Any],
 ) -> dict[str, tuple[int | None, ...]]:
-    """Return the shapes of inputs as options state them, by value; None for dimensions that they do not."""
-    known = Bindings(symbols)
+    """Return the shapes that options state for inputs, by value.
+
+    None denotes a dimension that no option states.
+    """
+    bindings = Bindings(symbols)
     sizes = {name: program.graph.values[value].sizes for value, name in program.inputs.items()}
     used = {symbol for dims in sizes.values() for size in dims for symbol in symbols_of(size)}
     plain = {shown(size) for dims in sizes.values() for size in dims}
@@ -98,7 +100,9 @@ def _given_shapes(
             name,
             None,
             [
-                shown(size) if known.number(size) is None or shown(size) in symbols else known.number(size)
+                shown(size)
+                if bindings.number(size) is None or shown(size) in symbols
+                else bindings.number(size)
                 for size in dims
             ],
         )
@@ -117,22 +121,22 @@ def _open(program: Program, input_dims: Mapping[str, Sequence[int]]) -> set[str]
     Raises:
         UsageError: If such a dimension is a number.
     """
-    found: set[str] = set()
+    opened: set[str] = set()
     for value, name in program.inputs.items():
         sizes = program.graph.values[value].sizes
         for axis, (size, number) in enumerate(zip(sizes, input_dims.get(name, ()), strict=False)):
             if number == -1 and not symbols_of(size):
                 raise UsageError(
-                    f"dimension {axis} of input {name!r} cannot stay open: the program has {size}",
+                    f"dimension {axis} of input {name!r} cannot stay open: the program fixes it to {size}",
                     where=program.path,
                     fix="export the program with this dimension as a torch.export.Dim",
                 )
-            found |= symbols_of(size) if number == -1 else set()
-    return found
+            opened |= symbols_of(size) if number == -1 else set()
+    return opened
 
 
 def _solved(expression: str, symbol: str, number: int) -> int:
-    """Return the value of a symbol with which an expression has a value: it is linear in it."""
+    """Return the symbol's value that solves a linear expression for a given result."""
     low, high = (evaluate(expression, {symbol: at}) for at in (0, 1))
     step = high - low
     return round((number - low) / step) if step else number
@@ -151,20 +155,20 @@ def _check(program: Program, value: str, shape: Sequence[int | None], values: Ma
         if wanted != number:
             symbols = symbols_of(size)
             raise UsageError(
-                f"{place} is {number}, but the program has {shown(size)}"
+                f"{place} is {number}, but the program requires {shown(size)}"
                 + (
                     f", with {', '.join(f'{name} {values[name]}' for name in sorted(symbols))}"
                     if symbols
                     else ""
                 ),
                 where=program.path,
-                fix="give a dimension of that form, or export the program with another torch.export.Dim",
+                fix="pass a dimension of that form, or export the program with another torch.export.Dim",
             )
         for name in symbols_of(size):
             least, most = program.ranges.get(name, (None, None))
             if not (least or 0) <= values[name] <= (most if most is not None else values[name]):
                 raise UsageError(
-                    f"{place} makes {name} {values[name]}, which the program takes from {least} to {most}",
+                    f"{place} sets {name} to {values[name]}; the program supports {least} to {most}",
                     where=program.path,
-                    fix=f"give a dimension that makes {name} a number in that range",
+                    fix=f"pass a dimension that makes {name} a number in that range",
                 )

@@ -1,4 +1,6 @@
-"""Programs of torch.export, as ``.pt2`` archives hold them (torch/_export/serde/schema.py, major version 8).
+"""Programs of torch.export, as ``.pt2`` archives hold them.
+
+The schema is torch/_export/serde/schema.py, major version 8.
 
 Nothing of a file is executed: the program is JSON, weights are raw records, and sample inputs, which are
 pickled, are not read.
@@ -40,8 +42,6 @@ class Program:
     """A program of PyTorch.
 
     Attributes:
-        path: The file.
-        graph: Its graph.
         inputs: Names of the inputs that a user sets, by their value's name.
         numbers: Arguments of the network that are numbers: expressions by name.
         parameters: Stored tensors by their value's name.
@@ -94,7 +94,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
 
 @contextmanager
 def understood(where: str) -> Iterator[None]:
-    """Raise what an unexpected program causes as a ModelError, and other errors with the file's path.
+    """Turn errors of an unexpected program into ModelError; add the path to others.
 
     Raises:
         ModelError: In its place.
@@ -136,53 +136,53 @@ class _Reader:
         """Return the program."""
         module = self._document["graph_module"]
         graph = self.graph(module["graph"])
-        made = Program(self._where, graph, examples=self._examples)
+        program = Program(self._where, graph, examples=self._examples)
         for symbol, limits in self._document.get("range_constraints", {}).items():
-            made.ranges[symbol] = (limits.get("min_val"), limits.get("max_val"))
+            program.ranges[symbol] = (limits.get("min_val"), limits.get("max_val"))
         for spec in module["signature"]["input_specs"]:
             ((kind, entry),) = spec.items()
-            self._input(made, kind, entry)
-        self._outputs(made, module)
-        return made
+            self._input(program, kind, entry)
+        self._outputs(program, module)
+        return program
 
     # ------------------------------------------------------------------ inputs and outputs
 
-    def _input(self, made: Program, kind: str, entry: Mapping[str, Any]) -> None:
+    def _input(self, program: Program, kind: str, entry: Mapping[str, Any]) -> None:
         """Add an input of the graph."""
         if kind == "user_input":
             ((form, arg),) = entry["arg"].items()
             if form == "as_tensor":
-                made.inputs[arg["name"]] = arg["name"]
+                program.inputs[arg["name"]] = arg["name"]
             elif form in ("as_sym_int", "as_sym_float", "as_sym_bool") and "as_name" in arg:
-                made.numbers[arg["as_name"]] = made.graph.symbols.get(arg["as_name"], 0)
+                program.numbers[arg["as_name"]] = program.graph.symbols.get(arg["as_name"], 0)
             elif form in ("as_custom_obj", "as_tensors"):
-                problem = f"has an input of kind {form}, which no DLC has"
+                problem = f"has an input of kind {form}, which a DLC cannot hold"
                 raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
-                made.notices.append(f"an argument of the network is {self.argument(entry['arg'])!r} for good")
+                program.notices.append(f"a network argument is fixed to {self.argument(entry['arg'])!r}")
         elif kind == "constant_input":
             value = self.argument(entry["value"])
-            made.notices.append(f"argument {entry['name']!r} of the network is {value!r} for good")
+            program.notices.append(f"argument {entry['name']!r} of the network is fixed to {value!r}")
         elif kind in _HELD:
-            made.parameters[entry["arg"]["name"]] = self._parameters.find(entry[f"{kind}_name"])
+            program.parameters[entry["arg"]["name"]] = self._parameters.find(entry[f"{kind}_name"])
         elif kind != "token":
-            problem = f"has an input of kind {kind}, which no DLC has"
+            problem = f"has an input of kind {kind}, which a DLC cannot hold"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
 
-    def _outputs(self, made: Program, module: Mapping[str, Any]) -> None:
-        """Set the names of the outputs, and what inputs become."""
-        by_name = {each.name: value for value, each in made.parameters.items()}
-        kinds = [each for spec in module["signature"]["output_specs"] for each in spec.items()]
+    def _outputs(self, program: Program, module: Mapping[str, Any]) -> None:
+        """Set the names of the outputs, and the outputs that update inputs."""
+        by_name = {parameter.name: value for value, parameter in program.parameters.items()}
+        kinds = [item for spec in module["signature"]["output_specs"] for item in spec.items()]
         names = iter(_output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
-        for (kind, entry), output in zip(kinds, made.graph.outputs, strict=True):
-            made.outputs.append("")
+        for (kind, entry), output in zip(kinds, program.graph.outputs, strict=True):
+            program.outputs.append("")
             if kind == "user_output":
-                made.outputs[-1] = next(names)
+                program.outputs[-1] = next(names)
             elif kind.endswith("_mutation"):
                 name = entry[f"{kind.removesuffix('_mutation')}_name"]
-                made.written[by_name.get(name, name)] = output
+                program.written[by_name.get(name, name)] = output
             elif kind != "token":
-                problem = f"has an output of kind {kind}: it is a program of training"
+                problem = f"has an output of kind {kind}, which only training programs have"
                 raise UnsupportedOp(problem, where=self._where, fix="export it for inference")
 
     # ------------------------------------------------------------------ graphs
@@ -195,7 +195,7 @@ class _Reader:
             raise UnsupportedOp(f"has more than {_MOST_CALLS} calls", fix="convert a part of the network")
         if self._depth > _MOST_DEPTH:
             problem = f"has graphs that nest more than {_MOST_DEPTH} deep"
-            raise UnsupportedOp(problem, fix="take the inner branches and loops out of the outer ones")
+            raise UnsupportedOp(problem, fix="move inner branches and loops out of the outer ones")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
             name: number
@@ -220,7 +220,7 @@ class _Reader:
         return Meta(ScalarType(EXPORTED.get(meta["dtype"], -1)), sizes, strides, offset)
 
     def _symbol(self, value: Mapping[str, Any]) -> Any:
-        """Return a number that may be an expression; keep what a symbol was in the example."""
+        """Return a number or an expression; record a symbol's value in the example."""
         ((kind, held),) = value.items()
         if kind != "as_expr":
             return held
@@ -229,7 +229,7 @@ class _Reader:
             self._expressions.add(text)
             self._characters += len(text)
             if self._characters > _MOST_EXPRESSIONS:
-                raise ValueError("its shapes have too long expressions")
+                raise ValueError("the expressions of its shapes are too long")
         name = symbol_name(text) if hint else None
         if name is not None:
             self._examples.setdefault(name, next(iter(hint.values())))
@@ -253,36 +253,36 @@ class _Reader:
         ((kind, held),) = value.items()
         return self._of_kind(kind, held)
 
-    def _of_kind(self, kind: str, held: Any) -> Any:
-        if isinstance(held, list):
+    def _of_kind(self, kind: str, value: Any) -> Any:
+        if isinstance(value, list):
             single = kind.removesuffix("s").removesuffix("_list")
-            return [self._of_kind(single, each) for each in held]
-        if kind in _PLAIN and type(held) is not _PLAIN[kind]:
-            raise TypeError(f"{str(held)[:40]!r} is no argument of kind {kind}")
+            return [self._of_kind(single, item) for item in value]
+        if kind in _PLAIN and type(value) is not _PLAIN[kind]:
+            raise TypeError(f"{str(value)[:40]!r} is not an argument of kind {kind}")
         if kind in _PLAIN:
-            return held
+            return value
         if kind in _NAMED:
-            if "as_name" in held:
-                return SymbolRef(held["as_name"])
-            return Ref(held["name"]) if "name" in held else self.argument(held)
+            if "as_name" in value:
+                return SymbolRef(value["as_name"])
+            return Ref(value["name"]) if "name" in value else self.argument(value)
         if kind == "as_scalar_type":
-            return ScalarType(EXPORTED.get(held, -1))
+            return ScalarType(EXPORTED.get(value, -1))
         if kind == "as_float":
-            return float(held)
+            return float(value)
         if kind == "as_complex":
-            return complex(held["real"], held["imag"])
+            return complex(value["real"], value["imag"])
         if kind == "as_graph":
-            return self.graph(held["graph"])
+            return self.graph(value["graph"])
         if kind in ("as_none", "as_memory_format", "as_layout", "as_device"):
             return None
         if kind == "as_custom_obj":
-            problem = "passes an object of Python, like a generator of random numbers"
+            problem = "passes a Python object, like a random number generator"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
-        raise ValueError(f"an argument is of the unknown kind {kind}")
+        raise ValueError(f"an argument has the unknown kind {kind}")
 
 
 def _names(value: Mapping[str, Any]) -> list[str]:
-    """Return the names of an input or result of a call, empty for what has none."""
+    """Return the names of an input or result of a call; empty for unnamed ones."""
     ((_, held),) = value.items()
     many = held if isinstance(held, list) else [held]
     return [
@@ -291,14 +291,14 @@ def _names(value: Mapping[str, Any]) -> list[str]:
 
 
 def _line(trace: str) -> str:
-    """Return file and line of the innermost call of a stack trace that is not in torch itself."""
+    """Return file and line of the innermost call of a stack trace outside torch."""
     frames = _FRAME.findall(trace)
     own = [frame for frame in frames if "/torch/nn/" not in frame[0]] or frames
     return ":".join(own[-1]) if own else ""
 
 
 def _output_names(document: Mapping[str, Any], count: int) -> list[str]:
-    """Return a name for each output: keys of dicts, fields of classes, else ``output_0`` and so on."""
+    """Return a name for each output: dict keys, class fields, else ``output_0``, ..."""
     plain = [f"output_{index}" for index in range(count)]
     try:
         entry = next(each for each in document["module_call_graph"] if not each["fqn"])
@@ -314,7 +314,10 @@ def _output_names(document: Mapping[str, Any], count: int) -> list[str]:
 def _paths(
     spec: Mapping[str, Any], fields: Mapping[str, Any], path: tuple[Any, ...]
 ) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the leaves of nested containers (torch/utils/_pytree.py): keys from the outermost on."""
+    """Iterate over the key paths of leaves of nested containers.
+
+    Keys run from the outermost on, as in torch/utils/_pytree.py.
+    """
     if len(path) > _MOST_CONTAINERS:
         raise ValueError("containers nest too deep")
     if spec["type"] is None:

@@ -1,4 +1,4 @@
-"""Functional form of graphs of calls: operators that change tensors become new values.
+"""Functional form of call graphs: in-place operators become new values.
 
 A tensor is a root or a view of one: the root's storage with the calls that lead to the view.  An operator
 that changes a tensor is replaced by its functional form, whose result is written back through the calls
@@ -38,7 +38,6 @@ class Functional:
     """A graph in functional form.
 
     Attributes:
-        graph: The graph.
         written: Value at the end by the name of an input that is changed.
         passed: Positions of the outputs that are inputs, or views of these.
     """
@@ -85,7 +84,7 @@ class _Walk:
     def tensor(self, name: str) -> Tensor:
         """Return a tensor."""
         if name not in self._tensors:
-            raise UnsupportedOp(f"{name!r} is read, which the graph neither takes nor makes")
+            raise UnsupportedOp(f"{name!r} is read, but is neither an input of the graph nor computed by it")
         return self._tensors[name]
 
     def passes(self, output: Any) -> bool:
@@ -121,8 +120,8 @@ class _Walk:
             self._add_graphs(call)
         elif not any(call.outputs) and space not in ("aten", "higher_order"):
             raise UnsupportedOp(
-                f"{call.target} returns nothing: it changes arguments, and the program does not state which",
-                fix="save program.run_decompositions({}), which states it",
+                f"{call.target} returns nothing: it changes arguments that the program does not name",
+                fix="save program.run_decompositions({}), which names them",
             )
         else:
             if space == "aten" and name.startswith("as_strided"):
@@ -149,41 +148,41 @@ class _Walk:
         return call
 
     def _operator(self, call: Call, name: str, arguments: Mapping[str, Any], like: str) -> str:
-        """Add an operator in the place of a call; return its result, which is like another value."""
+        """Add an operator in place of a call; return its result, typed like ``like``."""
         made, given = self._fresh(like), with_defaults(name, arguments)
         self._emit(replace(call, target=f"aten.{name}", arguments=given, outputs=[made]))
         return made
 
     def _fresh(self, like: str) -> str:
-        """Return a name that is not taken, of a value with the shape and type of another."""
-        made = base = self._bases.get(like, like)
-        while made in self._taken:
+        """Return a free name for a value with the shape and type of another."""
+        name = base = self._bases.get(like, like)
+        while name in self._taken:
             self._numbers += 1
-            made = f"{base}_{self._numbers}"
-        self._taken.add(made)
-        self._bases[made] = base
+            name = f"{base}_{self._numbers}"
+        self._taken.add(name)
+        self._bases[name] = base
         if like in self.values:
-            self.values[made] = self.values[like]
-        return made
+            self.values[name] = self.values[like]
+        return name
 
     # ------------------------------------------------------------------ views
 
-    def _add_views(self, call: Call, made: Call) -> None:
-        """Note which results of a call are views, of what."""
+    def _add_views(self, call: Call, functional_call: Call) -> None:
+        """Note which results of a call are views, and of which tensor."""
         source: Any = call.arguments.get(viewed_argument(call))
         for index, output in enumerate(call.outputs):
             self._tensors[output] = Tensor(Storage(output, output), (), output)
-            each = source[min(index, len(source) - 1)] if source and isinstance(source, list) else source
-            step = step_of(made, index, self.values) if isinstance(each, Ref) else None
+            viewed = source[min(index, len(source) - 1)] if source and isinstance(source, list) else source
+            step = step_of(functional_call, index, self.values) if isinstance(viewed, Ref) else None
             if step is not None:
-                base = self.tensor(each)
+                base = self.tensor(viewed)
                 if len(base.steps) == _MOST_STEPS:
-                    step.doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
+                    step.doubt = f"one of more than {_MOST_STEPS} nested views is changed in place"
                 steps = (*base.steps[: _MOST_STEPS - 1], step)
                 self._tensors[output] = Tensor(base.storage, steps, output, base.storage.version)
 
     def _again(self, step: Step, value: str) -> str:
-        """Return the result of a call that makes a view, of another value."""
+        """Return the result of a view's call applied to another value."""
         arguments = step.call.arguments | {step.argument: Ref(value)}
         made = self._fresh(step.call.outputs[0])
         self._emit(replace(step.call, arguments=arguments, outputs=[made]))
@@ -200,27 +199,27 @@ class _Walk:
         plain, target = functional_name(name), call.arguments.get(written[0])
         forms, reason = schema(plain), aten.reason(plain)
         if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == name or reason:
-            problem = reason or f"{name} changes {', '.join(written)}, which has no functional form"
+            problem = reason or f"{name} changes {', '.join(written)} in place, which is not supported"
             fix = "call convert_pt2e(model) before the export" if "obs_f" in name else COPY
             raise UnsupportedOp(problem, fix=fix)
         arguments = {forms[0].name: target}
         arguments |= {key: value for key, value in call.arguments.items() if key != written[0]}
         tensor = self.tensor(target)
-        is_view = any(each.is_viewed for each in forms)  # like squeeze_: the tensor itself gets another shape
-        made = self._fresh(next(iter(call.outputs), target) if is_view else tensor.value)
-        done = self._append(replace(call, target=f"aten.{plain}", arguments=arguments, outputs=[made]))
+        is_view = any(form.is_viewed for form in forms)  # like squeeze_: the tensor itself gets another shape
+        result = self._fresh(next(iter(call.outputs), target) if is_view else tensor.value)
+        done = self._append(replace(call, target=f"aten.{plain}", arguments=arguments, outputs=[result]))
         if is_view:
-            tensor.steps, tensor.value = (*tensor.steps, Step(done, viewed_argument(done))), made
+            tensor.steps, tensor.value = (*tensor.steps, Step(done, viewed_argument(done))), result
         else:
-            self._write(target, made)
+            self._write(target, result)
         self._tensors.update((output, tensor) for output in call.outputs)
 
     def _write(self, name: str, value: str) -> None:
-        """Let a tensor have another value, and the storage that it is a view of."""
+        """Set the value of a tensor, and of the storage that it views."""
         tensor = self.tensor(name)
-        storage, made = tensor.storage, value
+        storage, content = tensor.storage, value
         if storage.is_passed:
-            problem = f"{name!r} is changed, and may be an operand of the call that returns it"
+            problem = f"{name!r} is changed in place, and may share elements with an operand"
             raise UnsupportedOp(problem, fix=COPY)
         doubt = next((step.doubt for step in tensor.steps if step.doubt), "")
         if doubt:
@@ -230,9 +229,9 @@ class _Walk:
             for step in tensor.steps[:-1]:
                 befores.append(self._again(step, befores[-1]))
             for step, before in zip(reversed(tensor.steps), reversed(befores), strict=False):
-                form = inverse(step.call, before, made, self.values)
-                made = made if form is None else self._operator(step.call, *form, like=before)
-            storage.value = made
+                form = inverse(step.call, before, content, self.values)
+                content = content if form is None else self._operator(step.call, *form, like=before)
+            storage.value = content
         storage.version += 1
         tensor.value, tensor.version = value, storage.version
 
@@ -244,23 +243,23 @@ class _Walk:
         Raises:
             UnsupportedOp: If they change a tensor in a way that has no functional form.
         """
-        given = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
-        forms = {key: functional(value) for key, value in given.items()}
-        name, made = call.target.partition(".")[2], self._append(call)
+        graphs = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
+        forms = {key: functional(value) for key, value in graphs.items()}
+        name, added = call.target.partition(".")[2], self._append(call)
         operands = [item for key in _OPERANDS.get(name, ()) for item in call.arguments.get(key, [])]
         changed = sorted({form.graph.inputs.index(each) for form in forms.values() for each in form.written})
         storages = [self.tensor(ref).storage for ref in call.refs()]
         for index in changed:
             if index >= len(operands) or not isinstance(operands[index], Ref):
-                raise UnsupportedOp(f"a graph of {name} changes one of its inputs", fix=COPY)
+                raise UnsupportedOp(f"a graph of {name} changes one of its inputs in place", fix=COPY)
             if storages.count(self.tensor(operands[index]).storage) > 1:
-                problem = f"a graph inside changes {operands[index]!r}, and reads a view of it"
+                problem = f"a sub-graph changes {operands[index]!r} in place, and reads a view of it"
                 raise UnsupportedOp(problem, fix=COPY)
         results = [self._fresh(self.read(operands[index])) for index in changed]
-        arguments = made.arguments | {key: form.graph for key, form in forms.items()}
+        arguments = added.arguments | {key: form.graph for key, form in forms.items()}
         if changed:
             arguments = _carried(name, arguments, forms, changed)
-        self.calls[-1] = replace(made, arguments=arguments, outputs=[*made.outputs, *results])
+        self.calls[-1] = replace(added, arguments=arguments, outputs=[*added.outputs, *results])
         for index, output in enumerate(call.outputs):
             is_passed = any(index in form.passed for form in forms.values())
             self._tensors[output] = Tensor(Storage(output, output, is_passed=is_passed), (), output)
@@ -274,18 +273,17 @@ class _Walk:
 def _carried(
     name: str, arguments: dict[str, Any], forms: Mapping[str, Functional], changed: list[int]
 ) -> dict[str, Any]:
-    """Return the arguments of a call whose graphs return the new values of what they change, too.
+    """Return a call's arguments, with graphs that also return what they change.
 
     Args:
         name: ``cond`` or ``while_loop``.
         arguments: Arguments of the call, with graphs in functional form.
-        forms: The graphs.
         changed: Positions of the inputs of the graphs that one of them changes.
 
     Raises:
         UnsupportedOp: If a loop changes one of its variables, or its condition changes anything.
     """
-    made = dict(arguments)
+    carried = dict(arguments)
     variables = len(arguments["arg2"]) if name == "while_loop" else 0
     if name == "while_loop" and (changed[0] < variables or forms["arg0"].written):
         raise UnsupportedOp("a loop changes one of its variables in place", fix=COPY)
@@ -293,14 +291,14 @@ def _carried(
         inputs, outputs = form.graph.inputs, form.graph.outputs
         ends = [Ref(form.written.get(inputs[index], inputs[index])) for index in changed]
         if name == "cond":
-            made[key] = replace(form.graph, outputs=[*outputs, *ends])
+            carried[key] = replace(form.graph, outputs=[*outputs, *ends])
             continue
         rest = [index for index in range(variables, len(inputs)) if index not in changed]
         order = [*range(variables), *changed, *rest]
         if key == "arg1":
             outputs = [*outputs[:variables], *ends]
             operands = [[*arguments["arg2"], *arguments["arg3"]][index] for index in order]
-            made["arg2"] = operands[: variables + len(changed)]
-            made["arg3"] = operands[variables + len(changed) :]
-        made[key] = replace(form.graph, inputs=[inputs[index] for index in order], outputs=outputs)
-    return made
+            carried["arg2"] = operands[: variables + len(changed)]
+            carried["arg3"] = operands[variables + len(changed) :]
+        carried[key] = replace(form.graph, inputs=[inputs[index] for index in order], outputs=outputs)
+    return carried

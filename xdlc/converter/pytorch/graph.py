@@ -42,7 +42,7 @@ class Shapes(Declarations):
         self.values: dict[str, tuple[list[int | None], ir.DType | None]] = {}
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value."""
+        """Return the declaration of a value."""
         shape, dtype = self.values.get(name, (None, None))
         return Declared(None if shape is None else tuple(shape), dtype, bool(name))
 
@@ -50,10 +50,9 @@ class Shapes(Declarations):
 def source_graph(
     program: Program, bindings: Bindings, *, frozen: bool = False, source_lines: bool = False
 ) -> tuple[SourceGraph, Shapes]:
-    """Return a program as a graph of nodes, and what it states of its values.
+    """Return a program as a graph of nodes, and the declarations of its values.
 
     Args:
-        program: The program.
         bindings: Values of its symbols.
         frozen: Whether what the network changes keeps its first value, instead of being state.
         source_lines: Whether nodes have the lines of the network's source.
@@ -88,13 +87,13 @@ class _Builder:
         written = dict(zip(program.written, form.graph.outputs[count:], strict=True)) | form.written
         if frozen and written:
             names = ", ".join(self._stated(value) for value in written)
-            program.notices.append(f"{names} keep their first values, though the network changes them")
+            program.notices.append(f"{names} keep their initial values, though the network changes them")
             written = {}
         for value, name in program.inputs.items():
             self._named(value, name)
         wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
         if wide:
-            notice = f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
+            notice = f"{len(wide)} float64 tensors become float32 in the DLC: {wide[0]!r}, ..."
             program.notices.append(notice)
         ends = self._ends(form.graph.outputs[:count])
         states = self._states(written, ends)
@@ -124,51 +123,51 @@ class _Builder:
         return found, self.shapes
 
     def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
-        """Return the outputs by name, those that depend on bound dimensions alone as numbers."""
+        """Return the outputs by name; those that depend on bound dimensions as numbers."""
         ends: dict[str, Any] = {}
         values = self._program.graph.values
         for name, output in zip(self._program.outputs, outputs, strict=True):
             number = self._symbol(output, self._program.graph) if isinstance(output, SymbolRef) else None
             if isinstance(output, Ref) and getattr(values.get(output), "dtype", None) in _COMPLEX:
-                problem = f"output {name!r} has complex numbers, which no DLC holds"
-                raise self._refused(problem, "return torch.view_as_real of it")
+                problem = f"output {name!r} is complex, which a DLC cannot hold"
+                raise self._refused(problem, "return torch.view_as_real(output)")
             if isinstance(output, Ref | SymbolRef | bool | int | float) and name:
                 ends[self._free(name)] = output if number is None else number
             elif name:
-                self._program.notices.append(f"output {name!r} is {output!r}: the DLC has no such output")
+                self._program.notices.append(f"output {name!r} is {output!r}, not a tensor: the DLC omits it")
         return ends
 
     def _states(self, written: Mapping[str, str], ends: dict[str, Any]) -> list[GraphState]:
         """Return the state that changed tensors are; add their next values to the outputs."""
         program = self._program
-        places = Counter(held.place[:1] for held in program.parameters.values() if held.place)
+        places = Counter(parameter.place[:1] for parameter in program.parameters.values() if parameter.place)
         states = []
         for value, next_value in written.items():
-            held = program.parameters.get(value)
-            if held is not None and held.name.endswith("num_batches_tracked"):
-                problem = f"was exported in training mode: it counts batches in {held.name!r}"
+            parameter = program.parameters.get(value)
+            if parameter is not None and parameter.name.endswith("num_batches_tracked"):
+                problem = f"was exported in training mode: it counts batches in {parameter.name!r}"
                 raise self._refused(problem, "call model.eval(), and export it again")
-            if held is not None and held.place and places[held.place[:1]] > 1:
-                problem = f"changes {held.name!r}, whose elements another tensor shares"
-                raise self._refused(problem, "give each buffer that the network changes elements of its own")
+            if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
+                problem = f"changes {parameter.name!r}, which shares elements with another tensor"
+                raise self._refused(problem, "store each changed buffer separately")
             name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
             initial = 0
-            if held is not None:
-                if isinstance(held.data, XdlcError):
-                    raise held.data
-                initial = self._first(held.name, held.data)
+            if parameter is not None:
+                if isinstance(parameter.data, XdlcError):
+                    raise parameter.data
+                initial = self._first(parameter.name, parameter.data)
             states.append(GraphState(name, name, next_name, initial))
         return states
 
     def _first(self, name: str, data: ir.TensorData) -> Any:
-        """Return the first value of a state: a number if all elements are the same, else nested lists."""
+        """Return a state's initial value: one number if all are equal, else nested lists."""
         flat = data.numpy().reshape(-1)
         if not flat.size or (flat == flat[0]).all():
             return flat[0].item() if flat.size else 0
         if flat.size > _MOST_INITIAL:
-            problem = f"changes {name!r}, whose first value has {flat.size} different elements"
+            problem = f"changes {name!r}, whose initial value has {flat.size} different elements"
             raise self._refused(problem, "make it an input of the network")
         return data.numpy().tolist()
 
@@ -181,27 +180,27 @@ class _Builder:
         return self._program.inputs.get(value, value) if held is None else held.name
 
     def _hold(self, graph: CallGraph, written: Mapping[str, str]) -> None:
-        """Add the stored tensors that a graph reads; those that are the same elements once."""
+        """Add the stored tensors that a graph reads; shared ones are added once."""
         used = set(graph.reads())
         names: dict[tuple[Any, ...], str] = {}
-        stated = {value: held.name for value, held in self._program.parameters.items()}
+        stated = {value: parameter.name for value, parameter in self._program.parameters.items()}
         frozen = frozen_names(graph, stated)
-        for value, held in self._program.parameters.items():
+        for value, parameter in self._program.parameters.items():
             if value in written or value not in used:
                 continue
-            if held.place in names:
-                self._names[value] = names[held.place]
+            if parameter.place in names:
+                self._names[value] = names[parameter.place]
                 continue
-            name = self._named(value, frozen.get(value, held.name))
-            if held.place:
-                names[held.place] = name
-            if isinstance(held.data, XdlcError):
-                self._problems[name] = held.data
+            name = self._named(value, frozen.get(value, parameter.name))
+            if parameter.place:
+                names[parameter.place] = name
+            if isinstance(parameter.data, XdlcError):
+                self._problems[name] = parameter.data
             else:
-                self._constants[name] = held.data
-        for held in self._program.parameters.values():
-            if held.name != names.get(held.place, held.name):
-                self._aliases[held.name] = names[held.place]
+                self._constants[name] = parameter.data
+        for parameter in self._program.parameters.values():
+            if parameter.name != names.get(parameter.place, parameter.name):
+                self._aliases[parameter.name] = names[parameter.place]
 
     def _input(self, value: str, graph: CallGraph) -> GraphInput:
         meta, name = graph.values[value], self._names[value]
@@ -216,7 +215,7 @@ class _Builder:
         return free
 
     def _named(self, value: str, name: str = "") -> str:
-        """Return the name of a value; one that has none is named as stated, by default as in the program."""
+        """Return the name of a value; name it as stated if it has none."""
         if value not in self._names:
             self._names[value] = self._free(name or value)
         return self._names[value]
@@ -233,7 +232,7 @@ class _Builder:
         return nodes
 
     def _symbol(self, name: str, graph: CallGraph) -> int | float | None:
-        """Return the value of a number that depends on dimensions, None if it is open or no number."""
+        """Return the value of a symbolic number; None if it is open or not a number."""
         return self._bindings.number(graph.symbols[name]) if name in graph.symbols else None
 
     def _node(self, call: Call, graph: CallGraph) -> AtenNode:
@@ -316,6 +315,6 @@ def _attribute(value: Any) -> Any:
 
 
 def _array(number: float) -> Any:
-    """Return a number as PyTorch makes a tensor of it."""
+    """Return a number in the type of PyTorch's tensor of it."""
     array = np.asarray(number)
     return array.astype(np.float32) if array.dtype == np.float64 else array

@@ -1,4 +1,4 @@
-"""Calls that run a graph once, or an operator by its name, replaced by what they run."""
+"""Calls that run a graph once, or an operator by name, replaced by their content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inlined(graph: CallGraph) -> CallGraph:
 
 
 def _substituted(value: Any, names: dict[str, Any]) -> Any:
-    """Return an argument with the values that tensors and numbers of a graph are."""
+    """Return an argument with values substituted for a graph's tensors and numbers."""
     if isinstance(value, Ref | SymbolRef):
         return names.get(value, value)
     if isinstance(value, list | tuple):
@@ -77,22 +77,22 @@ class _Inlining:
         for call in calls:
             if call.target.startswith(_VMAP):
                 raise UnsupportedOp(
-                    "torch.vmap runs a function for each row of a batch, which has no form here",
+                    "torch.vmap is not supported",
                     fix="write the function for whole batches",
                 )
             if call.target in _DROPPED:
                 continue
             arguments = {key: _substituted(value, names) for key, value in call.arguments.items()}
-            outputs = [self._named(each, names) if is_inside else each for each in call.outputs]
-            made = replace(call, arguments=arguments, outputs=outputs)
+            outputs = [self._named(output, names) if is_inside else output for output in call.outputs]
+            added = replace(call, arguments=arguments, outputs=outputs)
             space, _, name = call.target.partition(".")
             if space == "higher_order" and name in _REGIONS:
-                results = self._add_region(made, name)
+                results = self._add_region(added, name)
                 names.update(zip(call.outputs, results, strict=False))
             elif space == "higher_order" and name.startswith("auto_functionalized"):
-                self.calls.append(_mutation(made))
+                self.calls.append(_mutation(added))
             else:
-                self.calls.append(made)
+                self.calls.append(added)
 
     def _add_region(self, call: Call, name: str) -> list[Any]:
         """Add the calls of a graph that runs once; return its results.
@@ -100,14 +100,14 @@ class _Inlining:
         Raises:
             UnsupportedOp: If the call has a form that is not known, or computes in types of its own.
         """
-        given, first = list(call.arguments.values()), _REGIONS[name]
-        graph = given[first] if first < len(given) else None
-        operands = given[first + 1 :]
+        arguments, first = list(call.arguments.values()), _REGIONS[name]
+        graph = arguments[first] if first < len(arguments) else None
+        operands = arguments[first + 1 :]
         if name == "invoke_subgraph":
             operands = operands[1:]  # after the graph's name
         if not isinstance(graph, CallGraph) or len(operands) < len(graph.inputs):
-            raise UnsupportedOp(f"{name} has a form that is not known")
-        if name == "wrap_with_autocast" and given[2]:
+            raise UnsupportedOp(f"this form of {name} is not supported")
+        if name == "wrap_with_autocast" and arguments[2]:
             raise UnsupportedOp(
                 "autocast chooses the type of each operator while the network runs",
                 fix="export the network without torch.autocast: a DLC of float32 runs as float16 on HTP",
@@ -127,7 +127,7 @@ class _Inlining:
         return [_substituted(result, inner) for result in graph.outputs]
 
     def _named(self, name: str, names: dict[str, Any], kind: type[str] = Ref) -> str:
-        """Return the name of a value of a graph inside, and choose a free one if it has none."""
+        """Return the name of a value of an inlined graph; choose a free one if needed."""
         if not name or isinstance(names.get(name), str):
             return str(names.get(name, name))
         free = self._free_name(name)
@@ -137,18 +137,18 @@ class _Inlining:
 
 
 def _mutation(call: Call) -> Call:
-    """Return the call of an operator of the user that changes tensors, whose new values are results too.
+    """Return a mutating call of a user's operator, with the new values as results.
 
     Raises:
         UnsupportedOp: If it changes a part of a tensor.
     """
-    given = dict(call.arguments)
-    target = str(given.pop("arg0", "")).removeprefix("torch.ops.").removesuffix(".default")
-    bases = given.pop("_all_bases", [])
-    for key in [key for key in given if key.endswith("_base_index")]:
-        index = given.pop(key)
-        given[key[1 : -len("_base_index")]] = None if index is None else bases[index]
-    if any(key.startswith("_") and key.endswith(("_slice_dim", "_size", "_stride")) for key in given):
-        raise UnsupportedOp(f"{target} changes a part of a tensor, which has no functional form")
-    given = {key: value for key, value in given.items() if not key.endswith("_alias")}
-    return replace(call, target=target, arguments=given)
+    arguments = dict(call.arguments)
+    target = str(arguments.pop("arg0", "")).removeprefix("torch.ops.").removesuffix(".default")
+    bases = arguments.pop("_all_bases", [])
+    for key in [key for key in arguments if key.endswith("_base_index")]:
+        index = arguments.pop(key)
+        arguments[key[1 : -len("_base_index")]] = None if index is None else bases[index]
+    if any(key.startswith("_") and key.endswith(("_slice_dim", "_size", "_stride")) for key in arguments):
+        raise UnsupportedOp(f"{target} changes a part of a tensor in place, which is not supported")
+    arguments = {key: value for key, value in arguments.items() if not key.endswith("_alias")}
+    return replace(call, target=target, arguments=arguments)

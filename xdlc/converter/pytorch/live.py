@@ -1,4 +1,4 @@
-"""Networks of PyTorch in memory, exported by the user's torch to files that the importers read.
+"""PyTorch networks in memory, exported by the user's torch to files.
 
 Modules are traced by ``torch.export`` in the process of the caller, as they cannot be sent to another one.
 """
@@ -39,7 +39,10 @@ _REWRITE = (
 
 
 def is_live(model: object) -> bool:
-    """Return whether an object is a module, a program or a script of torch; torch is not imported for it."""
+    """Return whether an object is a torch module, program or script.
+
+    torch is not imported to find out.
+    """
     return any(
         each.__module__.partition(".")[0] == "torch"
         and each.__name__ in ("Module", "ExportedProgram", "ScriptFunction")
@@ -50,7 +53,7 @@ def is_live(model: object) -> bool:
 def export(
     model: Any, folder: Path, examples: Any = None, dynamic_shapes: Any = None, *, as_onnx: bool = False
 ) -> tuple[Path, dict[str, Sequence[int]]]:
-    """Write a network in memory to a file; return its path, and shapes of inputs that the file lacks.
+    """Export a network in memory to a file; return its path and missing input shapes.
 
     Args:
         model: A module, a program of torch.export, or a script.
@@ -74,8 +77,8 @@ def export(
     is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     if examples is None and not is_program:
         raise UsageError(
-            f"a {kind} is traced with inputs, and there are none",
-            fix="give a tuple of tensors: example_inputs=(torch.zeros(1, 3, 224, 224),)",
+            f"tracing a {kind} requires example inputs",
+            fix="pass a tuple of tensors: example_inputs=(torch.zeros(1, 3, 224, 224),)",
         )
     if not is_program and not is_script:
         _check_mode(torch, model)
@@ -129,9 +132,9 @@ def _check_mode(torch: Any, module: Any) -> None:
     if module.training or odd:
         which = "" if module.training else f" of {odd[0]!r}"
         raise UsageError(
-            f"the module is in training mode{which}, in which layers compute something else",
+            f"the module is in training mode{which}, in which layers behave differently",
             where=type(module).__name__,
-            fix="call module.eval() before",
+            fix="call module.eval() first",
         )
 
 
@@ -151,16 +154,16 @@ def _check_weights(module: Any) -> None:
 
 
 def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse inputs that ``forward`` does not take, and arrays of numpy.
+    """Refuse numpy arrays, and inputs that do not fit ``forward``.
 
     Raises:
         UsageError: With the arguments that it has.
     """
     if any(type(leaf).__module__ == "numpy" for leaf in torch.utils._pytree.tree_leaves((args, kwargs))):
         raise UsageError(
-            "example_inputs holds an array of numpy, and modules compute with tensors",
+            "example_inputs contains a numpy array; modules require tensors",
             where=type(module).__name__,
-            fix="give torch.from_numpy(array) in its place",
+            fix="pass torch.from_numpy(array) instead",
         )
     signature = inspect.signature(module.forward)
     try:
@@ -169,25 +172,25 @@ def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[s
         raise UsageError(
             f"the inputs do not fit: {error}",
             where=f"{type(module).__name__}.forward{signature}",
-            fix="give a tuple in that order, or a mapping by these names",
+            fix="pass a tuple in that order, or a mapping by these names",
         ) from error
 
 
 def _with_plain_weights(torch: Any, module: Any) -> Any:
-    """Return a module whose weights are tensors, instead of objects of torchao that hold several.
+    """Return a module with plain tensors as weights, in place of torchao's objects.
 
     Raises:
         UnsupportedOp: If layers hold weights in objects of C++.
     """
-    if any(_PACKED.match(type(each).__module__) for each in module.modules()):
+    if any(_PACKED.match(type(weight).__module__) for weight in module.modules()):
         raise UnsupportedOp(
-            "layers hold packed weights, which torch.export does not take",
+            "layers hold packed weights, which torch.export does not support",
             where=type(module).__name__,
             fix="convert torch.jit.trace(module, inputs), which does, or quantize with PT2E",
         )
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    held = (*module.parameters(), *module.buffers())
-    if all(type(each) in plain or not type(each).__module__.startswith("torchao") for each in held):
+    weights = (*module.parameters(), *module.buffers())
+    if all(type(weight) in plain or not type(weight).__module__.startswith("torchao") for weight in weights):
         return module
     from torchao.utils import unwrap_tensor_subclass
 
@@ -229,7 +232,7 @@ def _traced(
 
 
 def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run a module that torch cannot trace: where it fails too, its inputs are the cause.
+    """Run a module that torch cannot trace; if that fails too, blame its inputs.
 
     Raises:
         UsageError: If it fails.
@@ -241,9 +244,9 @@ def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         shapes = ", ".join(f"{list(leaf.shape)} {leaf.dtype}" for leaf in leaves if hasattr(leaf, "shape"))
         place = _line_of_frame(torch, error)
-        fix = "give example_inputs of the shapes and types with which module(*example_inputs) works"
+        fix = "pass example_inputs of the shapes and types with which module(*example_inputs) works"
         if len(args) == 1 and isinstance(args[0], list):
-            fix = "give a tuple of tensors in place of the list, which is one argument"
+            fix = "pass a tuple of tensors: a list is one argument"
         raise UsageError(
             f"the module itself fails with example_inputs of {shapes or 'no tensor'}: {first_lines(error)}",
             where=": ".join(filter(None, (type(module).__name__, place and place[0]))),
@@ -257,9 +260,7 @@ def _refusal(
     """Return the error of a module that torch cannot trace or store.
 
     Args:
-        torch: The package.
         problem: What it cannot do.
-        error: Its error.
         module: The module, None if there is only a program.
         where: Name of the module's type.
         place: File, line and code that it is about, where that is known.
@@ -285,7 +286,7 @@ def _is_scriptable(torch: Any, module: Any) -> bool:
 
 
 def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
-    """Return file and line, and the code, of the innermost frame of an error outside of torch and xdlc."""
+    """Return file, line and code of the innermost frame outside torch and xdlc."""
     stdlib, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
     own = (Path(torch.__file__).parent, Path(__file__).parents[2])
     place = None
@@ -298,7 +299,7 @@ def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
 
 
 def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
-    """Return file and line, and the code, that made the node of a program that an error names."""
+    """Return file, line and code of the node that an error names."""
     name = re.search(r"serializing node (\w+)", str(error))
     nodes = {node.name: node for node in program.graph.nodes}
     trace = str(nodes[name[1]].meta.get("stack_trace")) if name is not None and name[1] in nodes else ""
@@ -342,7 +343,7 @@ def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options:
         torch.onnx.export(model, args, str(path), **options)
     except ImportError as error:
         raise UsageError(
-            f"torch.onnx needs a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
+            f"torch.onnx requires a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
         ) from error
     except Exception as error:
         check_surroundings(error)
@@ -360,7 +361,7 @@ def first_lines(error: object, skip: str = "For ") -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what torch logs, warns of and prints while tracing from the output of the caller."""
+    """Suppress torch's logs, warnings and prints while tracing."""
     import logging
 
     before = logging.root.manager.disable

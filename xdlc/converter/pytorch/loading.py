@@ -1,4 +1,4 @@
-"""Export of a file of PyTorch to ONNX by torch itself, as a script of a process of its own.
+"""Export of a PyTorch file to ONNX by torch, as the script of a child process.
 
 Loading such a file executes code that it holds.  The script stands alone: ``python loading.py REQUEST``.
 The request is JSON with the arguments of ``main``, and so is an error that is printed.
@@ -28,7 +28,7 @@ def main(source: str, target: str, shapes: dict[str, list[int]] | None, seconds:
         given = {each.debugName().partition(".")[0]: each.type() for each in script.forward.graph.inputs()}
         names = list(given)[1:]  # after the module itself
         if not shapes.keys() >= {*names}:
-            raise ValueError(f"the shapes of the inputs {', '.join(names)} are needed")
+            raise ValueError(f"the shapes of inputs {', '.join(names)} are required")
         dtypes = [getattr(given[name], "dtype", lambda: None)() for name in names]
         pairs = zip(names, dtypes, strict=True)
         args = tuple(torch.zeros(shapes[name], dtype=dtype or torch.float32) for name, dtype in pairs)
@@ -36,7 +36,7 @@ def main(source: str, target: str, shapes: dict[str, list[int]] | None, seconds:
 
 
 def _register() -> None:
-    """Register the operators of quantized programs, without which these cannot be loaded."""
+    """Register the operators of quantized programs, which loading requires."""
     for module in ("torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e"):
         try:
             __import__(module)

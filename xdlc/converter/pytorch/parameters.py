@@ -40,7 +40,7 @@ class Parameter:
 
 
 class Parameters:
-    """The stored tensors of the program that an archive has under a name, None in archives that name none."""
+    """The stored tensors of an archive's program; None if the archive names none."""
 
     def __init__(self, archive: Archive, model: str | None) -> None:
         self._archive = archive
@@ -61,7 +61,7 @@ class Parameters:
         inner = self._archive.inner(name)
         held = unpickle(inner.read("data.pkl"), where)
         if not isinstance(held, dict):
-            raise ModelError("is no state_dict", where=where, fix=AGAIN)
+            raise ModelError("is not a state_dict", where=where, fix=AGAIN)
         self._pickled |= {tensor: (inner, value) for tensor, value in held.items()}
 
     def find(self, name: str) -> Parameter:
@@ -97,7 +97,7 @@ class Parameters:
 
 def _number(value: Mapping[str, Any]) -> int:
     if type(value["as_int"]) is not int:
-        raise TypeError(f"{value['as_int']!r} is no integer")
+        raise TypeError(f"{value['as_int']!r} is not an integer")
     return value["as_int"]
 
 
@@ -105,7 +105,7 @@ def _object(where: str) -> XdlcError:
     return UnsupportedOp(
         "is stored as a Python object, which would have to be executed",
         where=where,
-        fix="export a network whose parameters are plain tensors: those of torchao become such by "
+        fix="export a network whose parameters are plain tensors: convert those of torchao by "
         "torchao.utils.unwrap_tensor_subclass(model)",
     )
 
@@ -121,7 +121,9 @@ _KEEPING = ("to", "_to_copy", "t", "transpose", "permute", "view", "reshape", "c
 
 
 def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that weights had before quantization, by value, from the modules that read them.
+    """Return names that weights had before quantization, by value.
+
+    They come from the modules that read them.
 
     ``convert_pt2e`` replaces a weight by its integers as a buffer ``_frozen_paramN`` of the outermost module,
     so that encodings for ``net.0.weight`` would find nothing.  The call that reads it states its module
@@ -131,29 +133,29 @@ def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, s
         graph: The calls of a program.
         parameters: Names in the state_dict by value.
     """
-    wanted = {value for value, name in parameters.items() if _FROZEN.fullmatch(name)}
-    unwrapped = {value: made for value, name in parameters.items() if (made := _UNWRAPPED.fullmatch(name))}
-    if not wanted and not unwrapped:
+    frozen = {value for value, name in parameters.items() if _FROZEN.fullmatch(name)}
+    unwrapped = {value: match for value, name in parameters.items() if (match := _UNWRAPPED.fullmatch(name))}
+    if not frozen and not unwrapped:
         return {}
     readers: dict[str, list[Call]] = {}
     for call in graph.calls:
         for ref in call.refs():
             readers.setdefault(ref, []).append(call)
     read = {name for value, name in parameters.items() if value in readers}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for value in parameters:
         name = ""
-        if value in wanted:
+        if value in frozen:
             name = next(_weights(value, readers, set()), "")
         elif value in unwrapped and graph.values[value].dtype in _INTEGERS:
             name = ".".join(unwrapped[value].groups())
-        if name and name not in read and name not in found.values():
-            found[value] = name
-    return found
+        if name and name not in read and name not in names.values():
+            names[value] = name
+    return names
 
 
 def _weights(value: str, readers: Mapping[str, list[Call]], seen: set[str]) -> Iterator[str]:
-    """Iterate over the names of weights in layers that read a value after it is restored."""
+    """Iterate over the names of weights in layers that read a dequantized value."""
     if value in seen:
         return
     seen.add(value)

@@ -1,4 +1,4 @@
-"""Values of pickles of PyTorch: stored tensors, and records of objects that are not made."""
+"""Values of PyTorch's pickles: stored tensors, and records in place of objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Global(str):
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An object of a class, or the result of a function, that is not made.
+    """An unbuilt object of a class, or unevaluated result of a function.
 
     Attributes:
         kind: Class or function, with its module.
@@ -51,7 +51,6 @@ class StoredTensor(NamedTuple):
     Attributes:
         storage: The storage, of the type of the tensor.
         offset: Its first element.
-        shape: Its shape.
         strides: Elements between neighbours along each axis.
         quantizer: Scheme of a quantized tensor, then scale and zero point, or tensors of these and an axis.
     """
@@ -64,32 +63,32 @@ class StoredTensor(NamedTuple):
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> StoredTensor:
-    """Return the tensor that ``torch._utils._rebuild_tensor_v2`` makes."""
+    """Return the tensor of a call of ``torch._utils._rebuild_tensor_v2``."""
     if not isinstance(storage, Storage) or max(len(shape), len(strides)) > _MOST_RANK:
         raise TypeError("a tensor has no storage, or too many sizes")
     if not all(type(number) is int for number in (offset, *shape, *strides)):
-        raise TypeError("a tensor has sizes that are no numbers")
+        raise TypeError("a tensor has sizes that are not numbers")
     return StoredTensor(storage, offset, tuple(shape), tuple(strides))
 
 
 def _typed_tensor(
     storage: Any, offset: Any, shape: Any, strides: Any, _: Any, __: Any, dtype: Any, *___: Any
 ) -> StoredTensor:
-    """Return the tensor that ``torch._utils._rebuild_tensor_v3`` makes."""
+    """Return the tensor of a call of ``torch._utils._rebuild_tensor_v3``."""
     made = _tensor(storage, offset, shape, strides)
     number = _TYPES.get(dtype, -1) if isinstance(dtype, str) else -1
     return made._replace(storage=made.storage._replace(number=number))
 
 
 def _quantized(storage: Any, offset: Any, shape: Any, strides: Any, quantizer: Any, *_: Any) -> StoredTensor:
-    """Return the tensor that ``torch._utils._rebuild_qtensor`` makes."""
+    """Return the tensor of a call of ``torch._utils._rebuild_qtensor``."""
     if not isinstance(quantizer, tuple) or not quantizer or not isinstance(quantizer[0], Global):
         raise TypeError("a quantized tensor has no quantizer")
     return _tensor(storage, offset, shape, strides)._replace(quantizer=quantizer)
 
 
 def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
-    """Return the tensor of a class with a function of its own, made as a plain tensor."""
+    """Return a tensor subclass with its own rebuild function as a plain tensor."""
     if function not in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"):
         raise TypeError(f"a tensor is made by {function}")
     if not isinstance(arguments, tuple) or len(arguments) > MOST_ARGUMENTS:
@@ -98,7 +97,7 @@ def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
 
 
 def _dict(values: Any = (), *_: Any) -> dict[Any, Any]:
-    """Return an OrderedDict as it is made: empty, its items are set then."""
+    """Return an empty OrderedDict, whose items are set later."""
     if values:
         raise TypeError("an OrderedDict is made with items")
     return {}
@@ -148,14 +147,14 @@ def check_depth(value: Any) -> None:
         raise ValueError(_TOO_DEEP)
 
 
-def _depth(value: Any, level: int, known: dict[int, int]) -> int:
+def _depth(value: Any, level: int, depths: dict[int, int]) -> int:
     """Return how deep a value at a level nests; results of all values are kept."""
     if level > _MOST_DEPTH:
         raise ValueError(_TOO_DEEP)
-    if id(value) not in known:
+    if id(value) not in depths:
         inner = (part for part in _parts(value) if isinstance(part, list | tuple | dict | Record))
-        known[id(value)] = 1 + max((_depth(part, level + 1, known) for part in inner), default=0)
-    return known[id(value)]
+        depths[id(value)] = 1 + max((_depth(part, level + 1, depths) for part in inner), default=0)
+    return depths[id(value)]
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

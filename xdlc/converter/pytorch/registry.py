@@ -92,23 +92,23 @@ class AtenNode(Node):
 
     @property
     def full_type(self) -> str:
-        """The operator, with its namespace where that is not ATen's, and the line that calls it."""
+        """The operator, its namespace unless ATen's, and the line that calls it."""
         type = f"{self.domain}::{self.type}" if self.domain else self.type
         return f"{type} ({self.source})" if self.source else type
 
     @property
     def dtype(self) -> ir.DType:
         """Data type of the first result."""
-        found = self.dtypes[0] if self.dtypes else None
-        if found is None:
+        dtype = self.dtypes[0] if self.dtypes else None
+        if dtype is None:
             raise self.problem(
-                "its result has complex numbers, or no stated data type", "rewrite it with real numbers"
+                "its result is complex, or has no stated data type", "rewrite it with real numbers"
             )
-        return found
+        return dtype
 
 
 class AtenHandlers(Handlers):
-    """Handlers of ATen's operators, each of one overload, ``add.Tensor``, or of all others, ``add``."""
+    """Handlers of ATen's operators: one overload, ``add.Tensor``, or all, ``add``."""
 
     def __call__(
         self,
@@ -195,17 +195,20 @@ _REFUSED = {
     "_standard_gamma|fractional_max_pool[23]d",
     "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
     "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
-    "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
-    "it depends on how tensors lie in memory": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
+    "nested tensors are not supported": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
+    "it depends on the memory layout of tensors": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
     "as_strided_scatter",
-    "it serves training": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
+    "it is for training only": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
     "glu_jvp|_amp_update_scale|_batch_norm_with_update",
-    "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
+    "its weights are packed for another kernel library": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
-    "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
+    "QNN has no operation for singular values or eigenvalues": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
-    "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve",
-    "its pivots are blocks of two sizes": "linalg_ldl_.*",
+    "QNN has no operation for this special function, which no layer uses": "i0|special_airy_ai|special_zeta|"
+    "special_(spherical_|modified_|scaled_modified_)?bessel_.*|special_i[01]e?|igammac?|special_gammaincc?|"
+    "special_.*_polynomial_.*",
+    "matrix exponentials and tensor equations are not supported": "(linalg_)?matrix_exp|linalg_tensorsolve",
+    "Bunch-Kaufman pivoting is not supported": "linalg_ldl_.*",
 }
 """Patterns of operators that are known and have no handler, by the reason."""
 
@@ -217,15 +220,15 @@ def _bound(
     symbolic: frozenset[str],
     names: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the arguments that a handler takes.
+    """Return the arguments of a handler.
 
     Raises:
         ModelError: If one is of another type than its schema states, or contradicts the type of the result.
         UnsupportedOp: If another one is set, or one that must be known depends on dynamic dimensions.
     """
     arguments = schema(node.type) if not node.domain else None
-    kinds = {each.name: each for each in arguments or ()}
-    given = {}
+    kinds = {argument.name: argument for argument in arguments or ()}
+    bound = {}
     for name, value in node.arguments.items():
         if name == "dtype" and not node.domain and isinstance(value, ScalarType) and any(node.dtypes[:1]):
             dtype = stated_dtype(value)
@@ -233,39 +236,37 @@ def _bound(
                 raise node.invalid(f"its argument dtype is {dtype}, and its result {node.dtypes[0]}")
         if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
-            found = _resolved(node, name, value, is_tensor or name in symbolic)
+            resolved = _resolved(node, name, value, is_tensor or name in symbolic)
             kind = kinds[name].kind if name in kinds else ""
-            is_omitted = found is None and kind.endswith("?")
-            if not is_omitted and not isinstance(found, _PLAIN.get(kind.removesuffix("?"), object)):
-                raise node.invalid(f"its argument {name} is {str(found)[:40]!r}")
+            is_omitted = resolved is None and kind.endswith("?")
+            if not is_omitted and not isinstance(resolved, _PLAIN.get(kind.removesuffix("?"), object)):
+                raise node.invalid(f"its argument {name} is {str(resolved)[:40]!r}")
             values = _VALUES.get(f"{node.type.partition('.')[0]}.{name}") or _VALUES.get(name)
-            if values and kinds and not is_omitted and found not in values:
-                raise node.invalid(f"its {name} is {str(found)[:40]!r}")
-            given[names.get(name, name)] = found
+            if values and kinds and not is_omitted and resolved not in values:
+                raise node.invalid(f"its {name} is {str(resolved)[:40]!r}")
+            bound[names.get(name, name)] = resolved
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
-            raise node.problem(
-                f"its argument {name} is not understood here", "rewrite this part of the model"
-            )
-    return given
+            raise node.problem(f"its argument {name} is not supported", "rewrite this part of the model")
+    return bound
 
 
 def _resolved(node: AtenNode, name: str, value: Any, takes_values: bool) -> Any:
-    """Return an argument with values in the place of tensors; numbers that are known as numbers."""
+    """Return an argument with values in place of tensors, numbers where static."""
     if isinstance(value, list):
         return [_resolved(node, name, item, takes_values) for item in value]
     if isinstance(value, ScalarType):
         return dtype_of(value)
     if not isinstance(value, Slot):
         return value
-    found = node.required(value)
+    resolved = node.required(value)
     if takes_values:
-        return found
-    if not found.is_static or found.size != 1:
+        return resolved
+    if not resolved.is_static or resolved.size != 1:
         raise node.problem(
             f"its argument {name} depends on dynamic dimensions or on data",
             "bind the dimensions of the inputs with --input_dim",
         )
-    return found.numpy().reshape(-1)[0].item()
+    return resolved.numpy().reshape(-1)[0].item()
 
 
 def _typed(node: AtenNode, g: Operators, results: Any) -> Iterator[AnyValue]:

@@ -1,4 +1,4 @@
-"""Schemas of ATen's operators: names, kinds, defaults and aliases of arguments (``aten.txt``).
+"""Schemas of ATen's operators, from ``aten.txt``: arguments and their aliases.
 
 A saved program omits arguments that equal their defaults, and only the schemas state which arguments an
 operator changes and of which its results are views.
@@ -36,7 +36,6 @@ class Argument(NamedTuple):
     Attributes:
         kind: ``T`` for a tensor, ``I`` integer, ``F`` float, ``B`` truth value, ``S`` any number, ``D`` data
             type, ``Str`` text, ``X`` anything else, with ``[]`` for a list and ``?`` if None is possible.
-        name: Its name.
         default: Its default, or ``REQUIRED``.
         is_written: Whether the operator changes it.
         is_viewed: Whether results are views of it.
@@ -57,14 +56,14 @@ def _table() -> dict[str, str]:
 
 @cache
 def schema(name: str) -> tuple[Argument, ...] | None:
-    """Return the arguments of an operator of ATen: ``add.Tensor``, ``conv2d``; None if it is not known."""
+    """Return the arguments of an ATen operator, like ``add.Tensor``; None if unknown."""
     found = _table().get(name) or _table().get(_ADDED.get(name, ""), "").replace("!", "")
     parts = found.rpartition(")")[0].split("; ")
     return tuple(_argument(part) for part in parts if part) if found else None
 
 
 def functional_name(name: str) -> str:
-    """Return the operator whose result another one writes to its first argument, with the overload."""
+    """Return the functional form of an in-place operator, with the overload."""
     operator, dot, overload = name.partition(".")
     if operator.startswith("__i") and operator.endswith("__"):
         return f"__{operator[3:]}{dot}{overload}"
@@ -73,14 +72,14 @@ def functional_name(name: str) -> str:
 
 @cache
 def results(name: str) -> tuple[str, ...]:
-    """Return the kinds of the results of an operator of ATen, as ``Argument`` has them: ``T``, or ``T[]``."""
+    """Return the kinds of an ATen operator's results, ``T`` or ``T[]``."""
     kinds = _table().get(name, "").rpartition(")")[2].removeprefix(" -> ")
     return tuple(kind for kind in (kinds or "T").split() if kind != "None")
 
 
 @cache
 def overloads(name: str) -> tuple[str, ...]:
-    """Return the overloads of an operator, each as ``schema`` takes it, in the order of the alphabet."""
+    """Return the overloads of an operator, named as in ``schema``, sorted."""
     return tuple(each for each in _table() if each.partition(".")[0] == name)
 
 
@@ -93,6 +92,6 @@ def _argument(text: str) -> Argument:
 
 
 def with_defaults(operator: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an operator of ATen, with the defaults of those that are omitted."""
+    """Return an ATen operator's arguments, omitted ones with their defaults."""
     defaults = {each.name: each.default for each in schema(operator) or () if each.default is not REQUIRED}
     return {**defaults, **given}

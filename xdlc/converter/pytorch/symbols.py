@@ -1,4 +1,4 @@
-"""Symbolic dimensions: expressions of symbols as programs of torch.export state them."""
+"""Symbolic dimensions: expressions of symbols as torch.export states them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,10 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
 
     Args:
         expression: A number, or text like ``2*s0`` or ``Symbol('s77', positive=True, integer=True)``.
-        symbols: Values by symbol.
 
     Raises:
         Unknown: If a symbol is not bound.
-        ValueError: If it is no expression that programs have.
+        ValueError: If programs have no such expression.
     """
     if not isinstance(expression, str):
         return expression
@@ -93,12 +92,12 @@ class Bindings:
         """Return the shape of a tensor, None for open dimensions.
 
         Raises:
-            ValueError: If a dimension is no number of elements.
+            ValueError: If a dimension is not a number of elements.
         """
         found = [self.number(size) for size in meta.sizes]
         for size in found:
             if size is not None and (size != int(size) or size < 0):
-                raise ValueError(f"{size} is no dimension")
+                raise ValueError(f"{size} is not a dimension")
         return [size if size is None else int(size) for size in found]
 
 
@@ -113,7 +112,7 @@ def shown(expression: int | str) -> int | str:
 
 
 def _written(node: ast.expr) -> ast.expr:
-    """Return an expression with symbols, numbers and operators in the place of calls that make them."""
+    """Return an expression with operators in place of calls."""
     name = _symbol(node)
     if name is not None:
         return ast.Name(name)
@@ -142,14 +141,14 @@ def parsed(expression: str) -> ast.expr:
     """Return the tree of an expression.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not an expression.
     """
     if len(expression) > _MOST_TEXT:
         raise ValueError(f"an expression has {len(expression)} characters")
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{expression[:80]!r} is no expression") from error
+        raise ValueError(f"{expression[:80]!r} is not an expression") from error
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -196,10 +195,10 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
     if function.startswith(_OPAQUE):
         name = function.removeprefix(_OPAQUE)
         raise UnsupportedOp(
-            f"a number is math.{name} of a value that a tensor holds", fix=f"compute it with torch.{name}"
+            f"math.{name} of a tensor's element is not supported", fix=f"compute it with torch.{name}"
         )
     if function not in _FUNCTIONS:
-        raise ValueError(f"expressions with {ast.dump(node)[:60]} are not understood")
+        raise ValueError(f"expressions with {ast.dump(node)[:60]} are not supported")
     result = _FUNCTIONS[function](*(_value(argument, symbols) for argument in arguments))
     if not -_MOST < result < _MOST:
         raise ValueError("an expression is too large")

@@ -29,27 +29,25 @@ _MOST_SPREAD, _MOST_COPIED = 64, 1 << 27
 
 
 def dtype_of(number: int) -> ir.DType:
-    """Return the data type of values that a program states as a number of c10; float64 is float32.
+    """Return the data type of a c10 number; float64 becomes float32.
 
     Raises:
         UnsupportedOp: If no DLC holds it.
     """
-    found = _C10.get(number)
-    if found is None:
+    dtype = _C10.get(number)
+    if dtype is None:
         raise UnsupportedOp(
-            f"its data type is {_NAMES.get(number, f'number {number}')}, which no DLC holds",
-            fix="compute with real numbers, as float32 or float16",
+            f"its data type is {_NAMES.get(number, f'number {number}')}, which a DLC cannot hold",
+            fix="use real numbers, float32 or float16",
         )
-    return types.FLOAT32 if found is types.FLOAT64 else found
+    return types.FLOAT32 if dtype is types.FLOAT64 else dtype
 
 
 def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = "") -> ir.TensorData:
     """Return a stored tensor as lazy data; of a quantized one the integers.
 
     Args:
-        archive: The archive.
         folder: Folder of the records of storages: ``data/``.
-        tensor: The tensor.
         where: Its place, for errors; default: that of the record.
 
     Raises:
@@ -97,13 +95,13 @@ def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
 
     def narrowed(array: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
-            made = array.astype(dtype.numpy)
-        if not np.array_equal(np.isinf(made), np.isinf(array)):
+            narrow = array.astype(dtype.numpy)
+        if not np.array_equal(np.isinf(narrow), np.isinf(array)):
             raise UnsupportedOp(
-                "has values of float64 beyond the range of float32, which a DLC holds in its place",
+                "has float64 values beyond the range of float32, in which a DLC holds them",
                 where=where,
                 fix="keep its values within that range",
             )
-        return made
+        return narrow
 
     return data.transform(narrowed, dtype=dtype.numpy, by_rows=True)

@@ -1,4 +1,4 @@
-"""Restricted unpickler: plain values and stored tensors; nothing of a pickle is imported or run.
+"""Restricted unpickler: plain values and tensors; imports and runs nothing.
 
 It executes the opcodes that torch and TorchScript write (torch/csrc/jit/serialization/pickler.cpp,
 Lib/pickletools.py).  Objects of any class, and results of functions that are not known, are ``Record``.
@@ -29,11 +29,7 @@ _LONGEST_INTEGER = 9  # bytes of a number of 64 bits without sign
 
 
 def unpickle(data: bytes, where: str) -> Any:
-    """Return what a pickle holds: no value contains itself, and none nests deep.
-
-    Args:
-        data: The pickle.
-        where: Its place, for errors.
+    """Return the content of a pickle, without cycles or deep nesting.
 
     Raises:
         ModelError: If it is damaged, too large, or needs more than is understood.
@@ -81,7 +77,7 @@ class _Machine:
             elif code in _ACTIONS:
                 _ACTIONS[code](self)
             else:
-                raise ValueError(f"opcode {code!r} at {self._at - 1} is not understood")
+                raise ValueError(f"opcode {code!r} at {self._at - 1} is not supported")
         raise ValueError(f"it has more than {_MOST_STEPS} opcodes")
 
     def _take(self, count: int) -> bytes:
@@ -152,13 +148,13 @@ class _Machine:
         held.extend(values)
 
     def set_items(self, values: list[Any]) -> None:
-        held = self._stack[-1]
-        if not isinstance(held, dict) or len(values) % 2:
-            raise TypeError(f"sets items of a {type(held).__name__}")
+        mapping = self._stack[-1]
+        if not isinstance(mapping, dict) or len(values) % 2:
+            raise TypeError(f"sets items of a {type(mapping).__name__}")
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not isinstance(key, str | int | float | None):
                 raise TypeError(f"a key is a {type(key).__name__}")
-            held[key] = value
+            mapping[key] = value
 
     def push_dict(self) -> None:
         values = self.marked()
@@ -173,7 +169,7 @@ class _Machine:
     def reduce(self) -> None:
         function, arguments = self.last(2)
         if not isinstance(function, Global):
-            raise TypeError("calls what is no function")
+            raise TypeError("calls a value that is not a function")
         if not isinstance(arguments, tuple):  # TorchScript makes members of an enumeration from their values
             arguments = (arguments,)
         known = FUNCTIONS.get(function)
@@ -184,7 +180,7 @@ class _Machine:
     def new(self) -> None:
         kind, arguments = self.last(2)
         if not isinstance(kind, Global) or not isinstance(arguments, tuple):
-            raise TypeError("makes an object of what is no class")
+            raise TypeError("makes an object of a value that is not a class")
         self.push(Record(kind, arguments))
 
     def build(self) -> None:
@@ -197,10 +193,10 @@ class _Machine:
     def push_persistent(self) -> None:
         given = self._stack.pop()
         if not isinstance(given, tuple) or not 3 <= len(given) <= MOST_ARGUMENTS:
-            raise TypeError("refers to what is no storage")
+            raise TypeError("refers to a value that is not a storage")
         kind, of, key = given[:3]
         if kind != "storage" or not isinstance(of, Global) or not isinstance(key, str):
-            raise TypeError("refers to what is no storage")
+            raise TypeError("refers to a value that is not a storage")
         name = of.removeprefix("torch.").removeprefix("storage.")
         if name not in STORAGES:
             raise ValueError(f"a storage is a {of}")

@@ -1,4 +1,4 @@
-"""Views of tensors: which results share elements with an argument, and how a changed view is written back."""
+"""Views of tensors: which results are views, and how a change is written back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdlc.converter.pytorch.symbols import evaluate, symbols_of
 from xdlc.errors import UnsupportedOp
 
 COPY = "change a copy of it: call clone() before"
-_UNKNOWN = "whether a tensor that is changed is a view or a copy of another one depends on its strides"
+_UNKNOWN = "whether a changed tensor is a view or a copy depends on its strides"
 _DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"])
 _CASTS = frozenset(f"_cast_{name}" for name in "Byte Char Double Float Half Int Long Short".split())  # noqa: SIM905
 _BY_LAYOUT = frozenset(["contiguous", "to", "type_as", *_CASTS])
@@ -28,13 +28,13 @@ _MAY_COPY = frozenset(["reshape", "flatten", "reshape_as", "ravel"])
 """Reshapes that copy where strides allow no view."""
 _RESHAPES = _MAY_COPY | _ATLEAST | {"view", "unflatten", "squeeze", "unsqueeze", "view_as"}
 _RESHAPES |= {"_unsafe_view", "_reshape_alias"}
-"""Views with the elements of what they view, in the same order."""
+"""Views with the elements of their base, in the same order."""
 _SCATTERED = frozenset(["select", "slice", "diagonal", "as_strided"])
 """Views that an operator of the same arguments writes back, like ``select_scatter``."""
 _SPLITS = frozenset(["split", "split_with_sizes", "chunk", "tensor_split"])
 _SWAPS = frozenset(["t", "transpose", "swapaxes", "swapdims", "mT"])
 _FROM_THE_START = _SAME | _RESHAPES | _SWAPS | {"permute"}
-"""Views whose first element is that of what they view."""
+"""Views whose first element is that of their base."""
 _UNMARKED = _CASTS | _ATLEAST | {"type_as", "broadcast_tensors", "meshgrid"}
 """Operators whose results may be their arguments, or views of them, which their schemas do not state."""
 _SIZE = 5040
@@ -64,7 +64,7 @@ class Storage:
 
 @dataclass(slots=True)
 class Step:
-    """A call that makes a view.
+    """A call that returns a view.
 
     Attributes:
         call: The call, with one result.
@@ -82,7 +82,6 @@ class Tensor:
     """A tensor: a view of a storage, or all of it.
 
     Attributes:
-        storage: The storage.
         steps: Calls from the root to the view.
         value: Name of the value that holds it.
         version: Version of the storage that the value is of.
@@ -95,7 +94,7 @@ class Tensor:
 
 
 def viewed_argument(call: Call) -> str:
-    """Return the name of the argument that results of a call may be views of; empty if there is none."""
+    """Return the argument that results of a call may be views of; "" if none."""
     space, _, name = call.target.partition(".")
     operator = name.partition(".")[0]
     if space != "aten" or operator == "lift_fresh":  # what it lifts is a literal of the program
@@ -108,21 +107,20 @@ def viewed_argument(call: Call) -> str:
 
 
 def step_of(call: Call, index: int, values: Mapping[str, Meta]) -> Step | None:
-    """Return the step from the viewed argument of a call to one of its results; None if that is a copy.
+    """Return the step from a call's viewed argument to a result; None for a copy.
 
     Args:
-        call: The call.
         index: Position of the result.
         values: What the program states of tensors.
     """
     name, argument, output = call.target.split(".")[1], viewed_argument(call), call.outputs[index]
-    given = call.arguments[argument]
-    if isinstance(given, list):
-        return Step(call, argument, f"a tensor that {name} takes is changed afterwards, or its result")
-    source, result = values.get(given), values.get(output)
-    known = _is_view(name, call.arguments, source, result)
-    if known is not True:
-        return Step(call, argument, _UNKNOWN) if known is None else None
+    viewed = call.arguments[argument]
+    if isinstance(viewed, list):
+        return Step(call, argument, f"an operand of {name}, or its result, is changed in place later")
+    source, result = values.get(viewed), values.get(output)
+    is_view = _is_view(name, call.arguments, source, result)
+    if is_view is not True:
+        return Step(call, argument, _UNKNOWN) if is_view is None else None
     part: tuple[str, dict[str, Any]] | None = None
     if name.startswith("expand") and source and result and source.sizes == result.sizes:
         part = "alias", {}
@@ -131,33 +129,35 @@ def step_of(call: Call, index: int, values: Mapping[str, Meta]) -> Step | None:
     elif source is not None:
         part = _slice(name, call, index, len(source.sizes), values)
     if part is not None:
-        arguments = with_defaults(part[0], {"self": given, **part[1]})
+        arguments = with_defaults(part[0], {"self": viewed, **part[1]})
         return Step(replace(call, target=f"aten.{part[0]}", arguments=arguments, outputs=[output]), "self")
-    doubt = f"what {name} views is changed, or its results" if len(call.outputs) > 1 else ""
+    doubt = f"the operand of {name}, or a result, is changed in place" if len(call.outputs) > 1 else ""
     return Step(call, argument, doubt)
 
 
-def _is_view(name: str, given: Mapping[str, Any], source: Meta | None, result: Meta | None) -> bool | None:
-    """Return whether a result shares its elements with what an operator may view; None if not known."""
+def _is_view(
+    name: str, arguments: Mapping[str, Any], source: Meta | None, result: Meta | None
+) -> bool | None:
+    """Return whether a result shares elements with its source; None if unknown."""
     if name in _DROPOUTS:
-        return not given.get("train", True) or given.get("p") == 0
+        return not arguments.get("train", True) or arguments.get("p") == 0
     if name not in _BY_LAYOUT | _MAY_COPY:
         return True
-    if given.get("copy") or (source and result and source.dtype != result.dtype):
+    if arguments.get("copy") or (source and result and source.dtype != result.dtype):
         return False
     if name in _CASTS:
         return True
-    found = _numbers(source, result) if source and result else None
-    if found is None:
+    layouts = _numbers(source, result) if source and result else None
+    if layouts is None:
         return None
-    before, after = (list(zip(*pair, strict=True)) for pair in (found[:2], found[2:]))
+    before, after = (list(zip(*pair, strict=True)) for pair in (layouts[:2], layouts[2:]))
     if name in _MAY_COPY:
-        return _has_view(before, found[2])
+        return _has_view(before, layouts[2])
     return [pair for pair in before if pair[0] != 1] == [pair for pair in after if pair[0] != 1]
 
 
 def _numbers(source: Meta, result: Meta) -> list[list[int]] | None:
-    """Return sizes and strides of both tensors, with different numbers for symbols; None if not known."""
+    """Return sizes and strides of both tensors, symbols as numbers; None if unknown."""
     lists = (source.sizes, source.strides, result.sizes, result.strides)
     if any(len(sizes) != len(strides) for sizes, strides in (lists[:2], lists[2:])):
         return None
@@ -169,14 +169,14 @@ def _numbers(source: Meta, result: Meta) -> list[list[int]] | None:
         return None
 
 
-def _has_view(axes: Sequence[tuple[int, ...]], wanted: Sequence[int]) -> bool:
-    """Return whether elements can have another shape where they lie.
+def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
+    """Return whether strided elements can have another shape without a copy.
 
     Axes whose elements follow each other are runs; the new shape must not merge two of them.
 
     Args:
         axes: Size and stride of each axis.
-        wanted: The new shape.
+        sizes: The new shape.
     """
     runs: list[list[int]] = []
     for size, stride in reversed([axis for axis in axes if axis[0] != 1]):
@@ -186,13 +186,13 @@ def _has_view(axes: Sequence[tuple[int, ...]], wanted: Sequence[int]) -> bool:
             runs[-1][0] *= size
         else:
             runs.append([size, stride])
-    return set(accumulate((run[0] for run in runs), mul)) <= {1, *accumulate(reversed(wanted), mul)}
+    return set(accumulate((run[0] for run in runs), mul)) <= {1, *accumulate(reversed(sizes), mul)}
 
 
 def _slice(
     name: str, call: Call, index: int, rank: int, values: Mapping[str, Meta]
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return operator and arguments that take one of several parts of a tensor; None if there are none."""
+    """Return operator and arguments that select one of several parts; None if none."""
     if not rank:
         return None
     dim = call.arguments.get("dim", 0) % rank if name in _SPLITS or name == "narrow" else 0
@@ -213,7 +213,7 @@ def _slice(
 
 
 def strided_source(call: Call, tensor: Tensor, values: Mapping[str, Meta]) -> Ref:
-    """Return the tensor whose elements, in order, are the storage that a strided view looks at.
+    """Return the tensor whose elements, in order, are a strided view's storage.
 
     Raises:
         UnsupportedOp: If no tensor has them in that order.
@@ -230,8 +230,8 @@ def strided_source(call: Call, tensor: Tensor, values: Mapping[str, Meta]) -> Re
             step = step * size if isinstance(size, int) else 0
     if not is_whole:
         raise UnsupportedOp(
-            f"{call.target.partition('.')[2]} looks at memory that is not one tensor in order",
-            fix="take the elements by slices or indices instead",
+            f"{call.target.partition('.')[2]} views memory that is not one contiguous tensor",
+            fix="use slices or indices instead",
         )
     return Ref(tensor.storage.root)
 
@@ -239,7 +239,7 @@ def strided_source(call: Call, tensor: Tensor, values: Mapping[str, Meta]) -> Re
 def inverse(
     view: Call, before: str, value: str, values: Mapping[str, Meta]
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return operator and arguments of what a tensor becomes where its view has another value.
+    """Return operator and arguments that write a view's new value into its base.
 
     Args:
         view: The call that made the view.
@@ -253,35 +253,38 @@ def inverse(
     Raises:
         UnsupportedOp: If no operator expresses it.
     """
-    name, given = view.target.split(".")[1], view.arguments
+    name, arguments = view.target.split(".")[1], view.arguments
     if name in _SAME:
         return None
     if name in _RESHAPES and view.target != "aten.view.dtype":
         return "view_as", {"self": Ref(value), "other": Ref(before)}
     if name in _SCATTERED:
-        return f"{name}_scatter", {**given, "self": Ref(before), "src": Ref(value)}
-    order = _order(name, given, len(values[before].sizes)) if before in values else None
+        return f"{name}_scatter", {**arguments, "self": Ref(before), "src": Ref(value)}
+    order = _order(name, arguments, len(values[before].sizes)) if before in values else None
     if order is None:
-        raise UnsupportedOp(f"a view made by {name} is changed, which has no functional form", fix=COPY)
+        raise UnsupportedOp(f"a view made by {name} is changed in place, which is not supported", fix=COPY)
     return "permute", {"self": Ref(value), "dims": [order.index(axis) for axis in range(len(order))]}
 
 
-def _order(name: str, given: Mapping[str, Any], rank: int) -> list[int] | None:
-    """Return the axes of a tensor in the order in which a view has them; None if it does something else."""
+def _order(name: str, arguments: Mapping[str, Any], rank: int) -> list[int] | None:
+    """Return the permutation of axes by a view; None if it is something else."""
     order = list(range(rank))
     if name == "permute":
-        return [axis % rank for axis in given["dims"]]
+        return [axis % rank for axis in arguments["dims"]]
     if name == "numpy_T":
         return order[::-1]
     if name in _SWAPS:
         pairs = (("dim0", "axis0", -2), ("dim1", "axis1", -1))
-        first, second = (given.get(key, given.get(other, last)) for key, other, last in pairs)
+        first, second = (arguments.get(key, arguments.get(synonym, last)) for key, synonym, last in pairs)
         if rank > 1:
             order[first], order[second] = order[second], order[first]
         return order
     if name not in ("movedim", "moveaxis"):
         return None
-    many = [given[key] if isinstance(given[key], list) else [given[key]] for key in ("source", "destination")]
-    source, destination = ([axis % rank for axis in each] for each in many)
+    many = [
+        arguments[key] if isinstance(arguments[key], list) else [arguments[key]]
+        for key in ("source", "destination")
+    ]
+    source, destination = ([axis % rank for axis in axes] for axes in many)
     rest = iter(axis for axis in order if axis not in source)
     return [source[destination.index(axis)] if axis in destination else next(rest) for axis in order]

@@ -1,4 +1,4 @@
-"""QNN operations stored as layers, as earlier versions of xdlc wrote them into files of format 3.
+"""QNN operations as layers, as earlier versions of xdlc wrote format 3.
 
 Such a layer is of type ``<package>::<type>``.  Its attributes hold all of the operation:
 
@@ -9,7 +9,7 @@ Attribute               Content
 ``operands.<n>``        of the static operand n, whose bytes are weight ``operand_<n>``: ``name``, ``dims``,
                         ``dtype``; ``axis``, ``bits``, ``scales`` and ``offsets`` if it is quantized
 ``left_out``            positions of omitted operands
-``outputs.<n>``         data type of output n, if it is none of a layer
+``outputs.<n>``         data type of output n, if no layer has it
 ======================= ================================================================================
 """
 
@@ -87,7 +87,7 @@ def _dtype(node: Layer, held: Any) -> DType:
     name = held.value if isinstance(held, Scalar) else None
     dtype = BY_NAME.get(str(name))
     if dtype is None or not dtype.bits:
-        raise node.problem(f"names the data type {name!r}, which is not known")
+        raise node.problem(f"names the data type {name!r}, which is unknown")
     return dtype
 
 
@@ -144,17 +144,17 @@ def _encoding(node: Layer, tree: Any, shape: tuple[int, ...]) -> Encoding | None
     return AxisScaleOffset(axis, tuple(scales), tuple(map(int, offsets)), bits or None)
 
 
-def _restored(node: Layer, held: Any) -> Param:
+def _restored(node: Layer, stored: Any) -> Param:
     import numpy
 
-    if isinstance(held, Scalar):
-        return held
-    if not isinstance(held, dict):
-        raise node.problem("has a parameter that is a bare list")
-    shape, dtype = _shape(node, held), _dtype(node, held.get("dtype"))
+    if isinstance(stored, Scalar):
+        return stored
+    if not isinstance(stored, dict):
+        raise node.problem("has a list as a parameter, which is not supported")
+    shape, dtype = _shape(node, stored), _dtype(node, stored.get("dtype"))
     if dtype is not FLOAT32 and dtype.kind not in ("int", "uint", "bool"):
         raise node.problem(f"has a parameter of {dtype}")
-    values = _list(node, held, "data", FLOAT32 if dtype is FLOAT32 else INT32)
+    values = _list(node, stored, "data", FLOAT32 if dtype is FLOAT32 else INT32)
     if len(values) != math.prod(shape):
         raise node.problem(f"has {len(values)} numbers for a parameter {dtype}{list(shape)}")
     return ir.static("", numpy.asarray(values).astype(dtype.numpy).reshape(shape), dtype)

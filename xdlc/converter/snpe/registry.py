@@ -24,7 +24,6 @@ class Layer:
 
     Attributes:
         op: The layer's op of package ``snpe``.
-        graph: The graph under construction.
         inputs: Its inputs from other layers.
         weights: Its weights by name.
         outputs: Its outputs, not yet produced.
@@ -41,7 +40,7 @@ class Layer:
         """The first input.
 
         Raises:
-            UnsupportedOp: If there is none.
+            UnsupportedOp: If it is missing.
         """
         if not self.inputs:
             raise self.problem("has no input")
@@ -118,7 +117,7 @@ class Layer:
         return values
 
     def naturals(self, values: Any, quantity: str) -> Tensor:
-        """Return numbers, from attributes or derived from them, as a tensor parameter of uint32.
+        """Return numbers, of attributes or derived ones, as a uint32 tensor parameter.
 
         Raises:
             UnsupportedOp: If one is negative or too large.
@@ -147,13 +146,13 @@ class Layer:
             raise self.problem(f"has no weights {name!r}")
         return self.weights[name]
 
-    def choice(self, name: str, known: Mapping[int, str]) -> str:
-        """Return the meaning of an attribute's number, as far as real files have shown it."""
+    def choice(self, name: str, meanings: Mapping[int, str]) -> str:
+        """Return the meaning of an attribute's number, as real files have shown."""
         number = self.whole(name)
-        if number not in known:
-            shown = ", ".join(f"{key} {value}" for key, value in known.items())
-            raise self.problem(f"attribute {name!r} is {number}; its meaning is not known, known are {shown}")
-        return known[number]
+        if number not in meanings:
+            shown = ", ".join(f"{key} {value}" for key, value in meanings.items())
+            raise self.problem(f"attribute {name!r} is {number}; supported values are {shown}")
+        return meanings[number]
 
     def emit(
         self,
@@ -162,19 +161,19 @@ class Layer:
         params: Mapping[str, Param] | None = None,
         outputs: Sequence[Tensor] | None = None,
     ) -> None:
-        """Append the op of the layer's outputs, or of other ones.
+        """Append an op with the layer's outputs, or other ones.
 
         SNPE 1 lets quantized layers follow float ones and the other way round; where both meet, the op
         computes in float, between Dequantize and Quantize.
         """
-        given = self.outputs if outputs is None else outputs
-        fixed = {tensor.dtype.is_fixed for tensor in (*inputs, *given) if tensor is not None}
+        targets = self.outputs if outputs is None else outputs
+        fixed = {tensor.dtype.is_fixed for tensor in (*inputs, *targets) if tensor is not None}
         if len(fixed) < 2 or type in TYPE_CHANGING:
-            self.append(type, inputs, given, params)
+            self.append(type, inputs, targets, params)
             return
-        results = [self._float_twin(tensor) if tensor.dtype.is_fixed else tensor for tensor in given]
+        results = [self._float_twin(tensor) if tensor.dtype.is_fixed else tensor for tensor in targets]
         self.append(type, [self._float_input(tensor) for tensor in inputs], results, params)
-        for result, tensor in zip(results, given, strict=True):
+        for result, tensor in zip(results, targets, strict=True):
             if result is not tensor:
                 self.append("Quantize", [result], [tensor], why="a quantized layer that reads float values")
 

@@ -19,7 +19,7 @@ def has_layers(model: Model) -> bool:
 
 
 def translate(model: Model, where: str | None = None) -> Model:
-    """Return the model with QNN operations in the place of layers; weights are shared, not copied.
+    """Return the model with QNN operations in place of layers; weights are shared.
 
     Inputs and outputs keep their names, shapes and encodings; positions from ArgMax are exact
     float32 numbers.  Records, which refer to layers, are dropped, but those about UDOs.
@@ -27,7 +27,6 @@ def translate(model: Model, where: str | None = None) -> Model:
 
     Args:
         model: The content of a container of format 3.
-        where: Its place, for errors.
 
     Raises:
         UnsupportedOp: If a layer cannot be translated; several make a ProblemList.
@@ -80,7 +79,7 @@ def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
     function = restore_operation if is_stored_operation(op) else load_all().get(op.type)
     if function is None:
         raise UnsupportedOp(
-            f"layers of type {op.type} have no translation into QNN operations",
+            f"layers of type {op.type} are not supported",
             where=f"layer {op.name!r} ({op.type})",
             fix=nearest_names(op.type, load_all())
             or "convert the source model again, with a newer converter",

@@ -1,4 +1,4 @@
-"""Boundary of a TensorFlow model: which values are inputs and outputs, and how they are named.
+"""Boundary of a TensorFlow model: which values are inputs and outputs, and names.
 
 An input is named as its node, ``x``; an output as its tensor, ``Identity:0``.  Those of a signature are named
 by its keys, with ``:0`` for an output whose key is an input's too.  Options take ``x`` and ``x:0`` alike.
@@ -53,7 +53,6 @@ class Boundary:
         outputs: Name of the value by name of the output.
         shapes: Dimensions of inputs that a signature states, by name.
         dtypes: Their data types as TensorFlow names them.
-        version: Version of the graph.
     """
 
     inputs: dict[str, str] = field(default_factory=dict)
@@ -76,7 +75,6 @@ def source_graph(
     """Return the graph between the boundary's values.
 
     Args:
-        content: The file.
         boundary: Inputs and outputs that the file states.
         out_names: Values at which the graph ends instead.
         input_names: Values at which it begins also.
@@ -91,25 +89,25 @@ def source_graph(
     outputs = dict(boundary.outputs)
     if not outputs and not out_names:
         outputs = terminal_outputs(content, boundary, notices)
-    wanted = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
+    requested = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
     for name in sorted(boundary.inputs.keys() & outputs.keys()):
         outputs = {f"{key}:0" if key == name else key: value for key, value in outputs.items()}
         notices.append(f"output {name!r} is named '{name}:0': an input has that name")
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
     flat = Flat(content, variable)
-    starts = [value for value in (*wanted.values(), *cut.values()) if port(value).node in content.nodes]
+    starts = [value for value in (*requested.values(), *cut.values()) if port(value).node in content.nodes]
     flat.add_main([*outputs.values(), *starts], cut.values())
-    ends = wanted or outputs
+    ends = requested or outputs
     for name, value in (*ends.items(), *cut.items()):
         if not flat.has(value) and value in (boundary.outputs.get(name), boundary.inputs.get(name)):
-            problem = f"its signature has {name!r} for a value {value!r}, which the graph lacks"
+            problem = f"its signature names the value {value!r} as {name!r}, which the graph lacks"
             raise ModelError(problem, where=content.path, fix="save the model again")
         if not flat.has(value):
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
             raise UsageError(f"there is no value {name!r}", where=content.path, fix=near or "name a node")
-    if wanted:
-        outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
+    if requested:
+        outputs = {_output_name(name, value, boundary): value for name, value in requested.items()}
     graph = flat.finish(cut.values(), list(outputs.values()))
     if lists_unused:
         unused = _unused(content, list(outputs.values()), set(cut.values()))
@@ -127,8 +125,8 @@ def source_graph(
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])
         notices.append(
-            f"the model assigns to {len(flat.assigned)} of its variables as it runs, {names}: "
-            "in the DLC they keep the values of the file"
+            f"the model assigns to {len(flat.assigned)} of its variables at run time, {names}: "
+            "the DLC keeps their values of the file"
         )
     return graph
 
@@ -145,7 +143,9 @@ def _unused(content: Content, outputs: Sequence[str], cut: set[str]) -> list[str
 
 
 def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -> dict[str, str]:
-    """Return the values that a graph ends at that states no outputs: computed of inputs, and read by nothing.
+    """Return the values that a graph without stated outputs ends at.
+
+    They are computed from inputs and read by nothing.
 
     Nodes of training and logging count neither as ends nor as readers.
 
@@ -178,18 +178,18 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = "name the nodes to end at: --out_node"
-        raise ModelError("its graph has no node that nothing reads", where=content.path, fix=fix)
+        raise ModelError("each node of its graph is read by another one", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(
-            f"the graph states no outputs: it ends at the nodes that nothing reads, {shown}; "
+            f"the graph states no outputs: its outputs are the nodes that nothing reads, {shown}; "
             "--out_node chooses"
         )
     return {f"{name}:0": name for name in ends}
 
 
 def _is_pivot(node: Any, content: Content) -> bool:
-    """Return whether a node only marks a side of a conditional, for nodes that wait for it."""
+    """Return whether a node only marks a side of a conditional."""
     source = content.nodes.get(port(next(data_inputs(node))).node)
     return text(node.op) == "Identity" and source is not None and text(source.op) == "Switch"
 
@@ -205,22 +205,22 @@ def _add_inputs(
     graph: SourceGraph, path: str, boundary: Boundary, cut: Mapping[str, str], nodes: Mapping[str, Node]
 ) -> None:
     """Make inputs of the values that are cut, and of the placeholders that remain."""
-    given = {value: name for name, value in cut.items()}
+    names = {value: name for name, value in cut.items()}
     kept = []
     for node in graph.nodes:
         if node.type in PLACEHOLDERS:
-            given.setdefault(node.outputs[0], node.outputs[0])
-        elif len(node.outputs) > 1 or node.outputs[0] not in given:
+            names.setdefault(node.outputs[0], node.outputs[0])
+        elif len(node.outputs) > 1 or node.outputs[0] not in names:
             kept.append(node)
-    for value, name in given.items():
-        held = nodes.get(port(value).node)
+    for value, name in names.items():
+        producer = nodes.get(port(value).node)
         stated, dims = (
-            _declared(held, port(value).number, boundary) if held is not None else ("float32", None)
+            _declared(producer, port(value).number, boundary) if producer is not None else ("float32", None)
         )
         dtype = ir_dtype(boundary.dtypes.get(name, stated), f"{path}: input {name!r}")
         graph.inputs = [*graph.inputs, GraphInput(value, dtype, boundary.shapes.get(name, dims))]
     for node in kept:
-        node.outputs = [f"{name}/replaced" if name in given else name for name in node.outputs]
+        node.outputs = [f"{name}/replaced" if name in names else name for name in node.outputs]
     graph.nodes = kept
 
 
@@ -250,12 +250,11 @@ def _stated(node: Node, number: int) -> tuple[int | None, ...] | None:
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:
-    """Give inputs and outputs their names; other values of these names get another.
+    """Name inputs and outputs; rename other values of these names.
 
     Args:
         graph: The graph, which is changed.
         cut: Values of inputs by name.
-        outputs: Names of the outputs.
     """
     ends = zip(outputs, graph.outputs, strict=True)
     renamed = {value: name for name, value in cut.items()}

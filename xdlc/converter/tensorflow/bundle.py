@@ -1,4 +1,4 @@
-"""Tensor bundles, the checkpoints of TensorFlow: variables as lazy ranges of their data files.
+"""Tensor bundles, TensorFlow's checkpoints: variables as lazy ranges of files.
 
 Source: tensor_bundle.proto and tensor_bundle.h of TensorFlow; keys of the slices of partitioned variables:
 saved_tensor_slice_util.h and ordered_code.h.
@@ -21,7 +21,7 @@ from xdlc.converter.tensorflow.table import entries
 from xdlc.converter.tensorflow.tensors import known_shape, numpy_dtype
 from xdlc.errors import ModelError
 
-_DAMAGED = "get the files of the checkpoint again, or save the model again"
+_DAMAGED = "obtain the checkpoint's files again, or save the model again"
 _SLICES = 1 << 12
 _LARGEST_OBJECTS = 1 << 27
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -53,7 +53,7 @@ class Bundle:
             raise ModelError("its header is damaged", where=str(self.index), fix=_DAMAGED) from error
         if header.endianness:
             fix = "save the model on a little-endian machine"
-            raise ModelError("its data are big-endian", where=str(self.index), fix=fix)
+            raise ModelError("big-endian data is not supported", where=str(self.index), fix=fix)
         self._count = header.num_shards or 1
         self._shards: dict[int, ir.MappedFile] = {}
 
@@ -74,8 +74,8 @@ class Bundle:
         """Return the elements of a tensor as lazy data.
 
         Raises:
-            ModelError: If there is none, or it is damaged.
-            UnsupportedOp: If its elements are no numbers.
+            ModelError: If it is missing or damaged.
+            UnsupportedOp: If its elements are not numbers.
         """
         where = f"{self.index}: tensor {key!r}"
         entry = self._entry(key.encode(), where)
@@ -109,7 +109,7 @@ class Bundle:
         return ir.data.Transform(parts, joined, shape, dtype)
 
     def objects(self) -> Any:
-        """Return the graph of the objects that were saved; None if there is none.
+        """Return the graph of the objects that were saved; None if missing.
 
         Raises:
             ModelError: If it is damaged.
@@ -124,39 +124,39 @@ class Bundle:
             raise ModelError(f"has {entry.size} bytes", where=where, fix=_DAMAGED)
         file = self._checked(entry, where)
         raw = bytes(file.view(entry.offset, entry.size))
-        found, position, shift, size = message("TrackedObjects"), 0, 0, 0
+        objects, position, shift, size = message("TrackedObjects"), 0, 0, 0
         while position < len(raw) and shift < 64:  # the length of the string, then the CRC of the lengths
             size |= (raw[position] & 0x7F) << shift
             position, shift = position + 1, shift + 7
             if raw[position - 1] < 0x80:
                 break
         try:
-            found.ParseFromString(raw[position + 4 : position + 4 + size])
+            objects.ParseFromString(raw[position + 4 : position + 4 + size])
         except DecodeError as error:
             raise ModelError("is damaged", where=where, fix=_DAMAGED) from error
-        return found
+        return objects
 
     def _entry(self, key: bytes, where: str) -> Any:
         from google.protobuf.message import DecodeError
 
         if key not in self._entries:
             raise ModelError("is not in the checkpoint", where=where, fix=_DAMAGED)
-        found = message("BundleEntry")
+        entry = message("BundleEntry")
         try:
-            found.ParseFromString(self._entries[key])
+            entry.ParseFromString(self._entries[key])
         except DecodeError as error:
             raise ModelError("its entry is damaged", where=where, fix=_DAMAGED) from error
-        return found
+        return entry
 
     def _checked(self, entry: Any, where: str) -> ir.MappedFile:
         """Return the file of an entry's data, whose checksum is right."""
         if not 0 <= entry.shard_id < self._count or entry.offset < 0 or entry.size < 0:
-            raise ModelError("its place in the data files is impossible", where=where, fix=_DAMAGED)
+            raise ModelError("its position in the data files is invalid", where=where, fix=_DAMAGED)
         if entry.shard_id not in self._shards:
             name = f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self._count:05d}"
             path = self.prefix.with_name(name)
             if not path.is_file():
-                fix = f"put it beside {self.index.name}"
+                fix = f"copy it beside {self.index.name}"
                 raise ModelError(f"its data file {name} does not exist", where=where, fix=fix)
             self._shards[entry.shard_id] = ir.MappedFile(path)
         file = self._shards[entry.shard_id]
@@ -175,21 +175,21 @@ class Bundle:
         return file
 
 
-def _place(each: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
-    """Return the place of a slice in its tensor.
+def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
+    """Return the ranges of a slice in its tensor.
 
     Raises:
         ModelError: If it is not inside.
     """
-    if len(each.sizes) != len(shape):
+    if len(part.sizes) != len(shape):
         raise ModelError("a slice has another rank", where=where, fix=_DAMAGED)
-    found = []
-    for span, size in zip(each.sizes, shape, strict=True):
+    ranges = []
+    for span, size in zip(part.sizes, shape, strict=True):
         length = span.length if span.WhichOneof("has_length") else size - span.start
         if not (span.start >= 0 and length >= 0 and span.start + length <= size):
-            raise ModelError("a slice is not inside", where=where, fix=_DAMAGED)
-        found.append(slice(span.start, span.start + length))
-    return tuple(found)
+            raise ModelError("a slice is outside the tensor", where=where, fix=_DAMAGED)
+        ranges.append(slice(span.start, span.start + length))
+    return tuple(ranges)
 
 
 def _slice_key(name: str, each: Any) -> bytes:
@@ -202,13 +202,13 @@ def _slice_key(name: str, each: Any) -> bytes:
 
 
 def _unsigned(value: int) -> bytes:
-    """Return a number in the ordered code: how many bytes it has, then these, the highest first."""
+    """Return a number in ordered code: its byte count, then the bytes, highest first."""
     size = (value.bit_length() + 7) // 8
     return bytes([size]) + value.to_bytes(size, "big")
 
 
 def _signed(value: int) -> bytes:
-    """Return a signed number in the ordered code: as many leading ones as bytes, then the value.
+    """Return a signed number in ordered code: a leading one per byte, then the value.
 
     The leading bits are inverted where the value is negative.
     """

@@ -1,4 +1,4 @@
-"""What a file holds of a graph: its nodes and functions, and which of them values need."""
+"""Content of a file's graph: nodes, functions, and which of them values need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class Content(NamedTuple):
     """What a file holds of a graph.
 
     Attributes:
-        nodes: ``NodeDef`` by name.
         functions: ``FunctionDef`` by name.
         definitions: ``OpDef`` by operator of those that the file defines.
         file: The file; None for text.
@@ -55,7 +54,7 @@ class Content(NamedTuple):
 
 
 def body_port(value: str, ops: Mapping[str, str], content: Content, where: str) -> Port:
-    """Return the output that a value of a function body names: ``argument`` or ``node:output:k``.
+    """Return the output that ``argument`` or ``node:output:k`` names in a function.
 
     Raises:
         ModelError: If it names none, or one whose number is not known.
@@ -83,22 +82,22 @@ def body_port(value: str, ops: Mapping[str, str], content: Content, where: str) 
 
 
 def waits_for(nodes: Mapping[str, Any], name: str) -> Port | None:
-    """Return the predicate and the side of the Switch that a node without inputs waits for, if any."""
+    """Return predicate and side of the Switch that a node without inputs waits for."""
     at, waits = port(name), False
     for _ in range(DEPTH):
         message = nodes.get(at.node)
         if message is None:
             break
-        given = list(data_inputs(message))
-        if text(message.op) == "Switch" and waits and len(given) > 1:
-            return Port(str(port(given[1])), at.number)
-        if not given:
-            given, waits = [text(each)[1:] for each in message.input if each.startswith(b"^")], True
+        inputs = list(data_inputs(message))
+        if text(message.op) == "Switch" and waits and len(inputs) > 1:
+            return Port(str(port(inputs[1])), at.number)
+        if not inputs:
+            inputs, waits = [text(each)[1:] for each in message.input if each.startswith(b"^")], True
         elif not waits or text(message.op) != "Identity":
             break
-        if not given:
+        if not inputs:
             break
-        at = port(given[0])
+        at = port(inputs[0])
     return None
 
 
@@ -112,8 +111,8 @@ def _predicates(nodes: Mapping[str, Any], message: Any) -> list[str]:
 
 def needed_nodes(
     nodes: Mapping[str, Any],
-    wanted: Sequence[str],
-    given: set[str],
+    values: Sequence[str],
+    inputs: set[str],
     reads: Callable[[Any], Iterable[str]] = data_inputs,
     *,
     in_body: bool = False,
@@ -121,24 +120,23 @@ def needed_nodes(
     """Return the names of the nodes that values need, in the order of the file.
 
     Args:
-        nodes: ``NodeDef`` by name.
-        wanted: Names of the values.
-        given: Names of values that need nothing.
+        values: Names of the values.
+        inputs: Names of values that need nothing.
         reads: Returns the names of the values that a node reads.
         in_body: Whether names have the form of a function's body.
     """
-    found: set[str] = set()
+    needed: set[str] = set()
     followed: set[str] = set()
-    pending = list(wanted)
+    pending = list(values)
     while pending:
         name = pending.pop()
         node = name.split(":")[0] if in_body else port(name).node
         if node not in nodes or node in followed:
             continue
-        found.add(node)
-        if not in_body and str(port(name)) in given:
+        needed.add(node)
+        if not in_body and str(port(name)) in inputs:
             continue
         followed.add(node)
         pending += reads(nodes[node])
         pending += [] if in_body else _predicates(nodes, nodes[node])
-    return [name for name in nodes if name in found]
+    return [name for name in nodes if name in needed]

@@ -30,12 +30,12 @@ def crc32c(data: memoryview) -> int:
         whole = len(data).bit_length() - 1
         lanes = min(_LANES, whole - _SHORTEST)
         words = np.frombuffer(data[: 1 << whole], "<u2").reshape(1 << lanes, -1)
-        held = np.zeros(1 << lanes, np.uint32)
+        registers = np.zeros(1 << lanes, np.uint32)
         for column in range(words.shape[1]):
-            held = table[(held ^ words[:, column]) & 0xFFFF] ^ (held >> 16)
+            registers = table[(registers ^ words[:, column]) & 0xFFFF] ^ (registers >> 16)
         for level in range(whole - lanes, whole):
-            held = _moved(level, held[::2]) ^ held[1::2]
-        register = int(_moved(whole, np.array([register], np.uint32))[0] ^ held[0])
+            registers = _moved(level, registers[::2]) ^ registers[1::2]
+        register = int(_moved(whole, np.array([register], np.uint32))[0] ^ registers[0])
         data = data[1 << whole :]
     narrow = table[:65536:256].tolist()
     for byte in data:
@@ -60,7 +60,7 @@ def stored_crc(data: memoryview) -> int:
 
 @cache
 def _tables() -> Array:
-    """Return the register after two bytes, by the bytes exclusive-or the low half of the register before."""
+    """Return tables of the register after two bytes, by its xor with these."""
     import numpy as np
 
     held: Array = np.arange(65536, dtype=np.uint32)
@@ -80,7 +80,7 @@ def _moved(exponent: int, registers: Array) -> Array:
 
 @cache
 def _zeros(exponent: int) -> Array:
-    """Return the register after ``1 << exponent`` bytes of zero, by each byte of the register before."""
+    """Return tables of the register after ``1 << exponent`` zero bytes, by byte."""
     import numpy as np
 
     columns = _columns(exponent)
@@ -93,7 +93,7 @@ def _zeros(exponent: int) -> Array:
 
 @cache
 def _columns(exponent: int) -> Array:
-    """Return the register after ``1 << exponent`` bytes of zero, by the one bit set before."""
+    """Return the register after ``1 << exponent`` zero bytes, by the bit set before."""
     import numpy as np
 
     if exponent:

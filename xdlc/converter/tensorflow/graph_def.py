@@ -26,9 +26,7 @@ class Loaded:
     """A model as its files state it.
 
     Attributes:
-        content: The graph.
         boundary: Inputs and outputs.
-        variables: Values of the variables.
     """
 
     content: Content
@@ -45,7 +43,7 @@ def graph_def(path: Path) -> Loaded:
     """Return the content of a GraphDef file.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not one.
         StorageError: If it cannot be read.
     """
     graph, file, blobs = parsed(path, "GraphDef", "graph")
@@ -57,36 +55,36 @@ def graph_def(path: Path) -> Loaded:
 def parsed(
     path: str | os.PathLike[str], kind: str, root: str
 ) -> tuple[Any, ir.MappedFile | None, Blobs | None]:
-    """Return the message of a file, the file, and the large data that stay in it; these two None for text.
+    """Return a file's message, the file, and the large data left in it.
+
+    The last two are None for text.
 
     Args:
-        path: The file.
-        kind: Kind of the message.
         root: The same as ``LAYOUT`` names it.
 
     Raises:
-        ModelError: If the file is no such message.
+        ModelError: If the file is another message.
         StorageError: If it cannot be read.
     """
     from google.protobuf.message import DecodeError
 
     file = ir.MappedFile(path)
-    found = message(kind)
+    root_message = message(kind)
     if _is_text(bytes(file.view(0, min(file.size, 4096)))):
-        _parse_text(file, found, kind)
-        return found, None, None
+        _parse_text(file, root_message, kind)
+        return root_message, None, None
     layout = replace(LAYOUT, root=root)
     stripped, blobs = without_blobs(file.view(0, file.size), layout, str(path), file.release)
     try:
-        found.ParseFromString(stripped)
+        root_message.ParseFromString(stripped)
     except DecodeError as error:
         raise _no_message(kind, file.path, "protobuf cannot parse it") from error
     file.release(0, file.size)
-    return found, file, blobs
+    return root_message, file, blobs
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether a file is text: a binary one begins with a key, and a length or number under 32 soon."""
+    """Return whether a file is text: a binary one begins with a key and a number."""
     return (
         bool(head)
         and head.lstrip()[:1].isalpha() | head.startswith(b"#")
@@ -95,14 +93,14 @@ def _is_text(head: bytes) -> bool:
     )
 
 
-def _parse_text(file: ir.MappedFile, found: Any, kind: str) -> None:
+def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
     from google.protobuf import text_format
 
     if file.size > LARGEST_TEXT:
         fix = "write it as a binary file"
-        raise ModelError(f"is text of {file.size} bytes, too much to read", where=str(file.path), fix=fix)
+        raise ModelError(f"is too large for text: {file.size} bytes", where=str(file.path), fix=fix)
     try:
-        text_format.Parse(bytes(file.view(0, file.size)).decode(), found, allow_unknown_field=True)
+        text_format.Parse(bytes(file.view(0, file.size)).decode(), root_message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = (
             str(error).splitlines()[0][:200] if not isinstance(error, RecursionError) else "it nests too deep"
@@ -112,7 +110,7 @@ def _parse_text(file: ir.MappedFile, found: Any, kind: str) -> None:
 
 def _no_message(kind: str, path: Path, reason: str) -> ModelError:
     return ModelError(
-        f"is no {kind} of TensorFlow, or is damaged: {reason}",
+        f"is not a TensorFlow {kind}, or is damaged: {reason}",
         where=str(path),
         fix="check that the path names a complete file",
     )
@@ -121,7 +119,7 @@ def _no_message(kind: str, path: Path, reason: str) -> ModelError:
 def content_of(
     graph: Any, file: ir.MappedFile | None, blobs: Blobs | None, path: Path, definitions: Iterable[Any] = ()
 ) -> Content:
-    """Return what a ``GraphDef`` holds.
+    """Return the content of a ``GraphDef``.
 
     Raises:
         ModelError: If two nodes have one name.

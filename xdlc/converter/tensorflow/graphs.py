@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow as source graphs: needed nodes, function calls inlined, names made flat.
+"""TensorFlow graphs as source graphs: needed nodes, calls inlined, names flat.
 
 A call of a function becomes the nodes of its body, named ``call/node``.  A function that a node holds as an
 attribute, as those of If and While, becomes a graph of its own.
@@ -44,13 +44,11 @@ class Flat:
     """A graph in the making: its nodes and constants under names of their own.
 
     Args:
-        content: The file.
         variable: Returns the elements of a variable, or the name of its initial value, by its node's name;
             None inside of functions, which have none of their own.
         around: The graph that holds this one, with which it shares what functions may expand to.
 
     Attributes:
-        nodes: The nodes.
         constants: Stored tensors by name.
         assigned: Names of the variables that functions assign to.
     """
@@ -73,16 +71,16 @@ class Flat:
         self._free_name = FreeNames(self._used)
         self._makers: dict[str, Node] = {}
 
-    def add_main(self, wanted: Sequence[str], inputs: Iterable[str]) -> None:
+    def add_main(self, values: Sequence[str], inputs: Iterable[str]) -> None:
         """Add the nodes of the main graph that values need.
 
         Args:
-            wanted: Names of the values.
+            values: Names of the values.
             inputs: Names of the values that come from outside, with the nodes that compute them not needed.
         """
-        content, given = self._content, set(inputs)
+        content, input_names = self._content, set(inputs)
         self._used.update(content.nodes)
-        for name in needed_nodes(content.nodes, wanted, given, self._reads):
+        for name in needed_nodes(content.nodes, values, input_names, self._reads):
             self._add_node(content.nodes[name], name, lambda value: value, ())
 
     def add_body(
@@ -102,13 +100,13 @@ class Flat:
         content, where = self._content, f"{self._content.path}: function {name!r}"
         function = content.functions.get(name)
         if function is None:
-            raise ModelError("is called, but the file does not hold it", where=where, fix=_AGAIN)
+            raise ModelError("is called, but is not in the file", where=where, fix=_AGAIN)
         if len(within) >= DEPTH:
-            fix = "functions that call themselves cannot be converted; simplify the model"
+            fix = "remove recursion: functions that call themselves are not supported"
             raise ModelError(f"functions nest more than {DEPTH} deep", where=where, fix=fix)
-        names = [text(each.name) for each in function.signature.input_arg]
+        names = [text(arg.name) for arg in function.signature.input_arg]
         if len(names) > len(arguments):
-            text_of = f"takes {len(names)} arguments, and is called with {len(arguments)}"
+            text_of = f"has {len(names)} arguments, but is called with {len(arguments)}"
             raise ModelError(text_of, where=where, fix=_AGAIN)
         bound = dict(zip(names, arguments, strict=False))
         nodes = {text(node.name): node for node in function.node_def}
@@ -120,15 +118,15 @@ class Flat:
             if local.node in bound:
                 return bound[local.node]
             if local.node not in unique:
-                raise ModelError(f"reads {value!r}, which nothing in it produces", where=where, fix=_AGAIN)
+                raise ModelError(f"reads {value!r}, which no node in it computes", where=where, fix=_AGAIN)
             return str(Port(unique[local.node], local.number))
 
         returned = {text(entry.key): text(entry.value) for entry in function.ret}
         ends = []
-        for each in function.signature.output_arg:
-            if text(each.name) not in returned:
-                raise ModelError(f"does not return {text(each.name)!r}", where=where, fix=_AGAIN)
-            ends.append(returned[text(each.name)])
+        for arg in function.signature.output_arg:
+            if text(arg.name) not in returned:
+                raise ModelError(f"does not return {text(arg.name)!r}", where=where, fix=_AGAIN)
+            ends.append(returned[text(arg.name)])
         inside = (*within, name)
         needed = needed_nodes(
             nodes, [str(body_port(end, ops, content, where)) for end in ends], set(bound), in_body=True
@@ -141,14 +139,13 @@ class Flat:
             self._add_node(nodes[local], unique[local], resolve, inside)
         return [resolve(end) for end in ends]
 
-    def finish(self, given: Iterable[str], outputs: Sequence[str]) -> SourceGraph:
+    def finish(self, inputs: Iterable[str], outputs: Sequence[str]) -> SourceGraph:
         """Return the graph of all that was added and the outputs need, without inputs.
 
         Args:
-            given: Names of values from which on nothing is needed but their own nodes.
-            outputs: Names of the outputs.
+            inputs: Names of values from which on nothing is needed but their own nodes.
         """
-        ends_at = {self.final(name) for name in given}
+        ends_at = {self.final(name) for name in inputs}
         ends = [self.final(name) for name in outputs]
         for node in self.nodes:
             node.names = [self.final(name) for name in node.names]
@@ -176,7 +173,7 @@ class Flat:
         return graph
 
     def _anchor(self, name: str) -> tuple[str, int] | None:
-        """Return the predicate, and its side, under which a node exists that only waits for a Switch."""
+        """Return predicate and side of the Switch that a node only waits for."""
         found = waits_for(self._content.nodes, name)
         return None if found is None else (self.final(found.node), found.number)
 
@@ -199,7 +196,7 @@ class Flat:
             self._aliases.update((str(Port(name, index)), value) for index, value in enumerate(results))
             return
         where = f"{content.path}: node {name!r}"
-        found = attributes(
+        attrs = attributes(
             {} if op == _CONSTANT else values,
             lambda tensor: content.data(tensor, where),
             lambda function: self._graph(text(function.name), within),
@@ -208,19 +205,19 @@ class Flat:
         count = output_count(op, output_names(op, content.definitions), values)
         self._take("outputs", count)
         outputs = [str(Port(name, index)) for index in range(count)]
-        stated = found.pop(SHAPES, [])
+        stated = attrs.pop(SHAPES, [])
         shapes = [each if each is None else list(each) for each in stated if not isinstance(each, str)]
-        self.nodes.append(Node(op, inputs, outputs, found, name, stated=shapes))
+        self.nodes.append(Node(op, inputs, outputs, attrs, name, stated=shapes))
 
     def _reads(self, message: Any) -> Iterator[str]:
-        """Iterate over what a node of the main graph reads; of a variable, set its value or initial value."""
+        """Iterate over the inputs of a main graph's node; set the value of a variable."""
         if text(message.op) in VARIABLES and self._variable is not None:
-            name, found = text(message.name), self._variable(text(message.name))
-            if isinstance(found, str):
-                self._initial[name] = str(port(found))
-                yield found
+            name, initial = text(message.name), self._variable(text(message.name))
+            if isinstance(initial, str):
+                self._initial[name] = str(port(initial))
+                yield initial
             else:
-                self.constants[name] = found
+                self.constants[name] = initial
         yield from data_inputs(message)
 
     def _add_constant(self, message: Any, name: str) -> bool:
@@ -260,10 +257,10 @@ class Flat:
         return free
 
     def final(self, name: str) -> str:
-        """Return the name of a value; that of a call's result is the name that it has in the function.
+        """Return the name of a value; a call's result has its name in the function.
 
         Raises:
-            ModelError: If it is computed from itself.
+            ModelError: If it depends on itself.
         """
         passed = []
         end = name
@@ -271,12 +268,12 @@ class Flat:
             passed.append(end)
             end = self._aliases[end]
             if end == name or len(passed) > len(self._aliases):
-                raise ModelError(f"{name!r} is computed from itself", where=self._content.path, fix=_AGAIN)
+                raise ModelError(f"{name!r} depends on itself", where=self._content.path, fix=_AGAIN)
         self._aliases.update(dict.fromkeys(passed, end))
         return end
 
     def has(self, value: str) -> bool:
-        """Return whether there is a value, as far as the operators of nodes state how many they have."""
+        """Return whether a value exists, as far as operators state their outputs."""
         end = self.final(value)
         if not self._makers:
             self._makers.update({name: node for node in self.nodes for name in node.outputs})
@@ -286,15 +283,15 @@ class Flat:
         """Add outputs to nodes of which more are read than their operators state."""
         producers = {node.own_name: node for node in self.nodes}
         for name in [*ends, *(name for node in self.nodes for name in node.names)]:
-            held = port(name)
-            node = producers.get(held.node)
-            more = 0 if node is None else held.number + 1 - len(node.outputs)
+            source = port(name)
+            node = producers.get(source.node)
+            more = 0 if node is None else source.number + 1 - len(node.outputs)
             if node is not None and more > 0:
                 self._take("outputs", more)
-                node.outputs = [str(Port(held.node, index)) for index in range(held.number + 1)]
+                node.outputs = [str(Port(source.node, index)) for index in range(source.number + 1)]
 
     def _take(self, what: str, count: int) -> None:
-        """Count what functions expand to.
+        """Count the nodes that functions expand to.
 
         Raises:
             ModelError: If it is too much.

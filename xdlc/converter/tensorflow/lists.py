@@ -1,4 +1,4 @@
-"""Lists of tensors: element by element while their length is small and known, else tensors [length, ...]."""
+"""Lists of tensors: by element while small and static, else [length, ...]."""
 
 from __future__ import annotations
 
@@ -20,25 +20,23 @@ _FIX = "make its length a constant: bind open dimensions with --input_dim or --b
 
 
 def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[int] | None) -> AnyValue:
-    """Return a list of elements that nothing has set yet, which read as zeros.
+    """Return a list of unset elements, which read as zeros.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         count: Its length.
         dtype: Type of its elements, in TensorFlow's words.
         shape: Shape of its elements, None or -1 for what is not known.
     """
     if not 0 <= count <= SEQUENCE_ELEMENTS:
-        raise node.problem(f"a list of {count} elements; at most {SEQUENCE_ELEMENTS} are possible")
+        raise node.problem(f"a list of {count} elements is not supported; at most {SEQUENCE_ELEMENTS} are")
     try:
         kind = np.dtype(dtype)
-        held = from_numpy(kind)
+        element_type = from_numpy(kind)
     except TypeError as error:
         raise node.problem(f"a list of {dtype}, which a DLC cannot hold") from error
     is_known = shape is not None and min(shape, default=0) >= 0
     if shape is not None and is_known:
-        check_shape(node.own_name, (count, *shape), held)
+        check_shape(node.own_name, (count, *shape), element_type)
     if count > LISTED and shape is not None and is_known:
         check_table(count, *shape)
         return g.builder.const(np.zeros((count, *shape), kind), f"{g.builder.stem}_list")
@@ -58,7 +56,7 @@ def counted(node: Node, g: Operators, elements: Sequence[Value]) -> SequenceValu
 
 
 def is_unset(element: Value) -> bool:
-    """Return whether nothing has set an element of a list yet, nor its shape."""
+    """Return whether an element of a list is unset and has no shape."""
     return element.is_static and element.shape == (0,)
 
 
@@ -67,22 +65,22 @@ def list_of(node: Node, index: int) -> AnyValue:
     return node.required(index)
 
 
-def length(node: Node, held: AnyValue) -> int:
+def length(node: Node, items: AnyValue) -> int:
     """Return the length of a list.
 
     Raises:
         UnsupportedOp: If it is not known.
     """
-    if isinstance(held, SequenceValue):
-        return len(held.elements)
-    dims = held.dims if isinstance(held, Value) else None
+    if isinstance(items, SequenceValue):
+        return len(items.elements)
+    dims = items.dims if isinstance(items, Value) else None
     if not dims or dims[0] is None:
-        raise node.problem("the length of a list is only known when the graph runs", _FIX)
+        raise node.problem("the length of a list depends on data", _FIX)
     return dims[0]
 
 
 def element_shape(node: Node, index: int) -> list[int] | None:
-    """Return the shape that an input states of the elements of a list, -1 for what is not known."""
+    """Return the shape that an input states of a list's elements; -1 denotes unknown."""
     value = node.input(index)
     if value is None or not value.is_static:
         return None
@@ -90,29 +88,26 @@ def element_shape(node: Node, index: int) -> list[int] | None:
     return None if array.ndim == 0 else [int(size) for size in array.reshape(-1)]
 
 
-def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | None = None) -> Value:
+def stacked(node: Node, g: Operators, items: AnyValue, shape: Sequence[int] | None = None) -> Value:
     """Return a list as one tensor [length, ...].
 
     Args:
-        node: The node.
-        g: The canonical operators.
-        held: The list.
         shape: Shape of its elements if nothing has set any, None or -1 for what is not known.
 
     Raises:
         UnsupportedOp: If the shape of the elements is not known.
     """
-    if isinstance(held, Value):
-        return held
-    elements = list(held.elements) if isinstance(held, SequenceValue) else []
+    if isinstance(items, Value):
+        return items
+    elements = list(items.elements) if isinstance(items, SequenceValue) else []
     made = [element for element in elements if not is_unset(element)]
     if made and made[0].dims is not None and None not in made[0].dims:
         shape = made[0].shape
     if len(made) < len(elements) or not elements:
         if shape is None or min(shape, default=0) < 0 or not elements:
             raise node.problem(
-                "the shape of the elements of a list is not known while converting",
-                "bind open dimensions with --input_dim or --batch, or set an element before",
+                "the shape of a list's elements is unknown",
+                "bind open dimensions with --input_dim or --batch, or set an element first",
             )
         filler = g.builder.const(np.zeros(shape, elements[0].dtype.numpy), f"{g.builder.stem}_unset")
         elements = [filler if is_unset(element) else element for element in elements]
@@ -122,53 +117,53 @@ def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | Non
     return g("Concat", [g("Unsqueeze", [element, axis]) for element in elements], axis=0)
 
 
-def listed(node: Node, g: Operators, held: AnyValue) -> list[Value]:
+def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
     """Return the elements of a list."""
-    if isinstance(held, SequenceValue):
-        return list(held.elements)
-    count = length(node, held)
+    if isinstance(items, SequenceValue):
+        return list(items.elements)
+    count = length(node, items)
     if count > LISTED:
-        raise node.problem(f"a list of {count} elements; at most {LISTED} are taken one by one")
-    return [element_at(node, g, held, index) for index in range(count)]
+        raise node.problem(f"a list of {count} elements is not supported here; at most {LISTED} are")
+    return [element_at(node, g, items, index) for index in range(count)]
 
 
 def element_at(
-    node: Node, g: Operators, held: AnyValue, index: int | Value, shape: Sequence[int] | None = None
+    node: Node, g: Operators, items: AnyValue, index: int | Value, shape: Sequence[int] | None = None
 ) -> Value:
-    """Return an element of a list; one that nothing has set is zero."""
+    """Return an element of a list; an unset one is zero."""
     if isinstance(index, Value) and index.is_static:
         index = int(index.numpy().reshape(-1)[0])
-    if isinstance(held, SequenceValue) and isinstance(index, int):
-        if not 0 <= index < len(held.elements):
-            raise node.invalid(f"element {index} of a list of {len(held.elements)}")
-        element = held.elements[index]
+    if isinstance(items, SequenceValue) and isinstance(index, int):
+        if not 0 <= index < len(items.elements):
+            raise node.invalid(f"element {index} of a list of {len(items.elements)}")
+        element = items.elements[index]
         if is_unset(element):
-            return stacked_row(node, g, held, shape)
+            return stacked_row(node, g, items, shape)
         return element
     if isinstance(index, int):
         index = g.builder.const(np.asarray(index, np.int64))
-    return g("Gather", [stacked(node, g, held, shape), index], axis=0)
+    return g("Gather", [stacked(node, g, items, shape), index], axis=0)
 
 
-def stacked_row(node: Node, g: Operators, held: SequenceValue, shape: Sequence[int] | None) -> Value:
+def stacked_row(node: Node, g: Operators, items: SequenceValue, shape: Sequence[int] | None) -> Value:
     """Return zeros of the shape of the elements of a list."""
-    set_ones = [element for element in held.elements if not is_unset(element)]
-    found = set_ones[0].shape if set_ones else shape
-    if found is None or min(found, default=0) < 0:
-        raise node.problem("reads an element of a list that nothing has set, of a shape that is not known")
-    return g.builder.const(np.zeros(found, held.elements[0].dtype.numpy), f"{g.builder.stem}_zero")
+    set_ones = [element for element in items.elements if not is_unset(element)]
+    element_dims = set_ones[0].shape if set_ones else shape
+    if element_dims is None or min(element_dims, default=0) < 0:
+        raise node.problem("reads an unset element of a list, whose shape is unknown")
+    return g.builder.const(np.zeros(element_dims, items.elements[0].dtype.numpy), f"{g.builder.stem}_zero")
 
 
-def with_element(node: Node, g: Operators, held: AnyValue, index: Value, item: Value) -> AnyValue:
+def with_element(node: Node, g: Operators, items: AnyValue, index: Value, item: Value) -> AnyValue:
     """Return a list with one element replaced."""
-    if isinstance(held, SequenceValue) and index.is_static:
-        position, elements = int(index.numpy().reshape(-1)[0]), list(held.elements)
+    if isinstance(items, SequenceValue) and index.is_static:
+        position, elements = int(index.numpy().reshape(-1)[0]), list(items.elements)
         if not 0 <= position < len(elements):
             raise node.invalid(f"element {position} of a list of {len(elements)}")
         elements[position] = item
         return SequenceValue(tuple(elements))
     dims = item.dims
-    tensor = stacked(node, g, held, None if dims is None or None in dims else item.shape)
+    tensor = stacked(node, g, items, None if dims is None or None in dims else item.shape)
     at = g("Reshape", [g("Cast", [index], to=7), g.builder.const(np.asarray([1, 1], np.int64))])
     row = g("Unsqueeze", [item, g.builder.const(np.zeros(1, np.int64))])
     return g("ScatterND", [tensor, at, row])

@@ -1,4 +1,4 @@
-"""TensorFlow's protobuf messages, as far as an importer needs them, without TensorFlow.
+"""TensorFlow's protobuf messages that an importer needs, without TensorFlow.
 
 Source of names and field numbers: graph.proto, node_def.proto, attr_value.proto, tensor.proto, types.proto,
 function.proto, op_def.proto, meta_graph.proto, saved_model.proto, saved_object_graph.proto,
@@ -113,7 +113,7 @@ LAYOUT = Layout(
 
 
 def dtype_name(number: int) -> str:
-    """Return the name of a data type, that of a reference without the reference; ``invalid`` if none."""
+    """Return the name of a data type, also of its reference; ``invalid`` if unknown."""
     return TYPES.get(number - 100 if number > 100 else number, "invalid")
 
 
@@ -124,7 +124,7 @@ def message(kind: str) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
-    """Return the message classes, of a pool of their own: TensorFlow may be loaded beside."""
+    """Return the message classes, in a pool apart: TensorFlow may be loaded too."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="xdlc_tensorflow.proto", package=_PACKAGE, syntax="proto3")

@@ -44,7 +44,7 @@ def port(name: str) -> Port:
 
 
 def data_inputs(node: Any) -> Iterator[str]:
-    """Iterate over the inputs of a ``NodeDef`` that are no control inputs."""
+    """Iterate over the inputs of a ``NodeDef`` but control inputs."""
     for name in node.input:
         if not name.startswith(b"^"):
             yield text(name)
@@ -70,9 +70,8 @@ def attributes(
         values: ``AttrValue`` by name.
         data: Returns the elements of a ``TensorProto``.
         graph: Returns the graph of a function, a ``NameAttrList``.
-        where: Place of the node, for errors.
     """
-    found: dict[str, Any] = {}
+    plain_values: dict[str, Any] = {}
 
     def plain(kind: str, value: Any) -> Any:
         if kind in ("s", "placeholder"):
@@ -90,15 +89,15 @@ def attributes(
         if kind is None or (name.startswith("_") and name != SHAPES):
             continue
         if kind != "list":
-            found[name] = plain(kind, getattr(value, kind))
+            plain_values[name] = plain(kind, getattr(value, kind))
             for entry in value.func.attr:
                 inner = entry.value.WhichOneof("kind")
                 if inner not in (None, "list", "func"):
-                    found[f"{name}.{text(entry.key)}"] = plain(inner, getattr(entry.value, inner))
+                    plain_values[f"{name}.{text(entry.key)}"] = plain(inner, getattr(entry.value, inner))
             continue
-        held = [plain(each.name, item) for each, items in value.list.ListFields() for item in items]
+        listed = [plain(field.name, item) for field, items in value.list.ListFields() for item in items]
         if value.list.func:
-            found |= {f"{name}_{index}": item for index, item in enumerate(held)}
+            plain_values |= {f"{name}_{index}": item for index, item in enumerate(listed)}
         else:
-            found[name] = held
-    return found
+            plain_values[name] = listed
+    return plain_values

@@ -81,10 +81,9 @@ _TYPES = ("Tout", "T", "dtypes", "output_types", "component_types", "Tdense", "s
 
 
 def output_names(op: str, definitions: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of an operator's outputs, ``*`` after that of a list; None if there is just one.
+    """Return an operator's output names, ``*`` after a list's; None for just one.
 
     Args:
-        op: The operator.
         definitions: ``OpDef`` by operator of those that the file defines.
     """
     if op in _OUTPUTS or op not in definitions:
@@ -97,7 +96,7 @@ def output_names(op: str, definitions: Mapping[str, Any]) -> list[str] | None:
 
 
 def output_index(names: list[str] | None, name: str, index: int) -> int | None:
-    """Return the number among all outputs of one that ``node:name:index`` names; None if there is none.
+    """Return the number of the output that ``node:name:index`` names, or None.
 
     After a list, of unknown length, only the positions of the same list are known.
     """
@@ -112,10 +111,9 @@ def output_index(names: list[str] | None, name: str, index: int) -> int | None:
 
 
 def output_count(op: str, names: list[str] | None, attributes: Mapping[str, Any]) -> int:
-    """Return the number of outputs of a node, as far as operator and attributes state it.
+    """Return the number of outputs of a node, as operator and attributes state it.
 
     Args:
-        op: The operator.
         names: Names of its outputs.
         attributes: ``AttrValue`` by name.
     """

@@ -19,11 +19,11 @@ class _TensorFlowHandlers(Handlers):
     def __call__(
         self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
     ) -> Callable[[F], F]:
-        """Register a function, with the attributes without meaning for any operator added to the ignored."""
+        """Register a function; ignore attributes without meaning to operators."""
         return super().__call__(*types, layout=layout, ignores=(*_RESTATING.split(), *ignores), domain=domain)
 
     def is_optional(self, attribute: str) -> bool:
-        """Return whether an attribute is one of a function, which restates the types of its arguments."""
+        """Return whether an attribute belongs to a function, restating argument types."""
         return "." in attribute
 
 

@@ -1,4 +1,4 @@
-"""SavedModel folders, and graphs beside a checkpoint: the graph of a tag, the boundary of a signature."""
+"""SavedModel folders and checkpointed graphs: graph by tag, boundary by signature."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outpu
     model, mapped, blobs = parsed(file, "SavedModel", "saved_model")
     graphs = {",".join(text(each) for each in meta.meta_info_def.tags): meta for meta in model.meta_graphs}
     if not graphs:
-        raise ModelError("holds no graph", where=str(file), fix="save the model again")
+        raise ModelError("contains no graph", where=str(file), fix="save the model again")
     meta = _chosen(graphs, tag, DEFAULT_TAG, "saved_model_tag", "graph", str(file))
     prefix = file.parent / "variables" / "variables"
     loaded = _loaded(meta, mapped, blobs, file, prefix)
@@ -57,7 +57,7 @@ def meta_graph(path: Path, signature: str | None) -> Loaded:
     """Return the content of a ``.meta`` file, with the checkpoint beside it.
 
     Raises:
-        ModelError: If it is no such file, or its checkpoint is of a form that is not read.
+        ModelError: If it is another file, or its checkpoint has an unsupported form.
         UsageError: If there is no such signature.
         StorageError: If it cannot be read.
     """
@@ -66,7 +66,7 @@ def meta_graph(path: Path, signature: str | None) -> Loaded:
     index = prefix.with_name(prefix.name + ".index")
     if prefix.is_file() and not index.is_file():
         raise ModelError(
-            "its checkpoint is of the first form, one file without .index, which is not read",
+            "its checkpoint has the V1 format, a file without .index, which is not supported",
             where=str(prefix),
             fix="load it with TensorFlow, and save it with tf.compat.v1.train.Saver()",
         )
@@ -82,50 +82,50 @@ def _loaded(meta: Any, mapped: ir.MappedFile | None, blobs: Blobs | None, file: 
     return Loaded(content, Boundary(version=meta.graph_def.versions.producer), variables)
 
 
-def _chosen(held: dict[str, Any], key: str | None, usual: str, option: str, kind: str, where: str) -> Any:
+def _chosen(entries: dict[str, Any], key: str | None, usual: str, option: str, kind: str, where: str) -> Any:
     """Return the entry of a key, by default of the usual one, or the only one.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If it is missing or ambiguous.
     """
-    wanted = key if key is not None else usual if usual in held else None
-    if wanted is None and len(held) == 1:
-        return next(iter(held.values()))
-    found = held.get(wanted or "")
-    if found is None and wanted is not None:  # tags in another order
-        tags = set(wanted.split(","))
-        found = next((each for name, each in held.items() if set(name.split(",")) == tags), None)
-    if found is None:
-        names = ", ".join(map(repr, sorted(held)))
-        problem = f"has no {kind} {wanted!r}" if wanted is not None else f"has several {kind}s"
-        near = nearest_names(wanted, held) if wanted else None
+    chosen_key = key if key is not None else usual if usual in entries else None
+    if chosen_key is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    chosen = entries.get(chosen_key or "")
+    if chosen is None and chosen_key is not None:  # tags in another order
+        tags = set(chosen_key.split(","))
+        chosen = next((entry for name, entry in entries.items() if set(name.split(",")) == tags), None)
+    if chosen is None:
+        names = ", ".join(map(repr, sorted(entries)))
+        problem = f"has no {kind} {chosen_key!r}" if chosen_key is not None else f"has several {kind}s"
+        near = nearest_names(chosen_key, entries) if chosen_key else None
         fix = near or f"choose one: --{option} NAME"
         raise UsageError(f"{problem}; there are {names or 'none'}", where=where, fix=fix)
-    return found
+    return chosen
 
 
 def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *, needed: bool) -> None:
     """Set inputs and outputs of a boundary by a signature."""
-    held = {
+    signatures = {
         text(entry.key): entry.value
         for entry in meta.signature_def
         if text(entry.key) not in _NO_SIGNATURE and entry.value.outputs
     }
-    if key is None and not held:
+    if key is None and not signatures:
         if needed and not any(map(_is_input, meta.graph_def.node)):
             fix = "save it by tf.saved_model.save(model, folder, signatures=function) or model.export(folder)"
             raise ModelError("has neither a signature nor an input", where=where, fix=fix)
         return
-    if key is None and not needed and DEFAULT_SIGNATURE not in held and len(held) > 1:
+    if key is None and not needed and DEFAULT_SIGNATURE not in signatures and len(signatures) > 1:
         return
-    chosen = _chosen(held, key, DEFAULT_SIGNATURE, "saved_model_signature_key", "signature", where)
+    chosen = _chosen(signatures, key, DEFAULT_SIGNATURE, "saved_model_signature_key", "signature", where)
     strings = _strings(chosen.inputs)
     if strings and key is None and not needed:
         return
     if strings:
-        others = sorted(name for name, each in held.items() if each is not chosen)
+        others = sorted(name for name, signature in signatures.items() if signature is not chosen)
         raise UnsupportedOp(
-            f"its signature takes strings: {', '.join(strings)}",
+            f"its signature has string inputs: {', '.join(strings)}",
             where=where,
             fix="begin and end at tensors of numbers: --out_node NODE, -d NODE DIMS with a parsed tensor"
             + (
@@ -145,7 +145,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
 
 
 def _is_input(node: Any) -> bool:
-    """Return whether a node is a placeholder of numbers; one of a string is the path of a checkpoint."""
+    """Return whether a node is a numeric placeholder; a string one is a path."""
     dtype = attribute_messages(node).get("dtype")
     return text(node.op) in PLACEHOLDERS and (dtype is None or dtype_name(dtype.type) != "string")
 

@@ -21,66 +21,60 @@ _SNAPPY = 1
 
 
 class _Invalid(Exception):
-    """The bytes are no table."""
+    """The bytes are not a table."""
 
 
 def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
     """Return the values of a table by key.
 
-    Args:
-        data: The file.
-        where: Its path, for errors.
-
     Raises:
-        ModelError: If it is no table, is damaged, or holds too much.
+        ModelError: If it is not a table, is damaged or too large.
     """
     try:
         return _entries(data)
     except (_Invalid, IndexError, struct.error) as error:
         raise ModelError(
-            f"is no index of a checkpoint, or is damaged ({error})",
+            f"is not a checkpoint index, or is damaged ({error})",
             where=where,
-            fix="get the file again, or save the model again",
+            fix="obtain the file again, or save the model again",
         ) from error
 
 
 def _entries(data: memoryview) -> dict[bytes, bytes]:
     if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
-        raise _Invalid("its end is not that of a table")
+        raise _Invalid("its footer is not a table's")
     position = len(data) - FOOTER
     for _ in range(2):  # the range of the block of statistics
         _, position = varint(data, position)
     offset, position = varint(data, position)
     size, position = varint(data, position)
     left = [MOST_BYTES, MOST_ENTRIES]
-    found: dict[bytes, bytes] = {}
+    entries: dict[bytes, bytes] = {}
     for _, handle in _block(data, offset, size, left):
         place = memoryview(handle)
         offset, position = varint(place, 0)
         size, _ = varint(place, position)
         for key, value in _block(data, offset, size, left):
-            found[key] = value
-    return found
+            entries[key] = value
+    return entries
 
 
 def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterator[tuple[bytes, bytes]]:
     """Iterate over keys and values of a block.
 
     Args:
-        data: The file.
         offset: First byte of the block.
-        size: Its size.
         left: Bytes and entries that the table may still hold.
     """
     if offset + size + 5 > len(data) - FOOTER:
-        raise _Invalid(f"a block of {size} bytes at {offset} is not inside")
+        raise _Invalid(f"a block of {size} bytes at {offset} is out of bounds")
     if not matches(data[offset : offset + size + 1], stored_crc(data[offset + size + 1 : offset + size + 5])):
         raise _Invalid(f"the checksum of the block at {offset} is wrong")
     block = data[offset : offset + size]
     if data[offset + size] == _SNAPPY:
         block = memoryview(unpacked(block, left[0]))
     elif data[offset + size]:
-        raise _Invalid(f"the block at {offset} is compressed in an unknown way")
+        raise _Invalid(f"the block at {offset} has an unknown compression")
     _take(left, 0, len(block))
     if len(block) < 4:
         raise _Invalid(f"the block at {offset} is too short")
@@ -95,7 +89,7 @@ def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterato
         length, position = varint(block, position)
         begin = position + unshared
         if shared > len(key) or begin + length > end:
-            raise _Invalid(f"an entry of the block at {offset} is not inside")
+            raise _Invalid(f"an entry of the block at {offset} is out of bounds")
         _take(left, 0, shared + unshared)
         _take(left, 1, 1)
         key = key[:shared] + bytes(block[position:begin])
@@ -106,7 +100,7 @@ def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterato
 def _take(left: list[int], which: int, count: int) -> None:
     left[which] -= count
     if left[which] < 0:
-        raise _Invalid("it holds too much")
+        raise _Invalid("it is too large")
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -114,7 +108,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
     Raises:
         IndexError: If the data end before.
-        ModelError: If it is none.
+        ModelError: If it is too long.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -127,10 +121,9 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def unpacked(data: memoryview, limit: int) -> bytes:
-    """Return what snappy compressed.
+    """Return snappy data decompressed.
 
     Args:
-        data: The compressed bytes.
         limit: Bytes that the result has at most.
     """
     size, position = varint(data, 0)
@@ -147,7 +140,7 @@ def unpacked(data: memoryview, limit: int) -> bytes:
                 length = int.from_bytes(data[position : position + extra], "little") + 1
                 position += extra
             if position + length > len(data):
-                raise _Invalid("a literal is not inside its block")
+                raise _Invalid("a literal exceeds its block")
             out += data[position : position + length]
             position += length
         else:
@@ -159,7 +152,7 @@ def unpacked(data: memoryview, limit: int) -> bytes:
                 back = int.from_bytes(data[position : position + width], "little")
                 position += width
             if not 0 < back <= len(out):
-                raise _Invalid("a copy begins before its block")
+                raise _Invalid("a copy starts before its block")
             pattern = bytes(out[-back:][:length])
             out += (pattern * (length // len(pattern) + 1))[:length]
         if len(out) > size:

@@ -29,11 +29,11 @@ _VALUES = {
     "complex128": "dcomplex_val",
 }
 """Fields of TensorProto that hold the values of a type; ``int_val`` those of the others."""
-_DAMAGED = "the file is damaged: get it again"
+_DAMAGED = "the file is damaged: obtain it again"
 
 
 def numpy_dtype(name: str, where: str) -> Any:
-    """Return the numpy dtype of the elements of a TensorFlow type; of a quantized one, that of its integers.
+    """Return the numpy dtype of a TensorFlow type; a quantized one's integers.
 
     Raises:
         UnsupportedOp: If no DLC holds elements of the type.
@@ -48,14 +48,14 @@ def numpy_dtype(name: str, where: str) -> Any:
     if plain in _VALUES or plain in ("int8", "int16", "int32", "uint8", "uint16"):
         return np.dtype(plain)
     raise UnsupportedOp(
-        f"holds elements of type {name}, which a DLC cannot",
+        f"holds elements of type {name}, which a DLC cannot hold",
         where=where,
         fix="end or begin the graph at tensors of numbers: --out_node, -d",
     )
 
 
 def shape_of(shape: Any, where: str) -> tuple[int | None, ...] | None:
-    """Return the sizes of a ``TensorShapeProto``, None for unknown ones; None for an unknown rank.
+    """Return the sizes of a ``TensorShapeProto``; None for an unknown size or rank.
 
     Raises:
         ModelError: If a size is impossible.
@@ -64,7 +64,7 @@ def shape_of(shape: Any, where: str) -> tuple[int | None, ...] | None:
         return None
     sizes = [dim.size for dim in shape.dim]
     if any(not -1 <= size < LARGEST for size in sizes) or len(sizes) > 254:
-        raise ModelError(f"has impossible dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
+        raise ModelError(f"has invalid dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
     return tuple(None if size == -1 else size for size in sizes)
 
 
@@ -76,7 +76,7 @@ def known_shape(shape: Any, where: str) -> tuple[int, ...]:
     """
     sizes = shape_of(shape, where)
     if sizes is None or None in sizes or math.prod(filter(None, sizes)) >= LARGEST * 8:
-        raise ModelError("is a stored tensor of impossible dimensions", where=where, fix=_DAMAGED)
+        raise ModelError("is a stored tensor with invalid dimensions", where=where, fix=_DAMAGED)
     return tuple(size for size in sizes if size is not None)
 
 
@@ -84,10 +84,8 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
     """Return the elements of a ``TensorProto`` as lazy data.
 
     Args:
-        tensor: The message.
         file: The file that it was read from; None for text.
         blobs: Ranges that were cut out of the file.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the data do not fit type and shape.
@@ -111,7 +109,7 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
             )
         return ir.ArrayData(np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<")).reshape(shape))
     if count * dtype.itemsize > REPEATED:
-        raise ModelError(f"has {count} elements, and few values", where=where, fix=_DAMAGED)
+        raise ModelError(f"has {count} elements, but too few values", where=where, fix=_DAMAGED)
     values = _values(tensor, name, dtype)
     if values.size > count:
         raise ModelError(f"has {values.size} values for {count} elements", where=where, fix=_DAMAGED)
@@ -126,13 +124,13 @@ def _values(tensor: Any, name: str, dtype: Any) -> Any:
     """Return the typed list of a ``TensorProto``."""
     import numpy as np
 
-    held: Sequence[Any] = getattr(tensor, _VALUES.get(name, "int_val"))
+    elements: Sequence[Any] = getattr(tensor, _VALUES.get(name, "int_val"))
     if name in ("float16", "bfloat16"):
-        return np.asarray(held, np.int64).astype(np.uint16).view(dtype)
+        return np.asarray(elements, np.int64).astype(np.uint16).view(dtype)
     if dtype.kind == "c":
-        parts = np.asarray(held[: len(held) // 2 * 2], np.float64)
+        parts = np.asarray(elements[: len(elements) // 2 * 2], np.float64)
         return (parts[::2] + 1j * parts[1::2]).astype(dtype)
-    return np.asarray(held).astype(dtype)
+    return np.asarray(elements).astype(dtype)
 
 
 def ir_dtype(name: str, where: str) -> ir.DType:

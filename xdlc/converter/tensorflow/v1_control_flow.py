@@ -1,4 +1,6 @@
-"""Control flow of TensorFlow 1, Switch and Merge, Enter and Exit, rebuilt as If and While.
+"""Control flow of TensorFlow 1, rebuilt as If and While.
+
+Its nodes are Switch and Merge, Enter and Exit.
 
 A loop is a frame: each variable has an Enter, a Merge with a NextIteration, a Switch by the LoopCond, and
 an Exit.  A conditional is a Merge of values that Switches on one predicate let pass.  Graphs of the rebuilt
@@ -20,7 +22,7 @@ MOVED = 1 << 17
 """Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
 _TYPES = {"Switch": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
 _INPUTS = {**_TYPES, "Identity": 1}
-"""Fewest inputs of operators of control flow, and of what passes a predicate on."""
+"""Fewest inputs of operators of control flow, and of operators that pass a predicate on."""
 
 
 def rebuilt(
@@ -29,9 +31,7 @@ def rebuilt(
     """Return the nodes of a graph with its control flow rebuilt, and its outputs.
 
     Args:
-        graph: The graph.
         anchor: Returns under which predicate a value exists that is computed from nothing, if any.
-        where: The file, for errors.
 
     Raises:
         ModelError: If a loop is not whole, or control flow nests too deep.
@@ -48,19 +48,19 @@ def rebuilt(
     allowance = [MOVED]
     graphs = [SourceGraph([], list(graph.outputs), nodes)]
     graphs += [inner for node in nodes for inner in all_graphs(node)]
-    for each in graphs:
-        each.nodes = _Conditionals(each.nodes, anchor, where, allowance).rebuilt()
+    for member in graphs:
+        member.nodes = _Conditionals(member.nodes, anchor, where, allowance).rebuilt()
     aliases = {
         output: node.names[0]
-        for each in graphs
-        for node in each.nodes
+        for member in graphs
+        for node in member.nodes
         if node.type in ("Switch", "Enter") and node.names
         for output in node.outputs
     }
     main = graphs[0]
     substitute(main, aliases)
-    for each in graphs:
-        prune(each)
+    for member in graphs:
+        prune(member)
     return list(main.nodes), list(main.outputs)
 
 
@@ -68,9 +68,7 @@ class _Conditionals:
     """The conditionals of a graph without loops.
 
     Args:
-        nodes: Its nodes.
         anchor: Returns under which predicate a value exists that is computed from nothing, if any.
-        where: The file, for errors.
         allowance: Number of nodes that may still be moved into branches, in a list of one.
     """
 
@@ -133,7 +131,7 @@ class _Conditionals:
                 self._guards[name] = guards
 
     def _merged(self, node: Node) -> Node:
-        """Return the If in place of a Merge; the Merge itself if it is of no known form."""
+        """Return the If in place of a Merge; the Merge itself if not supported."""
         split = self._split(node)
         if split is None:
             self._guard(node)
@@ -153,24 +151,24 @@ class _Conditionals:
         """Return the predicate of a Merge, its input for false and that for true."""
         if len(node.names) != 2:
             return None
-        one, other = node.names
-        first, second = self._of(one), self._of(other)
+        first_name, second_name = node.names
+        first, second = self._of(first_name), self._of(second_name)
         sure = [guard for guard in sorted(first) if (guard[0], 1 - guard[1]) in second]
-        known = {predicate for predicate, _ in second}
-        left = sure or [guard for guard in sorted(first) if guard[0] not in known]
+        opposite = {predicate for predicate, _ in second}
+        left = sure or [guard for guard in sorted(first) if guard[0] not in opposite]
         if len(left) == 1:
             predicate, side = left[0]
         else:
-            known = {predicate for predicate, _ in first}
-            right = [guard for guard in sorted(second) if guard[0] not in known]
+            opposite = {predicate for predicate, _ in first}
+            right = [guard for guard in sorted(second) if guard[0] not in opposite]
             if left or len(right) != 1:
                 return None
             predicate, side = right[0][0], 1 - right[0][1]
-        return (predicate, other, one) if side else (predicate, one, other)
+        return (predicate, second_name, first_name) if side else (predicate, first_name, second_name)
 
     def _branch(self, end: str, guard: Guard) -> SourceGraph:
-        """Return the graph of what exists on one side of a predicate only."""
-        held: dict[int, Node] = {}
+        """Return the graph of values that exist on one side of a predicate only."""
+        nodes: dict[int, Node] = {}
         pending = [end]
         while pending:
             name = pending.pop()
@@ -178,18 +176,18 @@ class _Conditionals:
             while node is not None and node.type == "Switch":
                 name = node.names[0]
                 node = self._made.get(name)
-            if node is not None and id(node) not in held and guard in self._of(name):
-                held[id(node)] = node
+            if node is not None and id(node) not in nodes and guard in self._of(name):
+                nodes[id(node)] = node
                 pending += reads(node)
-        self._allowance[0] -= len(held)
+        self._allowance[0] -= len(nodes)
         if self._allowance[0] < 0:
             text = f"its conditionals expand to more than {MOVED} nodes"
             raise ModelError(text, where=self._where, fix="simplify the model")
-        return SourceGraph([], [end], list(held.values()))
+        return SourceGraph([], [end], list(nodes.values()))
 
 
-def _sorted(nodes: Sequence[Node], made: Mapping[str, Node]) -> Iterator[Node]:
-    """Iterate over nodes, producers first; what a cycle contains comes at its first reader."""
+def _sorted(nodes: Sequence[Node], producers: Mapping[str, Node]) -> Iterator[Node]:
+    """Iterate over nodes, producers first; cycles are cut at their first reader."""
     seen: set[int] = set()
     for root in nodes:
         stack = [(root, False)]
@@ -200,4 +198,4 @@ def _sorted(nodes: Sequence[Node], made: Mapping[str, Node]) -> Iterator[Node]:
             elif id(node) not in seen:
                 seen.add(id(node))
                 stack.append((node, True))
-                stack += [(made[name], False) for name in reads(node) if name in made]
+                stack += [(producers[name], False) for name in reads(node) if name in producers]

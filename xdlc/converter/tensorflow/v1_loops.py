@@ -1,4 +1,4 @@
-"""Loops of TensorFlow 1, the frames of Enter and Exit, rebuilt as While; and graphs of nodes."""
+"""Loops of TensorFlow 1, frames of Enter and Exit, rebuilt as While."""
 
 from __future__ import annotations
 
@@ -34,12 +34,7 @@ class _Frame:
 
 
 class Loops:
-    """The loops of a graph.
-
-    Args:
-        nodes: Its nodes.
-        where: The file, for errors.
-    """
+    """The loops of a graph."""
 
     def __init__(self, nodes: Sequence[Node], where: str) -> None:
         self._nodes = {id(node): node for node in nodes}
@@ -86,10 +81,10 @@ class Loops:
             raise self._broken(frame)
 
     def _broken(self, frame: _Frame) -> ModelError:
-        return ModelError(f"the loop of frame {frame.name!r} is not whole", where=self._where, fix=FIX)
+        return ModelError(f"the loop of frame {frame.name!r} is incomplete", where=self._where, fix=FIX)
 
     def _rebuild(self, frame: _Frame, depth: int) -> None:
-        """Put a While in place of a loop, after the loops inside it."""
+        """Replace a loop by a While, after the loops inside it."""
         if frame.name in self._done:
             if not self._done[frame.name]:
                 raise self._broken(frame)
@@ -131,19 +126,21 @@ class Loops:
         for inner in self._inside(frame, [*following, frame.condition.names[0]], formals):
             self._rebuild(inner, depth + 1)
         cond = self._graph(frame, names, {}, frame.condition.names[:1])
-        bodies = [given[0] if given else f"{name}~next" for name, given in zip(names, formals, strict=True)]
-        same = {other: given[0] for given in formals for other in given[1:]}
+        bodies = [
+            values[0] if values else f"{name}~next" for name, values in zip(names, formals, strict=True)
+        ]
+        same = {alias: values[0] for values in formals for alias in values[1:]}
         body = self._graph(frame, bodies, same, following)
-        for each in (cond, body):
-            substitute(each, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
-        outputs = [given[0] if given else "" for given in exits]
-        for name in (name for given in exits for name in given):
+        for graph in (cond, body):
+            substitute(graph, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
+        outputs = [values[0] if values else "" for values in exits]
+        for name in (name for values in exits for name in values):
             self._nodes.pop(id(self._made[name]), None)
         loop = Node("While", initial, outputs, {"cond": cond, "body": body}, frame.name or "while")
         self._add(loop)
-        for given in exits:
-            for other in given[1:]:
-                self._add(Node("Identity", [given[0]], [other], {}, other))
+        for values in exits:
+            for alias in values[1:]:
+                self._add(Node("Identity", [values[0]], [alias], {}, alias))
         for merge in frame.merges:
             for node in (merge, *frame.switches.get(merge.outputs[0], ())):
                 self._nodes.pop(id(node), None)
@@ -158,8 +155,8 @@ class Loops:
 
     def _inside(self, frame: _Frame, ends: Iterable[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
         """Return the loops that the body or the condition of a loop contains."""
-        found: dict[str, _Frame] = {}
-        stop = {name for given in formals for name in given}
+        frames: dict[str, _Frame] = {}
+        stop = {name for values in formals for name in values}
         seen, pending = set[str](), list(ends)
         while pending:
             name = pending.pop()
@@ -171,17 +168,17 @@ class Loops:
             if self._enters(node, frame):
                 continue
             if inner is not None and inner is not frame:
-                if inner.name not in found:
-                    found[inner.name] = inner
+                if inner.name not in frames:
+                    frames[inner.name] = inner
                     pending += [enter.names[0] for enter in inner.enters]
                 continue
             pending += reads(node)
-        return list(found.values())
+        return list(frames.values())
 
     def _graph(
         self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
     ) -> SourceGraph:
-        """Return the graph from the variables to values; what does not depend on them stays outside."""
+        """Return the graph from variables to values; invariants stay outside."""
         starts = {*formals, *same}
         order: list[Node] = []
         readers: dict[str, list[Node]] = {}
@@ -196,14 +193,14 @@ class Loops:
             for read in reads(node):
                 readers.setdefault(read, []).append(node)
                 pending.append(read)
-        inside, held = list(starts), dict[int, Node]()
+        inside, dependent = list(starts), dict[int, Node]()
         while inside:
             for node in readers.get(inside.pop(), ()):
-                if id(node) not in held:
-                    held[id(node)] = node
+                if id(node) not in dependent:
+                    dependent[id(node)] = node
                     inside += node.outputs
-        nodes = [node for node in order if id(node) in held]
-        nodes += [Node("Identity", [first], [other], {}, other) for other, first in same.items()]
+        nodes = [node for node in order if id(node) in dependent]
+        nodes += [Node("Identity", [first], [alias], {}, alias) for alias, first in same.items()]
         inputs = [GraphInput(name, ir.dtype.FLOAT32) for name in formals]
         return SourceGraph(inputs, list(ends), nodes)
 

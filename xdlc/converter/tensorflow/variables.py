@@ -1,4 +1,4 @@
-"""Values of a TensorFlow graph's variables: which tensor of the checkpoint belongs to which node.
+"""Values of a TensorFlow graph's variables: which checkpoint tensor is which.
 
 Of these the first that applies:
 
@@ -33,8 +33,8 @@ class Variables:
 
     Args:
         nodes: ``NodeDef`` of the main graph by name.
-        prefix: Path of the checkpoint without ``.index``; None if there is none.
-        objects: ``SavedObjects`` of the graph; None if there is none.
+        prefix: Path of the checkpoint without ``.index``; None if omitted.
+        objects: ``SavedObjects`` of the graph; None if omitted.
         path: The model, for errors.
     """
 
@@ -68,7 +68,7 @@ class Variables:
                 raise ModelError(
                     f"has shape {list(data.shape)} in the checkpoint, {list(stated)} in the graph",
                     where=where,
-                    fix="the checkpoint belongs to another model: get the right one",
+                    fix="the checkpoint belongs to another model: use the right one",
                 )
             return data
         if self._bundle is None or name not in self._initial:
@@ -81,7 +81,7 @@ class Variables:
         if self._bundle is not None:
             fix = "save the model again, after its variables have values"
             return ModelError(f"is not in the checkpoint {self._prefix}", where=where, fix=fix)
-        fix = "give the SavedModel's folder, or the .meta file beside its checkpoint, or a frozen graph"
+        fix = "pass the SavedModel's folder, or the .meta file beside its checkpoint, or a frozen graph"
         return ModelError("has no value: there is no checkpoint", where=where, fix=fix)
 
     @cached_property
@@ -114,19 +114,19 @@ class Variables:
     @cached_property
     def _bound(self) -> dict[str, str]:
         """Keys of the variables that calls of functions get, by name of the node."""
-        found: dict[str, str] = {}
+        keys: dict[str, str] = {}
         if self._saved is None or self._objects is None:
-            return found
-        held = {text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions}
+            return keys
+        functions = {text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions}
         for node in self._nodes.values():
             value = attribute_messages(node).get("f")
-            bound = held.get(text(value.func.name)) if value is not None else None
+            bound = functions.get(text(value.func.name)) if value is not None else None
             inputs = list(data_inputs(node))
             for name, number in zip(reversed(inputs), reversed(bound or []), strict=False):
                 for attribute in self._attributes(number):
                     if text(attribute.name) == _VALUE and text(attribute.checkpoint_key) in self._bundle:  # type: ignore[operator]
-                        found[port(name).node] = text(attribute.checkpoint_key)
-        return found
+                        keys[port(name).node] = text(attribute.checkpoint_key)
+        return keys
 
     def _attributes(self, number: int) -> Iterator[Any]:
         nodes = self._objects.nodes
@@ -135,59 +135,61 @@ class Variables:
 
     @cached_property
     def _full_names(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for each in self._objects.nodes if self._objects is not None else ():
-            for attribute in each.attributes:
+        keys: dict[str, list[str]] = {}
+        for saved_object in self._objects.nodes if self._objects is not None else ():
+            for attribute in saved_object.attributes:
                 if text(attribute.name) == _VALUE and text(attribute.checkpoint_key) in self._bundle:  # type: ignore[operator]
-                    found.setdefault(text(attribute.full_name), []).append(text(attribute.checkpoint_key))
-        return found
+                    keys.setdefault(text(attribute.full_name), []).append(text(attribute.checkpoint_key))
+        return keys
 
     @cached_property
     def _assigned(self) -> list[tuple[str, str]]:
-        """Name of each variable that is assigned to, and of what is."""
-        found = []
+        """Names of assigned variables, and of the values assigned."""
+        assigned = []
         for node in self._nodes.values():
             inputs = list(data_inputs(node))
             if text(node.op) in _ASSIGNS and len(inputs) == 2:
-                found.append((port(inputs[0]).node, inputs[1]))
-        return found
+                assigned.append((port(inputs[0]).node, inputs[1]))
+        return assigned
 
     @cached_property
     def _restored(self) -> dict[str, tuple[str, str]]:
         """Key and part of each variable that a restoring node is assigned to."""
-        found: dict[str, tuple[str, str]] = {}
+        restored: dict[str, tuple[str, str]] = {}
         for name, value in self._assigned:
             source, node = self._source(value)
             if node is None or text(node.op) != "RestoreV2":
                 continue
-            keys, parts = ([*self._strings(each)] for each in [*data_inputs(node), "", "", ""][1:3])
+            keys, parts = (
+                [*self._strings(source_name)] for source_name in [*data_inputs(node), "", "", ""][1:3]
+            )
             if source.number < len(keys):
-                found[name] = (
+                restored[name] = (
                     keys[source.number],
                     parts[source.number] if source.number < len(parts) else "",
                 )
-        return found
+        return restored
 
     @cached_property
     def _initial(self) -> dict[str, str]:
         """Name of the value that is assigned to each variable at first."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for name, value in self._assigned:
             node = self._source(value)[1]
             if node is not None and text(node.op) != "RestoreV2":
-                found.setdefault(name, value)
-        return found
+                values.setdefault(name, value)
+        return values
 
     def _source(self, value: str) -> tuple[Any, Any]:
-        """Return the output that a value is, operators that pass it on aside, and the node."""
+        """Return the output that a value passes on, through identities, and its node."""
         for _ in range(16):
-            held = port(value)
-            node = self._nodes.get(held.node)
+            source = port(value)
+            node = self._nodes.get(source.node)
             inputs = list(data_inputs(node)) if node is not None else []
             if node is None or text(node.op) not in _PASSING or not inputs:
                 break
             value = inputs[0]
-        return held, node
+        return source, node
 
     def _strings(self, name: str) -> Iterator[str]:
         node = self._nodes.get(port(name).node)
@@ -200,10 +202,8 @@ def _part(data: ir.TensorData, sizes: str, where: str) -> ir.TensorData:
     """Return the part of a partitioned variable that a node holds.
 
     Args:
-        data: The whole.
         sizes: Sizes of the whole, then first index and size of the part by axis, or ``-`` for all of it:
             ``130 300 0,44:-``.
-        where: Place of the variable, for errors.
     """
     spans = sizes.split(" ")[-1].split(":")
     try:
@@ -218,7 +218,7 @@ def _part(data: ir.TensorData, sizes: str, where: str) -> ir.TensorData:
         not 0 <= span.start <= span.stop <= size for span, size in zip(place, data.shape, strict=True)
     ):
         raise ModelError(
-            f"its part {sizes[:80]!r} is none of the checkpoint's", where=where, fix="save it again"
+            f"its part {sizes[:80]!r} is not in the checkpoint", where=where, fix="save it again"
         )
     shape = tuple(span.stop - span.start for span in place)
     return data.transform(lambda array: array[place], shape=shape)

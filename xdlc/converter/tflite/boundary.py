@@ -1,4 +1,4 @@
-"""Boundary of a TFLite model: its signature, other names of tensors, cuts, open dimensions."""
+"""Boundary of a TFLite model: signature, tensor names, cuts, open dimensions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Entry:
     notices: Sequence[str] = ()
 
     def tensor(self, name: str) -> str:
-        """Return the name of the tensor that an option names, in the words of the signature or its own."""
+        """Return the tensor that an option names, by the signature or by its own name."""
         return self.names.get(name, name)
 
 
@@ -42,29 +42,31 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
         UsageError: If there is no such signature.
         ModelError: If the signature names what the file lacks.
     """
-    held = {str(each.signature_key or ""): each for each in file.model.signature_defs or ()}
-    others = ", ".join(map(repr, held)) or "none"
-    if key is not None and key not in held:
+    signatures = {str(item.signature_key or ""): item for item in file.model.signature_defs or ()}
+    others = ", ".join(map(repr, signatures)) or "none"
+    if key is not None and key not in signatures:
         raise UsageError(
             f"there is no signature {key!r}; the signatures are {others}",
             where=str(file.path),
-            fix=nearest_names(key, held) or "omit --signature_name",
+            fix=nearest_names(key, signatures) or "omit --signature_name",
         )
-    first = next((name for name, each in held.items() if each.subgraph_index == 0), None)
-    wanted = key or (DEFAULT if DEFAULT in held else next(iter(held)) if len(held) == 1 else first)
-    if wanted is None:
+    first = next((name for name, item in signatures.items() if item.subgraph_index == 0), None)
+    chosen_name = key or (
+        DEFAULT if DEFAULT in signatures else next(iter(signatures)) if len(signatures) == 1 else first
+    )
+    if chosen_name is None:
         return Entry()
-    found = held[wanted]
-    index = file.index(found.subgraph_index, "sub-graph", file.tensors)
+    signature = signatures[chosen_name]
+    index = file.index(signature.subgraph_index, "sub-graph", file.tensors)
     tensors = file.tensors[index]
     stated = {tensor.name for tensor in tensors}
     names = {
-        each.name: tensors[file.index(each.tensor_index, "tensor", tensors)].name
-        for each in (*(found.outputs or ()), *(found.inputs or ()))
-        if each.name and each.name not in stated
+        item.name: tensors[file.index(item.tensor_index, "tensor", tensors)].name
+        for item in (*(signature.outputs or ()), *(signature.inputs or ()))
+        if item.name and item.name not in stated
     }
-    chosen = len(held) > 1 and key is None
-    notice = f"signature {wanted!r} is converted, of {others}: --signature_name chooses another"
+    chosen = len(signatures) > 1 and key is None
+    notice = f"xdlc converts signature {chosen_name!r} of {others}: --signature_name chooses another"
     return Entry(index, names, [notice] if chosen else [])
 
 
@@ -75,10 +77,9 @@ def cut(
     where: str,
     ends: Sequence[str] = (),
 ) -> SourceGraph:
-    """Return a graph that begins at tensors, without what only they needed.
+    """Return a graph that begins at tensors, without nodes that only they needed.
 
     Args:
-        graph: The graph.
         tensors: Its tensors.
         names: Names of the tensors that become inputs.
         where: Name of the model, for errors.
@@ -86,13 +87,13 @@ def cut(
 
     Raises:
         UsageError: If there is no such tensor that an operator computes.
-        UnsupportedOp: If its type is none of a DLC.
+        UnsupportedOp: If a DLC has no such type.
     """
     computed = {name for node in graph.nodes for name in node.outputs}
-    known = {tensor.name: tensor for tensor in tensors}
-    given = [entry.name for entry in graph.inputs]
+    by_name = {tensor.name: tensor for tensor in tensors}
+    input_names = [entry.name for entry in graph.inputs]
     for name in (*names, *ends):
-        if name not in computed and name not in given:
+        if name not in computed and name not in input_names:
             some = ", ".join(list(dict.fromkeys(name for node in graph.nodes for name in node.outputs))[-3:])
             raise UsageError(
                 f"no operator computes a tensor {name!r}",
@@ -104,15 +105,15 @@ def cut(
         for node in graph.nodes
         if not node.outputs or not set(node.outputs) <= set(names)
     ]
-    made = [
-        GraphInput(name, known[name].qnn_dtype, known[name].shape)
+    new_inputs = [
+        GraphInput(name, by_name[name].qnn_dtype, by_name[name].shape)
         for name in dict.fromkeys(names)
-        if name not in given
+        if name not in input_names
     ]
     needed = _needed(nodes, ends or graph.outputs)
     nodes = [node for node in nodes if not node.outputs or not needed.isdisjoint(node.outputs)]
     kept = [entry for entry in graph.inputs if entry.name in needed or entry.name in names]
-    return replace(graph, inputs=[*kept, *made], nodes=nodes)
+    return replace(graph, inputs=[*kept, *new_inputs], nodes=nodes)
 
 
 def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> set[str]:
@@ -131,13 +132,13 @@ def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> set[str]:
 def open_dimensions(
     inputs: Sequence[GraphInput], tensors: Sequence[TensorInfo], dims: Mapping[str, Any], batch: int | None
 ) -> list[str]:
-    """Return a notice for each input whose open dimensions are taken as 1."""
-    known, found = {tensor.name: tensor for tensor in tensors}, []
-    for each in inputs:
-        signature = known[each.name].signature
-        if each.name not in dims and -1 in signature[0 if batch is None else 1 :]:
-            found.append(
-                f"input {each.name!r} is {list(signature)} in the file and taken as {list(each.dims or ())}: "
+    """Return a notice for each input whose open dimensions become 1."""
+    by_name, notices = {tensor.name: tensor for tensor in tensors}, []
+    for entry in inputs:
+        signature = by_name[entry.name].signature
+        if entry.name not in dims and -1 in signature[0 if batch is None else 1 :]:
+            notices.append(
+                f"input {entry.name!r} is {list(signature)} in the file; xdlc uses {list(entry.dims or ())}: "
                 "--input_dim or --batch sets other dimensions"
             )
-    return found
+    return notices

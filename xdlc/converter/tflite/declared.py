@@ -13,7 +13,6 @@ class DeclaredTensors(Declarations):
     """Tensors of a file by name; a name that sub-graphs share counts as not stated.
 
     Args:
-        file: The file.
         is_outdated: Whether inputs have other shapes than the file states.
     """
 
@@ -25,7 +24,7 @@ class DeclaredTensors(Declarations):
                 self._held[tensor.name] = None if tensor.name in self._held else tensor
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the declaration of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
@@ -37,6 +36,6 @@ class DeclaredTensors(Declarations):
         return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""
+        """Return the type that no DLC holds, like ``string``; empty for numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")

@@ -42,7 +42,6 @@ class TfliteFile:
     """A TFLite model whose weights stay in the file.
 
     Attributes:
-        path: The file.
         model: Its root table.
         tensors: Tensors by sub-graph.
 
@@ -70,7 +69,7 @@ class TfliteFile:
 
     def damaged(self, problem: str) -> ModelError:
         """Return the error of a file that breaks the format's rules."""
-        return ModelError(problem, where=str(self.path), fix="the file is damaged: get it again")
+        return ModelError(problem, where=str(self.path), fix="the file is damaged: obtain it again")
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +78,7 @@ class TfliteFile:
 
     @cached_property
     def operators(self) -> list[str]:
-        """Operator of each operator code: its builtin name, or the name of a custom operator."""
+        """Operator of each operator code: its builtin or custom name."""
         return [self._operator(code) for code in self.model.operator_codes or ()]
 
     def _operator(self, code: Any) -> str:
@@ -113,48 +112,48 @@ class TfliteFile:
         suffixes = {number: str(number) for number in range(len(tables))}
         for position, number in reversed(list(enumerate(table.outputs or ()))):
             suffixes[number] = str(position)
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         taken: set[str] = set()
         for number in (*(table.inputs or ()), *(table.outputs or ()), *range(len(tables))):
             self.index(number, "tensor", tables)
-            if number in found:
+            if number in names:
                 continue
             name = tables[number].name or f"tensor_{number}"
             while name in taken:
                 name = f"{name}#{suffixes[number]}"
             taken.add(name)
-            found[number] = name
-        made = [
+            names[number] = name
+        tensors = [
             self._tensor(
                 index,
-                found[index],
+                names[index],
                 entry,
-                f"{self.path}: sub-graph {graph}: tensor {index} {found[index]!r}",
+                f"{self.path}: sub-graph {graph}: tensor {index} {names[index]!r}",
             )
             for index, entry in enumerate(tables)
         ]
-        made = [self._with_parameters(tensor, tables[tensor.index], made) for tensor in made]
-        return list(map(_floats, made)) if self._is_float else made
+        tensors = [self._with_parameters(tensor, tables[tensor.index], tensors) for tensor in tensors]
+        return list(map(_floats, tensors)) if self._is_float else tensors
 
     def _with_parameters(self, tensor: TensorInfo, table: Any, tensors: Sequence[TensorInfo]) -> TensorInfo:
-        """Return a tensor with the scales and zero points that other tensors of the sub-graph hold, if so."""
+        """Return a tensor with the scales and zero points that other tensors hold."""
         details: Any = getattr(table.quantization, "details", None)
         if details is None:
             return tensor
         if not hasattr(details, "scales"):
-            problem = f"has {type(details).__name__}, whose meaning only its writer knows"
+            problem = f"has {type(details).__name__}, a custom quantization, which is not supported"
             raise ModelError(problem, where=tensor.where, fix="export it with scales and zero points")
         axes: Any = getattr(details, "quantized_dimensions", None)
         scales = self._parameters(details.scales, tensors)
         zeros = self._parameters(details.zero_points, tensors) if details.zero_points > 0 else None
         if scales is None or self.data(tensor) is None:
-            problem = "has tensors as scales, which are for constants and constants themselves"
+            problem = "has tensors as scales, which only constants support"
             raise ModelError(problem, where=tensor.where, fix="export the model again")
         found = read_blocks(tensor.shape, list(axes if axes is not None else ()), scales, zeros, tensor.where)
         return replace(tensor, quantization=found)
 
     def _parameters(self, index: int, tensors: Sequence[TensorInfo]) -> Any:
-        """Return the elements of a constant; None if the tensor is none."""
+        """Return the elements of a constant; None if the tensor is computed."""
         data = self.data(tensors[self.index(index, "tensor", tensors)])
         return None if data is None else data.numpy()
 
@@ -169,7 +168,7 @@ class TfliteFile:
             raise ModelError(
                 f"has shape {list(shape)} and shape signature {list(signature)}",
                 where=where,
-                fix="the file is damaged: get it again",
+                fix="the file is damaged: obtain it again",
             )
         quantization = read_quantization(table.quantization, shape, where)
         stated = table.name or ""
@@ -204,24 +203,24 @@ class TfliteFile:
         return bytes(self._file.view(first, size))
 
     def data(self, tensor: TensorInfo) -> ir.TensorData | None:
-        """Return the elements of a constant; None if the tensor is none.
+        """Return the elements of a constant; None if the tensor is computed.
 
         Raises:
             ModelError: If the data do not fit the tensor or the file.
         """
-        held = tensor.stored
-        if held is not None and held.quantization is not None:
-            given, stored = held.quantization, self.data(held)
-            return stored and stored.transform(lambda array: reals(array, given), dtype=np.float32)
-        found = self._range(tensor)
-        if found is None or tensor.type not in DTYPES:
+        source = tensor.stored
+        if source is not None and source.quantization is not None:
+            quantization, stored = source.quantization, self.data(source)
+            return stored and stored.transform(lambda array: reals(array, quantization), dtype=np.float32)
+        place = self._range(tensor)
+        if place is None or tensor.type not in DTYPES:
             return None
         dtype, shape = tensor.dtype, tensor.shape
         sparse = None if tensor.sparsity is None else layout(tensor.sparsity, shape, tensor.where)
         if sparse is not None:
             if not self._dense.take(math.prod(shape) * dtype.itemsize):
                 raise UnsupportedOp(
-                    "its sparse form denotes too many elements for a file of this size",
+                    "its sparse form has too many elements for the file's size",
                     where=tensor.where,
                     fix="convert the model with dense weights",
                 )
@@ -229,10 +228,10 @@ class TfliteFile:
         count = math.prod(shape)
         if dtype.name in PACKED:
             size = (count * PACKED[dtype.name] + 7) // 8
-            packed = weights.mapped(*found, [size], np.dtype(np.uint8), tensor.where)
+            packed = weights.mapped(*place, [size], np.dtype(np.uint8), tensor.where)
             data = packed.transform(lambda array: unpacked(array, dtype, shape), shape=shape, dtype=dtype)
         else:
-            data = weights.mapped(*found, shape, dtype, tensor.where)
+            data = weights.mapped(*place, shape, dtype, tensor.where)
         return data if sparse is None else data.transform(sparse.dense, shape=tensor.shape)
 
     def _range(self, tensor: TensorInfo) -> tuple[ir.MappedFile, int, int] | None:
@@ -247,7 +246,7 @@ class TfliteFile:
                     f"needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
                     f"of a file of {self._file.size}",
                     where=tensor.where,
-                    fix="the file is truncated: get it again",
+                    fix="the file is truncated: obtain it again",
                 )
             return self._file, buffer.offset, buffer.size
         if not tensor.buffer or not buffer.data:
@@ -260,20 +259,20 @@ class TfliteFile:
 
     def _external_range(self, tensor: TensorInfo) -> tuple[ir.MappedFile, int, int]:
         """Return the range of another file that holds the data of a tensor."""
-        found = self._external_buffers.get(tensor.external)
+        buffer = self._external_buffers.get(tensor.external)
         groups: Sequence[Any] = self.model.external_buffer_groups or ()
-        if found is None:
+        if buffer is None:
             raise self.damaged(f"lacks the external buffer {tensor.external} of tensor {tensor.name!r}")
-        name = groups[self.index(found.group, "external buffer group", groups)].name or ""
-        if found.packing:
+        name = groups[self.index(buffer.group, "external buffer group", groups)].name or ""
+        if buffer.packing:
             raise UnsupportedOp(
-                f"its data in {name!r} are packed as {found.packing!r}",
+                f"its data in {name!r} have the packing {buffer.packing!r}, which is not supported",
                 where=tensor.where,
-                fix="convert the model with its weights inside of the file",
+                fix="convert the model with its weights inside the file",
             )
         if name not in self._external:
             self._external[name] = ir.MappedFile(weights.beside(self.path, name, tensor.where))
-        return self._external[name], found.offset, found.length
+        return self._external[name], buffer.offset, buffer.length
 
 
 def _floats(tensor: TensorInfo) -> TensorInfo:

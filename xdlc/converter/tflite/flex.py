@@ -1,4 +1,4 @@
-"""Operators of TensorFlow inside of TFLite files: attributes and handlers of TensorFlow's importer."""
+"""TensorFlow operators inside TFLite files, by TensorFlow's importer."""
 
 from __future__ import annotations
 
@@ -23,42 +23,41 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
 
     Args:
         data: The message: bytes, or text if it is that too.
-        where: Place of the operator, for errors.
 
     Raises:
-        ModelError: If it is no such message.
+        ModelError: If it is another message.
         UnsupportedOp: If an attribute is a function.
     """
     from google.protobuf.message import DecodeError
 
-    found = message("NodeDef")
+    node_def = message("NodeDef")
     try:
-        found.ParseFromString(data.encode() if isinstance(data, str) else data)
+        node_def.ParseFromString(data.encode() if isinstance(data, str) else data)
     except (DecodeError, TypeError) as error:
-        fix = "the file is damaged: get it again"
-        raise ModelError("its options are no NodeDef", where=where, fix=fix) from error
+        fix = "the file is damaged: obtain it again"
+        raise ModelError("its options are not a NodeDef", where=where, fix=fix) from error
 
     def function(_: Any) -> Any:
         raise UnsupportedOp(
-            "runs a function of TensorFlow, which a TFLite file does not hold",
+            "runs a TensorFlow function, which is not in a TFLite file",
             where=where,
             fix="convert the SavedModel that the file was made from",
         )
 
     return attributes(
-        attribute_messages(found), lambda tensor: tensor_data(tensor, None, None, where), function, where
+        attribute_messages(node_def), lambda tensor: tensor_data(tensor, None, None, where), function, where
     )
 
 
 def handler_of(type: str) -> Handler | None:
-    """Return the handler of an operator of TensorFlow, by its name in TFLite; None if there is none."""
+    """Return the handler of a TensorFlow operator named as in TFLite, or None."""
     name = type.removeprefix(FLEX)
-    found = handler.find("", name) if name != type else None
-    if found is None:
+    tensorflow_handler = handler.find("", name) if name != type else None
+    if tensorflow_handler is None:
         return None
-    function = found.function
+    function = tensorflow_handler.function
 
     def handle(node: Node, g: Operators) -> Any:
         return function(replace(node, type=name), g)
 
-    return found._replace(function=handle)
+    return tensorflow_handler._replace(function=handle)

@@ -1,4 +1,4 @@
-"""Flexbuffers, the schemaless format of the options of custom operators, from untrusted files.
+"""Flexbuffers: schemaless options of custom operators, from untrusted files.
 
 Values are written before what refers to them: the root is last, with its type and width in the two bytes
 after it, and offsets count backwards (flexbuffers.h of google/flatbuffers).
@@ -27,7 +27,7 @@ _CODES = {
 
 
 def decoded(data: bytes) -> Any:
-    """Return the value of a flexbuffer: None, bool, int, float, str, bytes, or lists and maps of these.
+    """Return a flexbuffer's value: None, bool, int, float, str, bytes, lists, maps.
 
     Raises:
         ValueError: If it breaks the format's rules, nests too deep, or denotes too many values.
@@ -41,7 +41,7 @@ def decoded(data: bytes) -> Any:
 
 
 def _text(data: bytes) -> str | bytes:
-    """Return the content of a string: writers store serialized messages as strings too."""
+    """Return a string's content: writers store serialized messages as strings too."""
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError:
@@ -67,7 +67,7 @@ class _Reader:
         return found
 
     def count(self, position: int, width: int, size: int) -> int:
-        """Return the number of elements of a vector, each of ``size`` bytes, checked to be in the buffer."""
+        """Return the size of a vector, checked to be in the buffer at ``size`` bytes each."""
         found = int(self.number("Q", position - width, width))
         if found * size > len(self._data) - position:
             raise ValueError(f"it has {found} elements at byte {position} of {len(self._data)}")
@@ -120,7 +120,7 @@ class _Reader:
         return str(self._data[place:end], "utf-8")
 
     def vector(self, place: int, width: int, kind: int | None, depth: int) -> list[Any]:
-        """Return the elements of a vector, each with its type after the last one if they have none."""
+        """Return a vector's elements; untyped ones have their types after the last."""
         count = self.count(place, width, width + (kind is None))
         if kind is not None:
             return self.elements(place, width, kind, count, depth)

@@ -24,7 +24,6 @@ class Operator:
 
     Attributes:
         index: Its position in the sub-graph.
-        version: Version of the operator.
         inputs: Its input tensors; None for an omitted one.
         outputs: Its output tensors.
         intermediates: Tensors that only hold quantization parameters.
@@ -47,11 +46,7 @@ class TfliteSource(Source):
 
 
 class Graphs:
-    """Source graphs of the sub-graphs of a file, made at their first use.
-
-    Args:
-        file: The file.
-    """
+    """Source graphs of a file's sub-graphs, built at first use."""
 
     def __init__(self, file: TfliteFile) -> None:
         self._file = file
@@ -69,13 +64,13 @@ class Graphs:
         return self._sized(index)[0]
 
     def _sized(self, index: int) -> tuple[SourceGraph, int]:
-        """Return the source graph of a sub-graph, and its number of nodes with those that it runs."""
+        """Return a sub-graph as a source graph, and its node count with nested ones."""
         file = self._file
         file.index(index, "sub-graph", file.tensors)
         if index in self._open:
-            raise file.damaged(f"has sub-graph {index}, which runs itself")
+            raise file.damaged(f"has sub-graph {index}, which is recursive")
         if len(self._open) >= DEPTH:
-            raise file.damaged(f"has sub-graphs that run each other more than {DEPTH} deep")
+            raise file.damaged(f"has sub-graphs nested more than {DEPTH} deep")
         if index not in self._made:
             self._open.add(index)
             self._made[index] = self._read(index)
@@ -102,12 +97,12 @@ class Graphs:
                 data = ir.ArrayData(np.zeros(tensor.shape, tensor.dtype))  # no elements need no data
             if data is not None:
                 constants[tensor.name] = data
-        given = [
+        graph_inputs = [
             GraphInput(tensor.name, tensor.qnn_dtype, tensor.shape)
             for tensor in inputs
             if tensor.name not in constants
         ]
-        return SourceGraph(given, outputs, nodes, constants), size
+        return SourceGraph(graph_inputs, outputs, nodes, constants), size
 
     def _node(self, position: int, table: Any, tensors: Sequence[TensorInfo]) -> tuple[Node, int]:
         file = self._file
@@ -128,16 +123,16 @@ class Graphs:
         return node, size
 
     def _attributes(self, type: str, table: Any, position: int) -> tuple[dict[str, Any], int]:
-        """Return the options of an operator that differ from their defaults, sub-graphs as source graphs."""
-        wanted = options_of(type)
+        """Return an operator's options that differ from defaults, and their node count."""
+        options_type = options_of(type)
         options = table.builtin_options or table.builtin_options2
         attributes: dict[str, Any] = {}
         size = 0
-        if wanted is not None and options is not None:
-            if not isinstance(options, wanted):
+        if options_type is not None and options is not None:
+            if not isinstance(options, options_type):
                 raise self._file.damaged(
                     f"has {options.__class__.__name__} at operator {position}, {type}: "
-                    f"{wanted.__name__} are its options"
+                    f"{options_type.__name__} are its options"
                 )
             for field in options.FIELDS:
                 value = getattr(options, field.name)
@@ -151,17 +146,17 @@ class Graphs:
         return attributes, size
 
     def _custom(self, type: str, table: Any, position: int) -> dict[str, Any]:
-        """Return the options of a custom operator: a map as its entries, others as bytes."""
+        """Return a custom operator's options: a map's entries, or bytes."""
         data = bytes(table.custom_options or b"")
         if table.large_custom_options_offset > 1:
             first, size = table.large_custom_options_offset, table.large_custom_options_size
             data = self._file.read(first, size, f"the options of operator {position}, {type}")
         try:
-            found = decoded(data)
+            options = decoded(data)
         except ValueError:
-            found = None
-        if isinstance(found, dict):
-            return found
-        if type.startswith(FLEX) and isinstance(found, list) and len(found) == 2:
-            return node_attributes(found[1], f"{self._file.path}: operator {position} ({type})")
+            options = None
+        if isinstance(options, dict):
+            return options
+        if type.startswith(FLEX) and isinstance(options, list) and len(options) == 2:
+            return node_attributes(options[1], f"{self._file.path}: operator {position} ({type})")
         return {"custom_options": data} if data else {}

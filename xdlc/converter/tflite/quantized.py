@@ -1,4 +1,4 @@
-"""Quantized values of a TFLite model as float values of encodings that HTP computes with.
+"""Quantized TFLite values as float values of encodings that HTP supports.
 
 Between operators stand the integers of the source.  Around each operator they are dequantized and its result
 is quantized: ``fold_quantize_dequantize`` makes operations on fixed point of that.  HTP's operations take
@@ -57,34 +57,39 @@ def is_implied(given: Quantization, dtype: np.dtype[Any], low: float, high: floa
 
 
 def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the float values that a quantized tensor denotes; other values as they are."""
-    given = tensor.quantization
-    if given is None or not value.dtype.is_integer:
+    """Return the floats that a quantized tensor denotes; other values as they are."""
+    quantization = tensor.quantization
+    if quantization is None or not value.dtype.is_integer:
         return value
-    if value.is_static or tensor.dtype not in _UNSIGNED or given.scales.size > 1:
-        return _dequantized(g, value, given, tensor.dtype)
-    found = _shifted(g, value)
-    return found or rounded_value(g, _dequantized(g, value, given, tensor.dtype), given, tensor.dtype)
+    if value.is_static or tensor.dtype not in _UNSIGNED or quantization.scales.size > 1:
+        return _dequantized(g, value, quantization, tensor.dtype)
+    shifted = _shifted(g, value)
+    return shifted or rounded_value(
+        g, _dequantized(g, value, quantization, tensor.dtype), quantization, tensor.dtype
+    )
 
 
 def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
     """Return the integers that a quantized tensor stores; other values as they are."""
-    given = tensor.quantization
-    if given is None or not value.dtype.is_float or not is_stored(tensor):
+    quantization = tensor.quantization
+    if quantization is None or not value.dtype.is_float or not is_stored(tensor):
         return value
-    if given.scales.size > 1:
+    if quantization.scales.size > 1:
         raise UnsupportedOp(
-            f"rounds its result to {given.scales.size} scales; QNN rounds to one",
+            f"rounds its result to {quantization.scales.size} scales; QNN rounds to one",
             fix="convert the model with one scale for each activation",
         )
     if tensor.dtype == np.int32:
-        steps = g("Round", [g("Div", [value, g.builder.const(given.scales.reshape(()))])])
-        steps, zero = g("Cast", [steps], to=6), g.builder.const(_zeros(given, tensor.dtype).reshape(()))
-        return g("Add", [steps, zero]) if given.zero_points.any() else steps
+        steps = g("Round", [g("Div", [value, g.builder.const(quantization.scales.reshape(()))])])
+        steps, zero = (
+            g("Cast", [steps], to=6),
+            g.builder.const(_zeros(quantization, tensor.dtype).reshape(())),
+        )
+        return g("Add", [steps, zero]) if quantization.zero_points.any() else steps
     _name(g, value.tensor, tensor.name)
     if tensor.dtype in _UNSIGNED:
-        value = rounded_value(g, value, given, tensor.dtype)
-    return _quantized(g, value, given, tensor.dtype)
+        value = rounded_value(g, value, quantization, tensor.dtype)
+    return _quantized(g, value, quantization, tensor.dtype)
 
 
 def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value, TensorInfo]:
@@ -108,45 +113,45 @@ def _name(g: Operators, made: Tensor, name: str) -> None:
         graph.rename(made, name)
 
 
-def rounded_value(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+def rounded_value(g: Operators, value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> Value:
     """Return float values that are rounded to unsigned integers on the way."""
     unsigned = _UNSIGNED[dtype]
-    shifted = Quantization(given.scales, given.zero_points - np.iinfo(dtype).min)
+    shifted = Quantization(quantization.scales, quantization.zero_points - np.iinfo(dtype).min)
     return _dequantized(g, _quantized(g, value, shifted, unsigned), shifted, unsigned)
 
 
-def _quantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
-    scale = g.builder.const(given.scales.reshape(()))
-    zero = g.builder.const(_zeros(given, dtype).reshape(()))
+def _quantized(g: Operators, value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> Value:
+    scale = g.builder.const(quantization.scales.reshape(()))
+    zero = g.builder.const(_zeros(quantization, dtype).reshape(()))
     return g("QuantizeLinear", [value, scale, zero])
 
 
-def _zeros(given: Quantization, dtype: np.dtype[Any]) -> Any:
-    found = given.zero_points.astype(dtype)
-    if (found.astype(np.int64) != given.zero_points).any():
+def _zeros(quantization: Quantization, dtype: np.dtype[Any]) -> Any:
+    zeros = quantization.zero_points.astype(dtype)
+    if (zeros.astype(np.int64) != quantization.zero_points).any():
         raise ModelError(
-            f"a zero point of {given.zero_points.reshape(-1)[0]} is out of the range of {dtype}",
+            f"a zero point of {quantization.zero_points.reshape(-1)[0]} is out of the range of {dtype}",
             fix="the quantization parameters do not fit the tensor: convert the model again",
         )
-    return found
+    return zeros
 
 
-def _dequantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+def _dequantized(g: Operators, value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> Value:
     if value.dtype.bits > 32:  # biases of models with 16-bit activations
         array, limits = value.numpy() if value.is_static else np.zeros(0), np.iinfo(np.int32)
         if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
-            return g.builder.const(reals(array, given), value.tensor.name)
+            return g.builder.const(reals(array, quantization), value.tensor.name)
         value, dtype = g("Cast", [value], to=6), np.dtype(np.int32)
-    parameters: list[Any] = [given.scales, _zeros(given, dtype)]
-    if given.scales.size == 1:
+    parameters: list[Any] = [quantization.scales, _zeros(quantization, dtype)]
+    if quantization.scales.size == 1:
         parameters = [entry.reshape(()) for entry in parameters]
     constants = [g.builder.const(entry) for entry in parameters]
-    blocks = {"block_size": given.block_size} if given.block_size else {}
-    return g("DequantizeLinear", [value, *constants], axis=given.axis, **blocks)
+    blocks = {"block_size": quantization.block_size} if quantization.block_size else {}
+    return g("DequantizeLinear", [value, *constants], axis=quantization.axis, **blocks)
 
 
 def _shifted(g: Operators, value: Value) -> Value | None:
-    """Return the float values of unsigned integers that integers were made of, or that they have."""
+    """Return float values of unsigned integers, or of those they were made of."""
     maker = _made(_made(value.tensor, "Reinterpret"), "Quantize")
     if maker is None:
         maker = value.tensor
@@ -158,13 +163,13 @@ def _shifted(g: Operators, value: Value) -> Value | None:
 
 
 def _made(tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return what the op of a type that makes a tensor reads."""
+    """Return the input of a tensor's producer, if that has the given type."""
     op = tensor.producer if tensor is not None else None
     return op.inputs[0] if op is not None and _is(op, type) else None
 
 
 def _used(g: Operators, tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return what the op of a type that reads a tensor makes."""
+    """Return the output of a tensor's consumer, if that has the given type."""
     readers = g.builder.graph.consumers(tensor) if tensor is not None else ()
     return next((op.outputs[0] for op in readers if _is(op, type)), None)
 

@@ -1,4 +1,4 @@
-"""Handlers of TFLite operators: float values, fused activations and encodings around them."""
+"""Handlers of TFLite operators, amid floats, activations and encodings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TfliteHandlers(Handlers):
         return register
 
     def find(self, domain: str, type: str) -> Handler | None:
-        """Return the handler of a node type, for an operator of TensorFlow the handler of TensorFlow's."""
+        """Return the handler of a node type, of TensorFlow's importer for its operators."""
         return super().find(domain, type) or (None if domain else flex.handler_of(type))
 
 
@@ -91,29 +91,29 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
 
 
 def _of_parts(function: HandlerFunction, node: Node, g: Operators) -> list[Any]:
-    """Return results for complex values, which are pairs: those of the real and of the imaginary parts.
+    """Return complex results as pairs, computed from real and imaginary parts.
 
     Raises:
         UnsupportedOp: If the operator does not treat both alike.
     """
     if node.type not in _PARTWISE:
         raise node.problem(
-            "complex values, which a DLC cannot hold",
-            "export the model with the real and imaginary parts as tensors of their own",
+            "complex values are not supported",
+            "export the model with real and imaginary parts as separate tensors",
         )
-    given: list[Any] = node.inputs
-    found = []
+    operands: list[Any] = node.inputs
+    parts = []
     for index in range(2):
         node.inputs = [
-            value.elements[index] if isinstance(value, SequenceValue) else value for value in given
+            value.elements[index] if isinstance(value, SequenceValue) else value for value in operands
         ]
-        made = cast("Value | Sequence[Value]", function(node, g))
-        found.append([made] if isinstance(made, Value) else list(made))
-    return [SequenceValue(pair) for pair in zip(*found, strict=True)]
+        result = cast("Value | Sequence[Value]", function(node, g))
+        parts.append([result] if isinstance(result, Value) else list(result))
+    return [SequenceValue(pair) for pair in zip(*parts, strict=True)]
 
 
 def activated(node: Node, g: Operators, value: Value, activation: int, tensor: TensorInfo) -> Value:
-    """Return a value after a fused activation; one that the encoding of the result implies is no op.
+    """Return a value after a fused activation, unless its encoding implies it.
 
     TANH is not applied: LiteRT's kernels other than the recurrent ones compute without it.
     """
@@ -122,7 +122,7 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
         g.context.diagnostics.notices.append(notice)
         return value
     if activation not in _CLIPS:
-        raise node.problem(f"fused activation {activation} has no mapping onto QNN operations")
+        raise node.problem(f"fused activation {activation} is not supported")
     low, high = _CLIPS[activation]
     given = tensor.quantization
     if given is not None and is_stored(tensor) and is_implied(given, tensor.dtype, low, high):

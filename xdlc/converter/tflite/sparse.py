@@ -1,4 +1,4 @@
-"""Sparse weights of TFLite: levels of dense and compressed dimensions, made dense.
+"""Sparse TFLite weights, densified: levels of dense and compressed dimensions.
 
 The stored elements are visited level by level, as ``traversal_order`` lists the dimensions of a tensor and,
 after these, its block dimensions.  A dense level has every index; a compressed one has, for each entry of the
@@ -56,12 +56,14 @@ class Layout(NamedTuple):
         count = 1
         for level in self.levels:
             if level.segments is None:
-                coordinates = {dim: np.repeat(held, level.size) for dim, held in coordinates.items()}
+                coordinates = {
+                    dim: np.repeat(positions, level.size) for dim, positions in coordinates.items()
+                }
                 coordinates[level.dim] = np.tile(np.arange(level.size), count)
                 count *= level.size
             else:
                 times = np.diff(level.segments)
-                coordinates = {dim: np.repeat(held, times) for dim, held in coordinates.items()}
+                coordinates = {dim: np.repeat(positions, times) for dim, positions in coordinates.items()}
                 coordinates[level.dim] = level.indices
                 count = len(coordinates[level.dim])
         sizes = {level.dim: level.size for level in self.levels}
@@ -74,12 +76,10 @@ class Layout(NamedTuple):
 
 
 def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
-    """Return the places of the stored elements that a ``SparsityParameters`` table states.
+    """Return the positions of stored elements by a ``SparsityParameters`` table.
 
     Args:
-        table: The table.
         shape: Shape of the dense tensor.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the table contradicts itself or the shape.
@@ -88,7 +88,7 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
     def check(fits: bool, problem: str) -> None:
         if not fits:
             raise ModelError(
-                f"its sparse form has {problem}", where=where, fix="the file is damaged: get it again"
+                f"its sparse form has {problem}", where=where, fix="the file is damaged: obtain it again"
             )
 
     order, blocks = list(table.traversal_order or ()), list(table.block_map or ())

@@ -69,7 +69,6 @@ class TensorInfo:
 
     Attributes:
         index: Its number in the sub-graph.
-        where: Its place, for errors.
         name: Its name, unique in the sub-graph.
         stated: The name in the file, which may be empty.
         shape: Its shape, 1 for dimensions that the file leaves open.
@@ -105,27 +104,27 @@ class TensorInfo:
             UnsupportedOp: If tensors of a DLC have no such type.
             ModelError: If the format has none.
         """
-        found = DTYPES.get(self.type)
+        dtype = DTYPES.get(self.type)
         if self.type in OTHERS:
             raise UnsupportedOp(
                 f"is of type {OTHERS[self.type]}, which a DLC cannot hold",
                 where=self.where,
                 fix="cut the graph after the operators on it, or convert the model without them",
             )
-        if found is None:
+        if dtype is None:
             raise ModelError(
                 f"is of type {self.type}, which TFLite does not define",
                 where=self.where,
-                fix="the file is damaged: get it again",
+                fix="the file is damaged: obtain it again",
             )
-        return found
+        return dtype
 
     @property
     def qnn_dtype(self) -> DType:
         """The data type of QNN.
 
         Raises:
-            UnsupportedOp: If there is none.
+            UnsupportedOp: If QNN has no such type.
             ModelError: If the format has no such type.
         """
         try:
@@ -146,26 +145,23 @@ def unpacked(array: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     return parts.astype(dtype).reshape(shape)
 
 
-def reals(array: Any, given: Quantization) -> Any:
+def reals(array: Any, quantization: Quantization) -> Any:
     """Return the float32 values that integers denote."""
-    scales, zeros = given.scales, given.zero_points
+    scales, zeros = quantization.scales, quantization.zero_points
     if scales.size == 1:
         scales, zeros = scales.reshape(()), zeros.reshape(())
-    elif given.block_size:
-        scales, zeros = (np.repeat(entry, given.block_size, given.axis) for entry in (scales, zeros))
+    elif quantization.block_size:
+        scales, zeros = (
+            np.repeat(entry, quantization.block_size, quantization.axis) for entry in (scales, zeros)
+        )
     else:
-        along = [-1 if axis == given.axis else 1 for axis in range(array.ndim)]
+        along = [-1 if axis == quantization.axis else 1 for axis in range(array.ndim)]
         scales, zeros = scales.reshape(along), zeros.reshape(along)
     return (array.astype(np.int64) - zeros).astype(np.float32) * scales
 
 
 def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantization | None:
     """Return the quantization that a ``QuantizationParameters`` table states, or None.
-
-    Args:
-        table: The table, or None.
-        shape: Shape of the tensor.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the parameters fit neither the tensor nor each other.
@@ -191,14 +187,12 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
 def read_blocks(
     shape: Sequence[int], axes: Sequence[int], scales: Any, zero_points: Any, where: str
 ) -> Quantization:
-    """Return the quantization whose parameters are tensors: scales along several axes, or for blocks.
+    """Return quantization whose parameters are tensors: by several axes, or by block.
 
     Args:
-        shape: Shape of the tensor.
         axes: The axes of the scales, if those have fewer than the tensor.
         scales: Scales: each of their dimensions divides that of the tensor.
         zero_points: Zero points of their shape, or None.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the parameters do not fit the tensor, or blocks lie along two axes.
@@ -213,7 +207,7 @@ def read_blocks(
         raise ModelError(f"has scales {list(scales.shape)} for {list(shape)}", where=where, fix=_CONVERT)
     scales = scales.astype(np.float32).reshape(grid)
     if not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError("has a scale that is no positive number", where=where, fix=_CONVERT)
+        raise ModelError("has a scale that is not a positive number", where=where, fix=_CONVERT)
     zeros = np.zeros(grid, np.int64)
     if zero_points is not None:
         if zero_points.dtype.kind != "i" or zero_points.size not in (1, scales.size):

@@ -1,4 +1,4 @@
-"""Variables of TFLite, which keep their values between invocations, as inputs and outputs of the model."""
+"""TFLite variables, which persist between runs, as model inputs and outputs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ _MOST_ELEMENTS = 1 << 12
 
 
 def with_states(graph: SourceGraph, where: str) -> SourceGraph:
-    """Return the main graph with an input and an output for each variable that it changes.
+    """Return the main graph with an input and output for each variable it changes.
 
     Variable ``x`` becomes input ``x_in`` and output ``x_out``; one that nothing changes is a constant, and
     variables of graphs inside nodes are zero.
 
     Args:
         graph: The graph, its nodes in the order of their execution.
-        where: The file, for errors.
 
     Raises:
         ModelError: If a variable is read that nothing sets.
@@ -77,12 +76,7 @@ def _inputs(node: Node) -> list[TensorInfo]:
 
 
 class _Variables:
-    """The variables of a graph.
-
-    Args:
-        graph: The graph.
-        where: The file, for errors.
-    """
+    """The variables of a graph."""
 
     def __init__(self, graph: SourceGraph, where: str) -> None:
         self._graph = graph
@@ -137,7 +131,7 @@ class _Variables:
                     )
                 self._start[handles[node.names[0]]] = value
 
-    def _bound(self, node: Node, made: set[str]) -> Node:
+    def _bound(self, node: Node, computed: set[str]) -> Node:
         """Return a node that reads and writes the values that variables have at its turn."""
         if node.type == "READ_VARIABLE" and node.names and node.outputs and node.names[0] in self._handles:
             info = node.message.outputs[0]
@@ -153,16 +147,16 @@ class _Variables:
             if (
                 tensor is None
                 or not tensor.is_variable
-                or tensor.name in made
+                or tensor.name in computed
                 or tensor.name in self._constants
             ):
                 continue
             names[position] = self._value(tensor.name, tensor, is_changed=True)
             if position in changed:
                 written = f"{tensor.name}_out"
-                while written in made:
+                while written in computed:
                     written += "_"
-                made.add(written)
+                computed.add(written)
                 self._current[tensor.name] = written
                 outputs.append(written)
                 infos.append(tensor)
@@ -183,7 +177,9 @@ class _Variables:
                 self._constants[read] = self._start[name]
             else:
                 fix = "initialize it in the model's initializer"
-                raise ModelError(f"reads variable {name!r}, which nothing sets", where=self._where, fix=fix)
+                raise ModelError(
+                    f"reads variable {name!r}, which no operator sets", where=self._where, fix=fix
+                )
         return self._current[name]
 
     def _shape(self, name: str, tensor: TensorInfo) -> tuple[int, ...]:
@@ -199,7 +195,7 @@ class _Variables:
             return array.reshape(-1)[0].item()
         if array.size > _MOST_ELEMENTS:
             raise UnsupportedOp(
-                f"variable {name!r} starts with {array.size} different values, which a DLC cannot state",
+                f"variable {name!r} starts with {array.size} different values, which a DLC cannot hold",
                 where=self._where,
                 fix="make it an input of the model",
             )

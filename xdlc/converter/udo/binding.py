@@ -56,23 +56,22 @@ def bind_inputs(
     A repeated input takes all values from its position on.  Omitted values after the last one are dropped.
 
     Args:
-        definition: The op.
         values: Inputs by position; None for an omitted one.
         attributes: Attributes of the node; they show an input that is defined as a parameter, or the reverse.
     """
-    given = list(values)
-    while given and given[-1] is None:
-        given.pop()
+    operands = list(values)
+    while operands and operands[-1] is None:
+        operands.pop()
     inputs = definition.inputs
     repeats = bool(inputs) and inputs[-1].repeated
     slots = [
         Slot(f"input {index} ({inputs[min(index, len(inputs) - 1)].name!r})", entry, value)
-        for index, (entry, value) in enumerate(zip(_places(inputs, len(given)), given, strict=False))
+        for index, (entry, value) in enumerate(zip(_places(inputs, len(operands)), operands, strict=False))
     ]
     issues = [_misfit(slot) for slot in slots]
-    if len(given) > len(inputs) and not repeats:
-        issues.append(_too_many(definition, given, attributes))
-    for index, entry in enumerate(inputs[len(given) :], len(given)):
+    if len(operands) > len(inputs) and not repeats:
+        issues.append(_too_many(definition, operands, attributes))
+    for index, entry in enumerate(inputs[len(operands) :], len(operands)):
         if entry.mandatory:
             issues.append(_missing(index, entry, attributes))
     return slots, [issue for issue in issues if issue is not None]
@@ -128,19 +127,19 @@ def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Iss
     return _omitted(f"input {index} ({entry.name!r})")
 
 
-def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapping[str, Any]) -> Issue:
+def _too_many(definition: OpDef, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> Issue:
     first, count = len(definition.inputs), len(definition.inputs)
-    extra = next((value for value in given[first:] if value is not None), None)
+    extra = next((value for value in operands[first:] if value is not None), None)
     unset = [name for name in definition.params if name not in attributes]
     if extra is not None and extra.is_static and unset:
         names = " or ".join(map(repr, unset))
         return Issue(
-            f"the node has {len(given)} inputs, the definition {count}; input {given.index(extra)} "
+            f"the node has {len(operands)} inputs, the definition {count}; input {operands.index(extra)} "
             f"({extra.tensor.name!r}) is a constant, and parameter {names} has no attribute",
             f"the model has {names} as an input: make it one with IsStaticTensor in the definition",
         )
     return Issue(
-        f"the node has {len(given)} inputs, the definition {count}",
+        f"the node has {len(operands)} inputs, the definition {count}",
         "add the inputs to the definition, or mark its last one as Repeated",
     )
 
@@ -149,19 +148,18 @@ def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapp
 
 
 def to_tensors(builder: Builder, custom: Udo, slots: Sequence[Slot]) -> list[Tensor | None]:
-    """Return the tensors at the inputs of an op, in the layouts and types of its definition.
+    """Return the tensors at an op's inputs, in the definition's layouts and types.
 
     Args:
         builder: Takes the ops that convert them.
-        custom: The op.
         slots: Values that fit their inputs.
     """
-    before, found = builder.base, list[Tensor | None]()
+    before, tensors = builder.base, list[Tensor | None]()
     for index, slot in enumerate(slots):
         builder.base = f"{builder.node}_in{index}"  # the op gets the node's own name
-        found.append(None if slot.value is None else _tensor(builder, custom, slot, slot.value))
+        tensors.append(None if slot.value is None else _tensor(builder, custom, slot, slot.value))
     builder.base = before
-    return found
+    return tensors
 
 
 def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
@@ -194,7 +192,7 @@ def in_layout(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
 
 
 def _static(definition: TensorDef, value: Value) -> Tensor:
-    """Return static data for an input: quantized values with their encoding, if it allows them."""
+    """Return static data for an input, quantized if the definition allows that."""
     tensor, data = value.tensor, value.tensor.data
     assert data is not None  # the value is static
     data = data.transpose(order_of(definition.layout, value.rank)) if value.rank else data.reshape((1,))
@@ -231,7 +229,7 @@ def _stored_type(data: TensorData | None, definition: TensorDef) -> DType | None
 def with_defaults(
     definition: OpDef, name: str, inputs: Sequence[Tensor | None], params: Mapping[str, Param]
 ) -> tuple[list[Tensor | None], list[Issue]]:
-    """Return the inputs of an op with defaults for omitted ones, and which defaults do not fit.
+    """Return inputs with defaults for omitted ones, and defaults that do not fit.
 
     Args:
         definition: The op's definition.
@@ -240,14 +238,14 @@ def with_defaults(
         params: Parameters by name.
     """
     try:
-        found = default_inputs(definition, make_view(definition, name, inputs, params))
+        defaults = default_inputs(definition, make_view(definition, name, inputs, params))
     except ModelError as error:
         return list(inputs), [Issue(error.problem, error.fix or "")]
-    for tensor in found.values():
+    for tensor in defaults.values():
         tensor.name = f"{name}_{tensor.name}"
-    count = max([len(inputs), *(at + 1 for at in found)])
+    count = max([len(inputs), *(at + 1 for at in defaults)])
     held = [*inputs, *[None] * (count - len(inputs))]
-    return [found.get(at, tensor) for at, tensor in enumerate(held)], []
+    return [defaults.get(at, tensor) for at, tensor in enumerate(held)], []
 
 
 # A type of the source, and the narrower ones that replace it in a DLC.
@@ -261,7 +259,7 @@ _NARROWER = {
 
 
 def is_quantized_only(allowed: Sequence[DType]) -> bool:
-    """Return whether types can only denote floats that a quantizer will store in fixed point.
+    """Return whether types can only be floats that a quantizer stores.
 
     SNPE's configurations write UINT_8 and UINT_16 for quantized activations.
     """

@@ -1,4 +1,4 @@
-"""UDO definitions of a conversion: merged over their backends, and stored in the model."""
+"""UDO definitions of a conversion: merged over backends, stored in the model."""
 
 from __future__ import annotations
 
@@ -13,34 +13,31 @@ from xdlc.errors import ModelError
 from xdlc.opdefs.backend_view import resolve
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTensor, TensorDef
 from xdlc.opdefs.op_view import view_of
-from xdlc.opdefs.source_match import Kernel, Udo, UdoSet
+from xdlc.opdefs.source_match import Udo, UdoSet
+from xdlc.runtime.udo.kernel_files import Call, call_key, kernel_files, params_of, shapes_of
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
 
 
 def merged(custom: Udo, collection: Collection | None) -> Udo:
-    """Return an op with the types and layouts that its package states for its backends.
+    """Return an op with the types and layouts that its package states.
 
     A model is converted for all backends at once: of types that differ between them all are allowed, a
     layout counts if those that state one agree.
-
-    Args:
-        custom: The op.
-        collection: Its package.
     """
     definition = custom.definition
     tables = collection.supplements if collection is not None else ()
     rows = [row for table in tables for row in table.ops.get(definition.name, ())]
     if not rows:
         return custom
-    made = replace(
+    form = replace(
         definition,
         inputs=tuple(_tensor(entry, _of(rows, "inputs", entry.name)) for entry in definition.inputs),
         outputs=tuple(_tensor(entry, _of(rows, "outputs", entry.name)) for entry in definition.outputs),
         params={name: _tensor(entry, _of(rows, "params", name)) for name, entry in definition.params.items()},
     )
-    return replace(custom, definition=made)
+    return replace(custom, definition=form)
 
 
 def backend_forms(custom: UdoSet) -> dict[tuple[str, str], list[OpDef]]:
@@ -54,13 +51,13 @@ def backend_forms(custom: UdoSet) -> dict[tuple[str, str], list[OpDef]]:
 
 
 def _forms(definition: OpDef, collection: Collection | None) -> list[OpDef]:
-    found: list[OpDef] = []
+    forms: list[OpDef] = []
     tables = collection.supplements if collection is not None else ()
     for name in dict.fromkeys(table.backend for table in tables if definition.name in table.ops):
         assert collection is not None  # it has tables
         with contextlib.suppress(ModelError):  # narrower backends resolve what it leaves open
-            found.append(resolve(definition, collection, name))
-    return found or [definition]
+            forms.append(resolve(definition, collection, name))
+    return forms or [definition]
 
 
 def _of(rows: Iterable[SupplementOp], side: str, name: str) -> list[SupplementTensor]:
@@ -84,17 +81,17 @@ def store_definitions(model: ir.Model, custom: UdoSet) -> None:
 
 def _completed(ops: Sequence[Udo], collections: Mapping[str, Collection]) -> dict[str, Collection]:
     """Return the collections, with ops that are in none."""
-    found = dict(collections)
+    completed = dict(collections)
     for op in ops:
         package = op.definition.package
-        collection = found.get(package, Collection(package, package, "1.0", (), ()))
+        collection = completed.get(package, Collection(package, package, "1.0", (), ()))
         if all(opdef.name != op.definition.name for opdef in collection.opdefs):
-            found[package] = replace(collection, opdefs=(*collection.opdefs, op.definition))
-    return found
+            completed[package] = replace(collection, opdefs=(*collection.opdefs, op.definition))
+    return completed
 
 
-def store_kernels(model: ir.Model, custom: UdoSet) -> None:
-    """Store a kernel for each op whose plugin builds one; ops with the same kernel share it.
+def add_kernel_files(model: ir.Model, custom: UdoSet) -> None:
+    """Add the files of the kernels that plugins build; equal calls share one.
 
     Kernels are found by the names of their ops, so ops of one package and type get names of their own in all
     graphs of the model.
@@ -103,9 +100,7 @@ def store_kernels(model: ir.Model, custom: UdoSet) -> None:
         XdlcError: If a kernel cannot be built.
     """
     makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.hooks is not None}
-    if not makers:
-        return
-    found: dict[tuple[object, ...], tuple[Kernel, list[str]]] = {}
+    calls: dict[tuple[str, bytes], Call] = {}
     names: set[str] = set()
     for graph, op, maker in _ops_of(model, makers):
         kernel = maker.hooks.build_kernel(view_of(op, maker.definition)) if maker.hooks else None
@@ -114,14 +109,15 @@ def store_kernels(model: ir.Model, custom: UdoSet) -> None:
         if op.name in names:
             graph.rename_op(op, _free_name(model, op.name))
         names.add(op.name)
-        key = (op.package, op.type, udo.same_kernel(kernel))
-        found.setdefault(key, (kernel, []))[1].append(op.name)
-    for (package, type, _), (kernel, ops) in found.items():
-        udo.add_kernel(model, str(package), str(type), ops, kernel)
+        call = Call(op.package, op.type, (op.name,), shapes_of(op), params_of(op), kernel)
+        same = calls.setdefault(call_key(call), call)
+        if same is not call:
+            calls[call_key(call)] = replace(same, ops=(*same.ops, op.name))
+    model.files |= kernel_files(calls.values())
 
 
 def _ops_of(model: ir.Model, makers: Mapping[tuple[str, str], Udo]) -> Iterator[tuple[ir.Graph, ir.Op, Udo]]:
-    """Yield the ops of a model that one of the makers defines, with their graphs and makers."""
+    """Yield the ops that one of the makers defines, with their graphs."""
     for graph in model.graphs.values():
         for op in graph.ops:
             maker = makers.get((op.package, op.type))

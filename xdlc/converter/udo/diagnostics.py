@@ -1,4 +1,4 @@
-"""Diagnostics of UDOs: misfits of nodes, broken constraints, notices on the converted model."""
+"""Diagnostics of UDOs: misfits, broken constraints, notices on the model."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _SHOWN = 10
 
 
 def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str]:
-    """Yield a line for each unused definition, dynamic dimension, and backend that refuses an op.
+    """Yield notices: unused definitions, dynamic dimensions, refusing backends.
 
     Plugins of installed packages are listed if they match a node, and only then.
 
     Args:
-        model: The converted model.
         custom: All definitions.
         used: Those that match a node.
     """
@@ -59,7 +58,7 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     for one in custom.ops:
         if one.installed and id(one) in used_ids:
             yield from _installed(model, one)
-    known = {
+    verifiers = {
         (one.definition.package, one.definition.name): UdoVerifier(
             one.definition, custom.collections.get(one.definition.package)
         )
@@ -69,7 +68,7 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
         for op in graph.ops:
             if is_udo(op):
                 yield from _dynamic_dims(op)
-                verifier = known.get((op.package, op.type))
+                verifier = verifiers.get((op.package, op.type))
                 if verifier is not None:
                     yield from verifier.notices(op)
 
@@ -84,7 +83,7 @@ def _installed(model: Model, custom: Udo) -> Iterator[str]:
 
 
 def _why(model: Model, unused: Sequence[Udo]) -> str:
-    """Return why definitions that replace operations of QNN may match none, if that is known."""
+    """Return why definitions that replace QNN's operations may match none."""
     replacing = any(op.definition.use_default_translation for op in unused)
     inputs = model.main.inputs
     if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
@@ -104,12 +103,7 @@ def _dynamic_dims(op: Op) -> Iterator[str]:
 
 
 def broken_rules(model: Model, custom: UdoSet) -> list[ConstraintError]:
-    """Return the breaches of UDOs; of constraints that differ between backends, those that all break.
-
-    Args:
-        model: The converted model.
-        custom: The definitions.
-    """
+    """Return breaches of UDOs; a backend's constraint counts if all break theirs."""
     lines = {
         (op.definition.package, op.definition.name): {(): op.source, **op.lines}
         for op in custom.ops

@@ -30,9 +30,7 @@ def lower(
 
     Args:
         builder: Takes the op.
-        node: The node.
         values: Its inputs by position; None for an omitted one.
-        custom: The op.
         declared: Shape and type of each output in the source.
         shapes: Shape functions by package and type.
         notices: Takes a notice for each guess, once for all nodes of a type.
@@ -49,18 +47,18 @@ def lower(
     inputs, issues = with_defaults(definition, builder.node, inputs, params)
     raise_issues(custom, issues)
     view = make_view(definition, builder.node, inputs, params)
-    found, issues = infer_outputs(custom, view, declared, shapes)
+    results, issues = infer_outputs(custom, view, declared, shapes)
     raise_issues(custom, issues)
-    guesses = [f"{full_name(custom)}: {result.guess}" for result in found if result.guess]
+    guesses = [f"{full_name(custom)}: {result.guess}" for result in results if result.guess]
     notices += [text for text in guesses if text not in notices]
-    made = builder.emit_many(
+    tensors = builder.emit_many(
         definition.name,
         inputs,
-        [(_dims(result), result.dtype) for result in found],
+        [(_dims(result), result.dtype) for result in results],
         params,
         package=definition.package,
     )
-    return [_value(builder, custom, tensor, result) for tensor, result in zip(made, found, strict=True)]
+    return [_value(builder, custom, tensor, result) for tensor, result in zip(tensors, results, strict=True)]
 
 
 def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> list[Issue]:
@@ -70,7 +68,7 @@ def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> li
 
 
 def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
-    """Return the values of the parameters by name: the attributes, or the result of ``parse_params``."""
+    """Return parameters by name: attributes, or the result of ``parse_params``."""
     if custom.hooks is None:
         return _by_parameter(node, custom.definition.params)
     try:
@@ -86,7 +84,7 @@ def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
 
 
 def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of a node, those that one parameter alone denotes under the name of that.
+    """Return a node's attributes, under a parameter's name where it is clear.
 
     Those without meaning at inference that no parameter denotes are omitted.
     """

@@ -1,4 +1,4 @@
-"""Replacement of native ops by UDOs (``UseDefaultTranslation``), and renaming of their package."""
+"""Replacement of native ops by UDOs (``UseDefaultTranslation``)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def check_replacements(custom: UdoSet) -> None:
     Raises:
         UsageError: If there are some, or if two replace the same; a ProblemList for several.
     """
-    known = {*opdefs.all_types(), *NARROW}
+    types = {*opdefs.all_types(), *NARROW}
     raise_all(
         [
             UsageError(
                 f"{full_name(op)} has UseDefaultTranslation, but QNN has no operation {name!r}",
                 where=op.source or None,
-                fix=nearest_names(name, known)
+                fix=nearest_names(name, types)
                 or "set UseDefaultTranslation to false: it then matches the operator of the source",
             )
             for name, op in custom.replacements().items()
-            if name not in known
+            if name not in types
         ]
     )
 
@@ -58,15 +58,15 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
     problems: list[XdlcError] = []
     for graph in model.graphs.values() if replacements else ():
         for op in list(graph.ops):
-            found = _replacement(op, replacements)
-            if found is None or not _accepts(found, op):
+            replacement = _replacement(op, replacements)
+            if replacement is None or not _accepts(replacement, op):
                 continue
-            used.append(found)
-            params, issues = _params(op, found)
-            inputs, wrong = with_defaults(found.definition, op.name, op.inputs, params)
+            used.append(replacement)
+            params, issues = _params(op, replacement)
+            inputs, wrong = with_defaults(replacement.definition, op.name, op.inputs, params)
             problems += [
                 UnsupportedOp(
-                    f"{full_name(found)} cannot replace it: {text}",
+                    f"{full_name(replacement)} cannot replace it: {text}",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
                     fix=fix,
                     node=op.name,
@@ -75,7 +75,11 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
                 for text, fix in [*issues, *wrong]
             ]
             if not issues and not wrong:
-                op.type, op.package, op.params = found.definition.name, found.definition.package, params
+                op.type, op.package, op.params = (
+                    replacement.definition.name,
+                    replacement.definition.package,
+                    params,
+                )
                 _rename(op)
                 _set_inputs(graph, op, inputs)
     return used, problems
@@ -100,15 +104,15 @@ def _accepts(custom: Udo, op: Op) -> bool:
 
 
 def _params(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
-    """Return the parameters of an op as its replacement has them, and what does not fit."""
+    """Return an op's parameters as its replacement has them, and misfits."""
     definition, native = custom.definition, opdefs.find(op.type)
-    given = dict(op.params)
+    native_params = dict(op.params)
     if definition.name != op.type:
-        given.pop("operation", None)  # the narrower type states it
+        native_params.pop("operation", None)  # the narrower type states it
     defaults = _defaults(native)
     values = {
         name: _plain(native, definition, name, param)
-        for name, param in given.items()
+        for name, param in native_params.items()
         if name in definition.params or not _is_default(param, defaults.get(name))
     }
     values = {name: value for name, value in defaults.items() if name in definition.params} | values
@@ -132,7 +136,7 @@ def _is_default(param: Param, default: Any) -> bool:
 
 
 def _plain(native: OpDef | None, definition: OpDef, name: str, param: Param) -> Any:
-    """Return the value of a native parameter; of an enumeration the name, if the definition has names too."""
+    """Return the value of a native parameter, or its name in an enumeration."""
     known = definition.params.get(name)
     named = native if native is not None and known is not None and known.enumeration else definition
     return plain_value(named, name, param)
@@ -182,7 +186,7 @@ def check_package_name(name: str) -> None:
     """Refuse what cannot be a package of native operations.
 
     Raises:
-        UsageError: If it is none, or a package that has a meaning of its own.
+        UsageError: If it is no name of a package, or of one with a meaning of its own.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -197,8 +201,6 @@ def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
     """Move every native op to a package, and add a notice of it.
 
     Args:
-        model: The model.
-        name: The package.
         notices: Takes the notice.
     """
     if name == ir.NATIVE_PACKAGE:

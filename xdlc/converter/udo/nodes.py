@@ -48,7 +48,7 @@ class Declarations:
 
 
 class UdoNodes:
-    """Imports the nodes that UDO definitions name, which precede every mapping of xdlc.
+    """Importer of the nodes that UDO definitions name, before xdlc's mappings.
 
     An operator whose domain is the package of a definition is one that xdlc wrote (``xdlc-to-onnx``).
     A definition without a domain matches operators of its name in any domain; where a model has the
@@ -56,7 +56,6 @@ class UdoNodes:
 
     Args:
         context: The import; the framework is that of its source.
-        udos: The definitions.
         is_native: Whether xdlc imports an operator itself, by domain and name.
         declared: What the model states of its values.
         types: Domain and name of all operators of the model.
@@ -104,7 +103,7 @@ class UdoNodes:
         return bool(self._udos.ops) and any(udo.hooks is None for udo in self._candidates(node))
 
     def uncovered(self, node: Node, where: str) -> str:
-        """Record a node whose operator has no mapping; return what to change in a plugin, if that helps."""
+        """Record an unmapped node; return the change to a plugin that would help."""
         self._context.diagnostics.uncovered.append(self._described(node, where))
         return self._elsewhere(node.domain, node.type)
 
@@ -138,7 +137,7 @@ class UdoNodes:
         return Operand(name, found.shape, found.dtype)
 
     def _elsewhere(self, domain: str, type: str) -> str:
-        """Return what to change in a plugin that has an operator of this name, if there is one."""
+        """Return the change to a plugin that has an operator of this name, if any."""
         for udo in self._udos.ops:
             if type in udo.source_types and udo.hooks is not None:
                 if udo.frameworks and self._framework not in udo.frameworks:
@@ -148,19 +147,19 @@ class UdoNodes:
         return ""
 
     def import_node(self, node: Node, where: str) -> bool:
-        """Bind the outputs of a node to those of a UDO; return whether a definition matches.
+        """Bind the outputs of a node to those of a UDO; return whether one matches.
 
         Raises:
             XdlcError: If the node does not fit it.
         """
         if not self._udos.ops:
             return False
-        found = self._candidates(node)
-        if not found:
+        candidates = self._candidates(node)
+        if not candidates:
             self._note_spared(node)
             return False
         source = self._source(node)
-        udo = self._chosen(found, source, node)
+        udo = self._chosen(candidates, source, node)
         if udo is None:
             return False
         self._context.diagnostics.used.append(udo)
@@ -184,7 +183,7 @@ class UdoNodes:
         return True
 
     def contradictions(self) -> Iterator[str]:
-        """Yield how shapes that follow from UDO outputs contradict those that the model states."""
+        """Yield contradictions between inferred shapes and those of the model."""
         if not self._context.diagnostics.used:
             return
         values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
@@ -200,7 +199,7 @@ class UdoNodes:
             )
 
     def _note_spared(self, node: Node) -> None:
-        """Note that a definition does not match a node, as the model has another operator of that name."""
+        """Note that the model has another operator of a definition's name."""
         spared = self._udos.candidates(self._framework, node.type, node.domain)
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
@@ -217,19 +216,19 @@ class UdoNodes:
                 f"{full_name(udo)} matches {node.type} nodes and precedes xdlc's own mapping"
             )
 
-    def _chosen(self, found: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
-        """Return the definition that matches a node; None if those by objects all decline it.
+    def _chosen(self, candidates: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
+        """Return the definition that matches a node, or None if objects decline it.
 
         Raises:
             UnsupportedOp: If several match it.
         """
-        written = next((udo for udo in found if udo.definition.package == source.domain), None)
+        written = next((udo for udo in candidates if udo.definition.package == source.domain), None)
         if written is not None:
             return written
-        for udo in found:
+        for udo in candidates:
             if udo.hooks is not None and _accepts(udo, source):
                 return udo
-        stated = [udo for udo in found if udo.hooks is None]
+        stated = [udo for udo in candidates if udo.hooks is None]
         own = [udo for udo in stated if self._domain(udo) == source.domain]
         left = own if len(own) == 1 else stated
         if len(left) > 1:
@@ -294,7 +293,7 @@ def _tensors(node: Node) -> list[Value | None]:
 
 
 def _attributes(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node as plain values, but those that restate the types of its tensors."""
+    """Return the attributes of a node as plain values, without types of tensors."""
     return {name: _plain(value) for name, value in node.attributes.items() if not _restates(value)}
 
 
@@ -306,7 +305,7 @@ def _restates(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute without the types of texts: words ``true`` and ``false`` are bools."""
+    """Return an attribute with the texts ``true`` and ``false`` as bools."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

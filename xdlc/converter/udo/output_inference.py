@@ -1,4 +1,4 @@
-"""Output inference of UDOs: shapes and types by shape function, definition, or source model."""
+"""Output inference of UDOs by shape function, definition, or source model."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def infer_outputs(
     Dims may stay open; they are then only known when the graph runs.
 
     Args:
-        custom: The op.
         view: The op with its inputs; its outputs are ignored.
         declared: Shape and type in the source of each output of the node.
         shapes: Shape functions by package and type.
@@ -76,34 +75,34 @@ def infer_outputs(
     claims, failures = claims_of(custom, view, places, shapes)
     if failures:  # what is missing now is what these would have stated
         return [], [*issues, *failures]
-    found = [
+    results = [
         _result(index, entry, source, custom, view, [(by, outputs[index]) for by, outputs in claims])
         for index, (entry, source) in enumerate(places)
     ]
-    issues += [each for each in found if isinstance(each, Issue)]
-    return [each for each in found if isinstance(each, InferredOutput)], issues
+    issues += [each for each in results if isinstance(each, Issue)]
+    return [each for each in results if isinstance(each, InferredOutput)], issues
 
 
 def _places(
     definition: OpDef, declared: Sequence[Declared], issues: list[Issue]
 ) -> list[tuple[TensorDef, Declared]]:
-    """Return the definition of each output together with its shape and type in the source."""
-    outputs, given = definition.outputs, list(declared)
-    while given and not given[-1].read:
-        given.pop()
-    most = len(given) if outputs and outputs[-1].repeated else len(outputs)
-    if len(given) > most:
+    """Return each output's definition with its shape and type in the source."""
+    outputs, stated = definition.outputs, list(declared)
+    while stated and not stated[-1].read:
+        stated.pop()
+    most = len(stated) if outputs and outputs[-1].repeated else len(outputs)
+    if len(stated) > most:
         issues.append(
             Issue(
-                f"the node has {len(given)} outputs, the definition {most}",
+                f"the node has {len(stated)} outputs, the definition {most}",
                 "add the outputs to the definition, or mark its last one as Repeated",
             )
         )
-    for entry in outputs[len(given) :]:
+    for entry in outputs[len(stated) :]:
         if not entry.mandatory:
             break
-        given.append(Declared(read=False))
-    return [(outputs[min(index, len(outputs) - 1)], source) for index, source in enumerate(given[:most])]
+        stated.append(Declared(read=False))
+    return [(outputs[min(index, len(outputs) - 1)], source) for index, source in enumerate(stated[:most])]
 
 
 def _result(
@@ -145,7 +144,7 @@ def _result(
 
 
 def _guess(name: str, place: TensorDef, dtype: DType) -> str:
-    """Return the notice on a type that was chosen although the definition allows others."""
+    """Return the notice on a type that was chosen among several."""
     kinds = {FLOAT32 if each.is_fixed or each.is_float else each for each in place.dtypes}
     if FLOAT32 in kinds:  # beside floats, SNPE's names of bytes denote quantized types
         kinds -= {UINT8, UINT16}
@@ -158,15 +157,15 @@ def _guess(name: str, place: TensorDef, dtype: DType) -> str:
 
 
 def _merged(claims: Sequence[tuple[str, Dims]]) -> tuple[Dims, str]:
-    """Return the dimensions that all claims together state, and how two of them contradict each other."""
+    """Return the dimensions that claims state, and the first contradiction."""
     first, shape = claims[0]
-    for by, other in claims[1:]:
-        fits = len(other) == len(shape) and all(
-            a is None or b is None or a == b for a, b in zip(shape, other, strict=False)
+    for by, dims in claims[1:]:
+        fits = len(dims) == len(shape) and all(
+            a is None or b is None or a == b for a, b in zip(shape, dims, strict=False)
         )
         if not fits:
-            return shape, f"{shape_text.shown(shape)} for {first}, but {shape_text.shown(other)} for {by}"
-        shape = tuple(a if a is not None else b for a, b in zip(shape, other, strict=True))
+            return shape, f"{shape_text.shown(shape)} for {first}, but {shape_text.shown(dims)} for {by}"
+        shape = tuple(a if a is not None else b for a, b in zip(shape, dims, strict=True))
     return shape, ""
 
 
@@ -261,7 +260,6 @@ def claims_of(
     The order is that of trust: a shape function, the plugin, the definition, the model.
 
     Args:
-        custom: The op.
         view: The op with its inputs; its outputs are ignored.
         places: Definition of each output, and its shape and type in the model.
         shapes: Shape functions by package and type.
@@ -280,26 +278,26 @@ def _sources(
 ) -> list[tuple[str, Source]]:
     """Return the sources beside the model, the most explicit first."""
     definition = custom.definition
-    found: list[tuple[str, Source]] = []
+    sources: list[tuple[str, Source]] = []
     own = shapes.get((definition.package, definition.name))
     if own is not None:
-        found.append(("the shape function", own))
+        sources.append(("the shape function", own))
     if custom.hooks is not None:
-        found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
+        sources.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
 
     def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
-        found = shape_text.infer(definition, op, count)
+        specs = shape_text.infer(definition, op, count)
         # allowed types are checked later: a single one may be that of a quantized model
-        return found and [spec and replace(spec, dtype=UNDEFINED) for spec in found]
+        return specs and [spec and replace(spec, dtype=UNDEFINED) for spec in specs]
 
-    found.append(("the definition", by_text))
-    return found
+    sources.append(("the definition", by_text))
+    return sources
 
 
 def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
     """Return the outputs by a source; its failure is an issue."""
     try:
-        found = function(view)
+        results = function(view)
     except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, XdlcError):
@@ -308,15 +306,15 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
         whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
         issues.append(Issue(f"{whose}{text}", fix or "correct it"))
         return None
-    if found is None:
+    if results is None:
         return None
-    if not all(spec is None or isinstance(spec, TensorSpec) for spec in found):
-        issues.append(Issue(f"{by} returns {found!r}", "return a TensorSpec for each output, or None"))
+    if not all(spec is None or isinstance(spec, TensorSpec) for spec in results):
+        issues.append(Issue(f"{by} returns {results!r}", "return a TensorSpec for each output, or None"))
         return None
-    if len(found) != count:
-        issues.append(Issue(f"{by} returns {len(found)} outputs, the op has {count}", "correct it"))
+    if len(results) != count:
+        issues.append(Issue(f"{by} returns {len(results)} outputs, the op has {count}", "correct it"))
         return None
-    return Claim(by, [_known(spec) for spec in found])
+    return Claim(by, [_known(spec) for spec in results])
 
 
 def _known(spec: TensorSpec | None) -> KnownOutput:
@@ -326,7 +324,7 @@ def _known(spec: TensorSpec | None) -> KnownOutput:
 
 
 def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
-    """Return an output as the source states it, for shape functions; None if it is incomplete."""
+    """Return an output as the source states it; None if it is incomplete."""
     shape = _in_layout(place, source).shape
     if shape is None or source.dtype is None:
         return None

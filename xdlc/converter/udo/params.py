@@ -28,32 +28,31 @@ _TRUTH = {"true": True, "false": False}
 _KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("float",)}
 
 
-def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
+def parameters(definition: OpDef, values: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
     """Return the parameters of an op, defaults written out, and what does not fit.
 
     Args:
-        definition: The op.
-        given: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
+        values: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
     """
-    issues = [_unknown(definition, *item) for item in given.items() if item[0] not in definition.params]
-    found: dict[str, Param] = {}
+    issues = [_unknown(definition, *item) for item in values.items() if item[0] not in definition.params]
+    params: dict[str, Param] = {}
     for name, param in definition.params.items():
-        is_given = _is_given(param, given)
+        is_given = _is_given(param, values)
         try:
-            value = given[name] if is_given else default_value(param)
+            value = values[name] if is_given else default_value(param)
             if value is not None:
                 made = _param(param, value)
-                found[name] = _in_layout(param, made) if is_given else made
+                params[name] = _in_layout(param, made) if is_given else made
             elif param.mandatory:
-                issues.append(_missing(name, attributes_named(name, given)))
+                issues.append(_missing(name, attributes_named(name, values)))
         except ValueError as error:
             place = f"attribute {name!r}" if is_given else f"the default of parameter {name!r}"
             issues.append(Issue(f"{place} is {error}", _fix(param, value) if is_given else _DEFAULT))
-    return found, issues
+    return params, issues
 
 
 def _in_layout(param: ParamDef, made: Param) -> Param:
-    """Return a parameter of the source in the layout of the definition; defaults are in it."""
+    """Return a source's parameter in the layout of the definition."""
     if not isinstance(made, Tensor) or made.data is None:
         return made
     data = made.data.transpose(order_of(param.layout, made.rank))
@@ -109,7 +108,7 @@ def _octets(value: bytes) -> Array:
 
 
 def _is_message(value: Any) -> bool:
-    """Return whether a value stays the source's own message: a graph, a tensor that has no form, a type."""
+    """Return whether a value is a message of the source, such as a graph."""
     return any(hasattr(value, field) for field in ("node", "data_location", "tensor_type"))
 
 
@@ -125,7 +124,7 @@ def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
     near = nearest_names(end, definition.params)
     listed = ", ".join(definition.params) or "none"
     return Issue(
-        f"attribute {name!r} is none of the parameters: {listed}{f'; {near}' if near else ''}",
+        f"attribute {name!r} is not a parameter; parameters: {listed}{f'; {near}' if near else ''}",
         f"add the parameter {end!r} to the definition, or take the attribute out of the model",
     )
 
@@ -221,7 +220,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
 
 
 def _holds(dtype: DType, array: Array) -> bool:
-    """Return whether a type holds all elements: integers exactly, floats rounded but not overflowing."""
+    """Return whether a type holds all elements; floats may be rounded."""
     import numpy
 
     if dtype.is_fixed or dtype.bits not in (8, 16, 32, 64):
@@ -243,7 +242,7 @@ def _range(array: Array) -> str:
 
 
 def _scalar(param: ParamDef, value: Any) -> Scalar:
-    """Return a value as a parameter of the first type that the definition allows and that holds it.
+    """Return a value as a parameter of the first allowed type that holds it.
 
     Types of the value's own kind come first: an integer becomes a float only where no integer type is
     allowed.  A list of strings is stored as the text of a JSON list, for a DLC has no tensors of strings.
@@ -288,7 +287,7 @@ def _number_of(param: ParamDef, value: Any) -> int:
 
 
 def _as_type(dtype: DType, value: Any) -> Scalar | None:
-    """Return a plain value as a scalar of a type, or None if the type does not hold it.
+    """Return a plain value as a scalar of a type, or None if it does not fit.
 
     Example:
         >>> from xdlc.ir.dtype import UINT32

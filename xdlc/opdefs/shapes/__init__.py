@@ -1,4 +1,4 @@
-"""Shape functions: the dimensions of the results of operations, from operands and parameters."""
+"""Shape functions: dimensions of results from operands and parameters."""
 
 from xdlc.opdefs.shapes.base import Dims, ShapeError, infer, shape, verify_shapes
 

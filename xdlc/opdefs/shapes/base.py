@@ -1,4 +1,4 @@
-"""Registry of shape functions, the two laws that definitions state, and the check of a graph against them."""
+"""Registry of shape functions, laws of definitions, and checks of graphs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def shape_function(op: Op) -> ShapeFunction | None:
 
 
 def verify_shapes(graph: Graph) -> list[ConstraintError]:
-    """Return a problem for each op whose output shapes contradict its operands and parameters.
+    """Return a problem for each op whose operands contradict its output shapes.
 
     A graph whose Conv2d states a padding of millions but an output of a few elements would make an
     engine allocate what the parameters state: files are untrusted input.  Operands that do not go together
@@ -85,7 +85,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
 
 
 def _fits(tensor: Tensor, dims: Dims) -> bool:
-    """Return whether a tensor has the dimensions; of dynamic ones its shape holds an example only.
+    """Return whether a tensor has the dimensions; dynamic ones fit any.
 
     A scalar may have the shape [1]: some tools and backends have no rank 0.
     """
@@ -99,7 +99,7 @@ def _fits(tensor: Tensor, dims: Dims) -> bool:
 
 @cache
 def _stated_law(type: str) -> ShapeFunction | None:
-    """Return the law by which the definition of an op type constrains the shapes of all its outputs."""
+    """Return the law that constrains the shapes of all outputs of an op type."""
     found = definition(type)
     outputs = found.outputs if found is not None else ()
     for text, law in (("shape = in[0]", like_first), ("shape = broadcast(", broadcast)):
@@ -130,13 +130,13 @@ def broadcast_shape(tensors: Sequence[Tensor], *, last: int = 0) -> tuple[int, .
     """
     shapes = [tensor.shape[: tensor.rank - last] for tensor in tensors]
     rank = max(map(len, shapes))
-    found = []
+    dims = []
     for axis in range(-rank, 0):
         sizes = {held[axis] for held in shapes if -axis <= len(held)} - {1}
         if len(sizes) > 1:
             raise ShapeError(mismatch(tensors))
-        found.append(sizes.pop() if sizes else 1)
-    return tuple(found)
+        dims.append(sizes.pop() if sizes else 1)
+    return tuple(dims)
 
 
 def mismatch(tensors: Sequence[Tensor]) -> str:

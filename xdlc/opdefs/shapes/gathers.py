@@ -1,4 +1,4 @@
-"""Shape functions of operations that select elements by position, or the position of elements."""
+"""Shape functions of operations that select elements or their positions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def gather_elements(op: Op) -> list[Dims]:
     at = axis(op, source.rank, default=0)
     others = (other for other in range(source.rank) if other != at)
     if any(places.shape[other] > source.shape[other] for other in others):
-        raise ShapeError(f"positions {list(places.shape)} do not go with {list(source.shape)}")
+        raise ShapeError(f"positions {list(places.shape)} do not fit {list(source.shape)}")
     return [places.shape]
 
 
@@ -34,7 +34,7 @@ def gather_nd(op: Op) -> list[Dims]:
     source, places = operand(op, 0), operand(op, 1)
     shared, depth = int(op.param("batch_dims", 0)), places.shape[-1]
     if source.shape[:shared] != places.shape[:shared]:
-        raise ShapeError(f"positions {list(places.shape)} do not go with {list(source.shape)}")
+        raise ShapeError(f"positions {list(places.shape)} do not fit {list(source.shape)}")
     return [(*places.shape[:-1], *source.shape[shared + depth :])]
 
 
@@ -64,7 +64,7 @@ def top_k(op: Op) -> list[Dims]:
     """Return the shape with ``k`` on the last axis."""
     source, count = operand(op, 0), int(op.param("k", 0))
     if count > source.shape[-1]:
-        raise ShapeError(f"it takes {count} of {source.shape[-1]}")
+        raise ShapeError(f"it selects {count} of {source.shape[-1]}")
     return [(*source.shape[:-1], count) for _ in op.outputs]
 
 

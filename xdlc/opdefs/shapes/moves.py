@@ -28,7 +28,7 @@ def transpose(op: Op) -> list[Dims]:
     source = operand(op, 0)
     perm = axes(op, source.rank, name="perm")
     if len(perm) != source.rank:
-        raise ShapeError(f"its permutation {list(perm)} does not go with rank {source.rank}")
+        raise ShapeError(f"its permutation {list(perm)} does not fit rank {source.rank}")
     return [tuple(source.shape[place] for place in perm)]
 
 
@@ -106,7 +106,10 @@ def strided_slice(op: Op) -> list[Dims] | None:
 
 
 def range_count(held: list[int], size: int, begin_open: bool, end_open: bool) -> int:
-    """Return the number of elements of a range; an end of -1 precedes the first one if it goes backwards."""
+    """Return the number of elements of a range, in either direction.
+
+    An end of -1 precedes the first element if the range goes backwards.
+    """
     begin, end, step = held
     if step == 0:
         raise ShapeError("its range has stride 0")

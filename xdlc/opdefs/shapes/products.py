@@ -12,24 +12,24 @@ from xdlc.opdefs.shapes.base import Dims, ShapeError, broadcast_shape, mismatch,
 @shape("MatMul")
 def matmul(op: Op) -> list[Dims]:
     """Return rows of one operand by columns of the other, for each of the matrices."""
-    one, other = operand(op, 0), operand(op, 1)
-    if min(one.rank, other.rank) < 2:
+    first, second = operand(op, 0), operand(op, 1)
+    if min(first.rank, second.rank) < 2:
         raise ShapeError("it multiplies a vector")
-    rows, inner = one.shape[-2:][:: -1 if op.param("transpose_in0", False) else 1]
-    depth, columns = other.shape[-2:][:: -1 if op.param("transpose_in1", False) else 1]
+    rows, inner = first.shape[-2:][:: -1 if op.param("transpose_in0", False) else 1]
+    depth, columns = second.shape[-2:][:: -1 if op.param("transpose_in1", False) else 1]
     if inner != depth:
-        raise ShapeError(mismatch([one, other]))
-    return [(*broadcast_shape([one, other], last=2), rows, columns)]
+        raise ShapeError(mismatch([first, second]))
+    return [(*broadcast_shape([first, second], last=2), rows, columns)]
 
 
 @shape("FullyConnected")
 def fully_connected(op: Op) -> list[Dims]:
-    """Return one row of units for as many elements as the weights have columns, in the output's own rank."""
+    """Return one row of units for each row of the weights' columns."""
     source, weight = operand(op, 0), operand(op, 1)
     units, width = weight.shape
     taken = row_axes(source.shape, width)
     if taken is None:
-        raise ShapeError(f"it takes {width} elements a row, but its input is {list(source.shape)}")
+        raise ShapeError(f"it requires {width} elements a row, but its input is {list(source.shape)}")
     rows, held = source.shape[:-taken], op.outputs[0].shape
     if op.outputs[0].rank == 2:
         return [(math.prod(rows), units)]

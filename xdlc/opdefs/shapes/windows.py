@@ -14,13 +14,13 @@ def convolution(op: Op) -> list[Dims]:
     """Return the positions of the filter, with the output channels of the weights."""
     source, weight = operand(op, 0), operand(op, 1)
     if weight.rank != source.rank:
-        raise ShapeError(f"its weights of rank {weight.rank} do not go with an input of rank {source.rank}")
+        raise ShapeError(f"its weights of rank {weight.rank} do not fit an input of rank {source.rank}")
     reaches = window_reaches(op)
     return [(*around(op, _positions(op, reaches)), weight.shape[-1])]
 
 
 def window_reaches(op: Op) -> list[int]:
-    """Return the elements that the window of a convolution or pooling spans along each spatial axis."""
+    """Return the elements that a window spans along each spatial axis."""
     count = operand(op, 0).rank - 2
     if "filter_size" in op.params:
         return integers(op, "filter_size", count)
@@ -39,20 +39,20 @@ def _positions(op: Op, reaches: Sequence[int], *, rounds_up: bool = False) -> li
     strides, pads = integers(op, "stride", count), integers(op, "pad_amount", 2 * count)
     if 0 in strides:
         raise ShapeError("its stride is 0")
-    found = []
+    positions = []
     for axis in range(count):
         room = source.shape[1 + axis] + pads[2 * axis] + pads[2 * axis + 1] - reaches[axis]
         steps = -(-room // strides[axis]) if rounds_up else room // strides[axis]
-        found.append(steps + 1)
-    return found
+        positions.append(steps + 1)
+    return positions
 
 
 @shape("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 def transposed(op: Op) -> list[Dims]:
-    """Return the elements that the filter reaches; output channels are those of the weights and groups."""
+    """Return the elements that the filter reaches, with the weights' channels."""
     source, weight = operand(op, 0), operand(op, 1)
     if weight.rank != source.rank:
-        raise ShapeError(f"its weights of rank {weight.rank} do not go with an input of rank {source.rank}")
+        raise ShapeError(f"its weights of rank {weight.rank} do not fit an input of rank {source.rank}")
     count = source.rank - 2
     strides, pads = integers(op, "stride", count), integers(op, "pad_amount", 2 * count)
     extra = integers(op, "output_padding", count, default=0)
@@ -70,7 +70,7 @@ def transposed(op: Op) -> list[Dims]:
 
 @shape("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
 def pool(op: Op) -> list[Dims]:
-    """Return the positions of the window; where two numbers are in use, that of the op's output."""
+    """Return the positions of the window, as the output states if two are in use."""
     accepted = pool_shapes(op)
     return [op.outputs[0].shape if op.outputs[0].shape in accepted else accepted[0]]
 

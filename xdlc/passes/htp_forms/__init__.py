@@ -1,1 +1,1 @@
-"""Forms for HTP of what its library computes wrongly or does not support, a file for each."""
+"""Forms of ops that HTP computes wrongly or does not support, by family."""

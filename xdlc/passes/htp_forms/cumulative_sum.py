@@ -32,7 +32,10 @@ def _three_axes(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("CumulativeSum")
 def _wider(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add 16 bits: HTP's sums of 8 bits are rounded at each element, and miss the zero point."""
+    """Add in 16 bits.
+
+    HTP's sums of 8 bits are rounded at each element, and miss the zero point.
+    """
     result = op.outputs[0]
     encoding = result.encoding
     if source.dtype is not UFIXED8 or result.dtype is not UFIXED8 or not isinstance(encoding, ir.ScaleOffset):
@@ -59,7 +62,10 @@ def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("CumulativeSum", reason=MISSING)
 def _plain(w: Writer, op: Op, source: Tensor) -> bool:
-    """Shift the elements by a 0 for an exclusive sum, and turn them around for one from the end."""
+    """Write exclusive and reverse sums by plain ones.
+
+    A 0 shifts the elements of an exclusive sum; those of a reverse one are turned around.
+    """
     exclusive, reverse = (bool(op.param(name, False)) for name in ("exclusive", "reverse"))
     if not (exclusive or reverse) or w.zero_of(source) is None:
         return False

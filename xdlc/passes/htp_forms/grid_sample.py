@@ -57,7 +57,10 @@ def _corners(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _place(w: Writer, op: Op, x: Tensor, size: int) -> Tensor:
-    """Return the places of coordinates from -1 to 1, from the middle, as floats resolve small ones best."""
+    """Return the places of coordinates from -1 to 1, counted from the middle.
+
+    Floats resolve small places best.
+    """
     is_aligned, padding = bool(op.param("align_corners", 0)), op.param("padding_mode", "zeros")
     span = float(size - 1 if is_aligned else size)
 
@@ -78,7 +81,10 @@ def _place(w: Writer, op: Op, x: Tensor, size: int) -> Tensor:
 
 
 def _middle(size: int) -> int:
-    """Return an even place near the middle of an axis, from which halves are rounded as from the first."""
+    """Return an even place near the middle of an axis.
+
+    Halves are rounded from it as from the first place.
+    """
     return (size - 1) // 4 * 2
 
 
@@ -88,7 +94,10 @@ def _clipped(w: Writer, x: Tensor, size: int) -> Tensor:
 
 
 def _end(w: Writer, op: Op, x: Tensor, share: Tensor | None, size: int) -> tuple[Tensor, Tensor | None]:
-    """Return the index of whole places, and their share: 0 for the zeros around the volume."""
+    """Return the index of whole places, and their share.
+
+    The share is 0 for the zeros around the volume.
+    """
     inside = _clipped(w, x, size)
     if op.param("padding_mode", "zeros") == "zeros":
         is_inside = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)

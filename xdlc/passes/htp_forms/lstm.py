@@ -9,7 +9,7 @@ from xdlc.ir.data import Array
 from xdlc.opdefs.args import optional
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SIGMOID, TANH
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.fused_neuron import apart
+from xdlc.passes.htp_forms.activations import apart
 from xdlc.passes.htp_forms.registry import form
 from xdlc.passes.step_recurrences import STATES, time_axis
 
@@ -24,7 +24,10 @@ _OTHERS = (12, 13, 14, 15, 18, 19, 20, 22, 23, 24)
 
 @form("Lstm")
 def _cells(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write the cell of each of up to 256 steps in products and sums: an Lstm rounds gates to 9 bits."""
+    """Write each cell of up to 256 steps as products and sums.
+
+    HTP's Lstm rounds gates to 9 bits.
+    """
     if not source.dtype.is_float or len(op.outputs) != 3 or any(optional(op, index) for index in _OTHERS):
         return False
     if any(op.param(name, 0.0) > 0 for name in ("cell_clip_threshold", "output_clip_threshold")):
@@ -64,7 +67,7 @@ def _cells(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _stacked(op: Op, name: str) -> Array | None:
-    """Return what forget, output, input and cell gate have of a kind; None if that is not known.
+    """Return the stacked arrays of forget, output, input and cell gate, or None.
 
     Without weights of its own the input gate is one minus the forget gate.
     """

@@ -31,7 +31,7 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     rank, most = result.rank, 5 if _has(op, source) else 4
     if rank <= most:
         return False
-    shapes = [((1,) * (rank - each.rank) + each.shape) for each in op.inputs if each is not None]
+    shapes = [((1,) * (rank - operand.rank) + operand.shape) for operand in op.inputs if operand is not None]
     repeats = [tuple(shape[axis] != result.shape[axis] for shape in shapes) for axis in range(rank)]
     runs = _runs(result.shape, repeats)
     if len(runs) > most:
@@ -41,8 +41,8 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
             return False
         source.shape = _merged(source.shape, runs)
     inputs = [
-        w.reshape(each, _merged(shape, runs))
-        for each, shape in zip(filter(None, op.inputs), shapes, strict=True)
+        w.reshape(operand, _merged(shape, runs))
+        for operand, shape in zip(filter(None, op.inputs), shapes, strict=True)
     ]
     _finish(w, op, inputs, _merged(result.shape, runs), op.params)
     return True
@@ -60,7 +60,11 @@ def _has(op: Op, source: Tensor) -> bool:
 
 @form("Transpose", reason=MISSING)
 def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold axes that stay together; of more than five groups join the first two of the result before."""
+    """Fold axes that stay together.
+
+    If more than five groups remain, the first two of the result are joined by a Transpose
+    before.
+    """
     if source.rank < 6:
         return False
     perm = [int(axis) for axis in op.param("perm")]
@@ -106,7 +110,7 @@ def _is_reshaped(w: Writer, x: Tensor) -> bool:
 
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", reason=MISSING)
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
+    """Reduce one folded axis, after a Transpose of axes that are apart."""
     axes = sorted(int(axis) for axis in op.param("axes"))
     is_extreme, is_integer = op.type in ("ReduceMax", "ReduceMin"), source.dtype.is_integer
     if source.rank < (5 if is_integer or is_extreme else 6) or not axes:
@@ -127,7 +131,10 @@ def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _each(w: Writer, op: Op, source: Tensor, axes: Sequence[int]) -> bool:
-    """Reduce integers along one axis after the other, for HTP has no Transpose of five axes of them."""
+    """Reduce integers along one axis after the other.
+
+    HTP has no Transpose of five axes of integers.
+    """
     params, sizes, x = {**op.params, "axes": ir.u32s([1]), "keep_dims": ir.b8(True)}, [*source.shape], source
     for axis in axes:
         before, after = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
@@ -156,7 +163,7 @@ def _last(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Batchnorm", "GroupNorm", "InstanceNorm", reason=MISSING)
 def _channels(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold the axes that are alike, so that four are left of a norm of instances or groups."""
+    """Fold axes so that a norm of instances or groups has rank 4."""
     shape = source.shape
     if op.type == "Batchnorm" and source.rank > 4:
         shape = (math.prod(shape[:-1]), shape[-1])

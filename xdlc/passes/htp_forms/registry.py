@@ -30,6 +30,6 @@ def form(*types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE) -> 
 
 
 def forms(op: Op) -> Sequence[tuple[str, Form]]:
-    """Return the forms of an op's type with their reasons, the first module by name first."""
+    """Return the forms of an op's type with their reasons, by module name."""
     import_modules("xdlc.passes.htp_forms")
     return _FORMS.get((op.package, op.type), ())

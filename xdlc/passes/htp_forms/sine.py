@@ -19,7 +19,10 @@ _TURNS = 710
 
 @form("ElementWiseUnary")
 def _reduced(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add the fraction of an angle to the least angle that is equal to its whole part, out of a table."""
+    """Reduce large angles by a table.
+
+    The fraction of an angle is added to the least angle equal to its whole part.
+    """
     kind = source.dtype
     if op.param("operation") not in (SIN, COS) or not kind.is_float or w.made(source):
         return False

@@ -10,7 +10,6 @@ from pathlib import Path
 from xdlc import passes
 from xdlc.boundary import datatype
 from xdlc.boundary.applying import apply, settle
-from xdlc.boundary.options import Options, words
 from xdlc.boundary.ports import requested
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
@@ -18,6 +17,7 @@ from xdlc.container.metadata import add_step
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.options.graphs import BoundaryOptions, words
 from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
@@ -36,15 +36,14 @@ def edit(
     use_float_io: bool = False,
     buffer_data_type: Mapping[str, str] | Sequence[str] | str = (),
     input_dimensions: Mapping[str, Sequence[int]] | None = None,
-    boundary: Options | None = None,
+    boundary: BoundaryOptions | None = None,
 ) -> Model:
-    """Return a copy of the model with other dimensions, outputs, layouts and types, in this order.
+    """Return a copy with other dimensions, outputs, layouts and types, in this order.
 
     What the copy computes is another network where something changed, so that compiled caches and HTA
     sections of the one before are dropped, with a warning.  Encodings stay.
 
     Args:
-        model: The model.
         set_output_tensors: Names of the tensors that become the outputs, in the place of those that the
             graph has; ``"graph a,b"`` for those of a graph that is not the main one.
         set_output_layers: Names of ops, all of whose outputs are meant.
@@ -68,7 +67,7 @@ def edit(
     layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
     if input_list is not None and not layers and not tensors:
         warnings.warn(
-            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), and changes nothing",
+            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), and has no effect",
             stacklevel=2,
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
@@ -109,12 +108,11 @@ def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def optimize(model: Model, names: Sequence[str]) -> Model:
-    """Return a copy of the model with the named passes applied to each graph, in turn until none changes it.
+    """Return a copy with passes applied to each graph until none changes it.
 
     Compiled caches and HTA sections of a changed network are dropped, with a warning.
 
     Args:
-        model: The model.
         names: Names of passes, like ``fold_pad``.
 
     Raises:
@@ -122,21 +120,21 @@ def optimize(model: Model, names: Sequence[str]) -> Model:
         ConstraintError: If a pass rejects a value of the graph.
     """
     chosen = [passes.find(name) for name in names]
-    made = model.clone()
-    for graph in made.graphs.values():
+    optimized = model.clone()
+    for graph in optimized.graphs.values():
         passes.run(graph, chosen)
         graph.verify()
-    _drop_stale(model, made)
-    add_step(made, "xdlc-opt", {"pass": ",".join(names)})
-    return made
+    _drop_stale(model, optimized)
+    add_step(optimized, "xdlc-opt", {"pass": ",".join(names)})
+    return optimized
 
 
-def _words(given: Names, more: Sequence[str]) -> str:
+def _words(form: Names, more: Sequence[str]) -> str:
     """Return names as a user would write them."""
-    if isinstance(given, Mapping):
-        texts = [f"{graph} {','.join(names)}" for graph, names in given.items()]
+    if isinstance(form, Mapping):
+        texts = [f"{graph} {','.join(names)}" for graph, names in form.items()]
     else:
-        texts = [given] if isinstance(given, str) else list(given)
+        texts = [form] if isinstance(form, str) else list(form)
     return ";".join([*texts, *more])
 
 

@@ -24,7 +24,7 @@ def callers(model: Model) -> dict[str, str]:
 
 
 def by_graph(
-    model: Model, given: Sequence[Names], known: Mapping[str, Iterable[str]]
+    model: Model, forms: Sequence[Names], names_of: Mapping[str, Iterable[str]]
 ) -> list[tuple[str, list[str]]]:
     """Return names by graph, each once, in the order given.
 
@@ -32,34 +32,33 @@ def by_graph(
     first may be the name of a graph, set off by a blank.
 
     Args:
-        model: The model.
-        given: Names as the user wrote them, in any number of forms.
-        known: The names that there are, by graph.
+        forms: Names as the user wrote them, in any number of forms.
+        names_of: The names that there are, by graph.
 
     Raises:
         UsageError: If a graph is named that the model does not have.
     """
-    found: dict[str, dict[str, None]] = {}
-    for names in given:
-        pairs = names.items() if isinstance(names, Mapping) else _split(model, names, known)
-        for graph, held in pairs:
+    chosen: dict[str, dict[str, None]] = {}
+    for names in forms:
+        pairs = names.items() if isinstance(names, Mapping) else _split(model, names, names_of)
+        for graph, words in pairs:
             if graph not in model.graphs:
                 raise UsageError(
                     f"the model has no graph {graph!r}",
                     fix=nearest_names(graph, model.graphs) or f"graphs: {', '.join(model.graphs)}",
                 )
-            found.setdefault(graph, {}).update(dict.fromkeys([held] if isinstance(held, str) else held))
-    return [(graph, list(held)) for graph, held in found.items()]
+            chosen.setdefault(graph, {}).update(dict.fromkeys([words] if isinstance(words, str) else words))
+    return [(graph, list(words)) for graph, words in chosen.items()]
 
 
 def _split(
-    model: Model, given: str | Sequence[str], known: Mapping[str, Iterable[str]]
+    model: Model, form: str | Sequence[str], names_of: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, list[str]]]:
-    if not given:
+    if not form:
         return
     main = model.main.name
-    whole = set(known[main])
-    texts = [given] if isinstance(given, str) else given
+    whole = set(names_of[main])
+    texts = [form] if isinstance(form, str) else form
     parts = (
         part for text in texts for part in (text.split(";") if _has_graph(text, model, whole) else [text])
     )
@@ -74,13 +73,13 @@ def _split(
 
 
 def _has_graph(text: str, model: Model, whole: Collection[str]) -> bool:
-    """Return whether a text begins with the name of a graph and a colon, and is not names of tensors."""
+    """Return whether a text begins with a graph's name and a colon."""
     graph, colon, _ = text.strip().partition(":")
     return bool(colon) and graph in model.graphs and not set(text.replace(",", " ").split()).issubset(whole)
 
 
 def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str]]) -> UsageError:
-    """Return the error for a name that a graph does not know, with the graph that does, or names like it."""
+    """Return the error for an unknown name, with similar names as a fix."""
     others = [other for other, names in known.items() if other != graph.name and name in set(names)]
     fix = nearest_names(name, known[graph.name]) or "xdlc-info lists the names"
     if others:

@@ -11,7 +11,7 @@ from xdlc.prepare.edit.names import Names, by_graph, callers, unknown
 
 
 def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> None:
-    """Make the named tensors, and all outputs of the named ops, the outputs of their graphs.
+    """Make named tensors, and outputs of named ops, the outputs of their graphs.
 
     They take the place of the outputs that a graph has; a graph of which nothing is named keeps its own.
     Ops that nothing needs any more go, and with them the inputs that were read for their sake.  A
@@ -36,17 +36,17 @@ def named_inputs(model: Model, names: Names) -> list[str]:
     Raises:
         UsageError: If a graph has no such input; a ProblemList of several.
     """
-    held = {name: [tensor.name for tensor in graph.inputs] for name, graph in model.graphs.items()}
-    found = by_graph(model, [names], held)
+    inputs = {name: [tensor.name for tensor in graph.inputs] for name, graph in model.graphs.items()}
+    chosen = by_graph(model, [names], inputs)
     raise_all(
         [
-            unknown(model.graphs[graph], "input", name, held)
-            for graph, given in found
+            unknown(model.graphs[graph], "input", name, inputs)
+            for graph, given in chosen
             for name in given
-            if name not in held[graph]
+            if name not in inputs[graph]
         ]
     )
-    return dict(found).get(model.main.name, [])
+    return dict(chosen).get(model.main.name, [])
 
 
 def extra_outputs(
@@ -58,10 +58,9 @@ def extra_outputs(
     every: bool = False,
     running: Collection[str] = (),
 ) -> list[str]:
-    """Return the names of tensors of the main graph that are wanted beside its outputs.
+    """Return the names of requested tensors that are no outputs of the main graph.
 
     Args:
-        model: The model.
         tensors: Names of tensors, in any number of forms.
         layers: Names of ops, likewise: all of their outputs.
         unread: Whether those that no op reads are wanted.
@@ -85,17 +84,17 @@ def extra_outputs(
 
 def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> dict[str, list[Tensor]]:
     problems: list[XdlcError] = []
-    found: dict[str, list[Tensor]] = {}
+    chosen: dict[str, list[Tensor]] = {}
     ops = {graph.name: {op.name: op for op in graph.ops} for graph in model.graphs.values()}
-    held = {name: graph.tensors for name, graph in model.graphs.items()}
+    tensors_of = {name: graph.tensors for name, graph in model.graphs.items()}
     inner = callers(model)
     for name, names in by_graph(model, layers, ops):
         for layer in names:
             if layer in ops[name]:
-                found.setdefault(name, []).extend(ops[name][layer].outputs)
+                chosen.setdefault(name, []).extend(ops[name][layer].outputs)
             else:
                 problems.append(unknown(model.graphs[name], "op", layer, ops))
-    for name, names in by_graph(model, tensors, held):
+    for name, names in by_graph(model, tensors, tensors_of):
         graph = model.graphs[name]
         for given in names:
             if given not in graph.tensors:
@@ -105,18 +104,18 @@ def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> d
             reason = _reason_against(graph, tensor)
             if reason is not None:
                 problems.append(reason)
-            found.setdefault(name, []).append(tensor)
+            chosen.setdefault(name, []).append(tensor)
     problems += [
         UsageError(
             f"its outputs are those of {inner[name]}, and cannot be others",
             where=f"graph {name!r}",
             fix="name tensors of a graph that no op runs",
         )
-        for name in found
+        for name in chosen
         if name in inner
     ]
     raise_all(problems)
-    return {name: list(dict.fromkeys(wanted)) for name, wanted in found.items()}
+    return {name: list(dict.fromkeys(wanted)) for name, wanted in chosen.items()}
 
 
 def _computed(model: Model) -> Mapping[str, list[str]]:
@@ -137,12 +136,12 @@ def _reason_against(graph: Graph, tensor: Tensor) -> UsageError | None:
     )
 
 
-def _replace(graph: Graph, wanted: list[Tensor]) -> None:
+def _replace(graph: Graph, tensors: list[Tensor]) -> None:
     read = [tensor for tensor in graph.inputs if graph.consumers(tensor)]
     for tensor in graph.outputs:
         tensor.role = Role.INPUT if tensor in graph.inputs else Role.NATIVE
     graph.outputs = []
-    for tensor in wanted:
+    for tensor in tensors:
         graph.add_output(tensor)
     graph.prune()
     for tensor in read:

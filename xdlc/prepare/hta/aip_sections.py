@@ -92,7 +92,7 @@ def _buffer(
 
 
 def _owner(name: str, part: Partition, is_output: bool) -> tuple[Op, int]:
-    """Return the op of a section that reads or writes a value, and the position of its tensor.
+    """Return the op of a section that reads or writes a value, and the position.
 
     Values that only lent ops read belong to the first op.
     """
@@ -105,7 +105,7 @@ def _owner(name: str, part: Partition, is_output: bool) -> tuple[Op, int]:
 
 
 def _dimensions(tensor: Tensor, *, blocked: bool) -> tuple[Dimension, ...]:
-    """Return the axes of a tensor in HTA's memory; missing ones have size 1, batches count as rows."""
+    """Return a tensor's axes in HTA's memory; batches count as rows."""
     *outer, channels = tensor.shape or (1,)
     width = outer.pop() if outer else 1
     height = math.prod(outer)

@@ -42,12 +42,12 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
             fix = f"write {word.strip()}-{word.strip()}" if word.strip().isdigit() else "write FIRST-LAST"
             problems.append(_problem(f"{word.strip()!r} is no range of layer ids like 0-11", fix))
             continue
-        found = Range(int(match[1]), int(match[2]))
-        if found.first > found.last:
-            turned = Range(found.last, found.first)
-            problems.append(_problem(f"the range {found} is reversed", f"write {turned}"))
-            found = turned
-        ranges.append(found)
+        layers = Range(int(match[1]), int(match[2]))
+        if layers.first > layers.last:
+            turned = Range(layers.last, layers.first)
+            problems.append(_problem(f"the range {layers} is reversed", f"write {turned}"))
+            layers = turned
+        ranges.append(layers)
     problems += _misplaced(ranges)
     raise_all(problems)
     return tuple(ranges)
@@ -56,21 +56,23 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
 def _misplaced(ranges: Sequence[Range]) -> list[XdlcError]:
     problems: list[XdlcError] = []
     placed: list[Range] = []  # by layer id, none of which overlap
-    for index, one in enumerate(ranges):
-        place = bisect(placed, one)
+    for index, layers in enumerate(ranges):
+        place = bisect(placed, layers)
         near = placed[max(place - 1, 0) : place + 1]
-        other = next((each for each in near if each.first <= one.last and one.first <= each.last), None)
-        if other is None:
-            placed.insert(place, one)
+        overlapped = next(
+            (each for each in near if each.first <= layers.last and layers.first <= each.last), None
+        )
+        if overlapped is None:
+            placed.insert(place, layers)
         else:
-            low, high = max(one.first, other.first), min(one.last, other.last)
+            low, high = max(layers.first, overlapped.first), min(layers.last, overlapped.last)
             shared = f"layer {low}" if low == high else f"layers {Range(low, high)}"
-            problem = f"the ranges {other} and {one} overlap in {shared}"
+            problem = f"the ranges {overlapped} and {layers} overlap in {shared}"
             problems.append(_problem(problem, "put each layer into one range"))
-        if index and one.last < ranges[index - 1].first:
+        if index and layers.last < ranges[index - 1].first:
             problems.append(
                 _problem(
-                    f"the range {one} follows {ranges[index - 1]}, whose layers come later",
+                    f"the range {layers} follows {ranges[index - 1]}, whose layers come later",
                     "order the ranges by layer id",
                 )
             )
@@ -90,23 +92,23 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
     layers, every = list(ids.values()), list(ids)
     end = max(layers, default=-1)
     problems: list[XdlcError] = []
-    found = []
-    for one in ranges:
-        ops = tuple(every[bisect_left(layers, one.first) : bisect(layers, one.last)])
-        if one.last > end:
+    groups = []
+    for span in ranges:
+        ops = tuple(every[bisect_left(layers, span.first) : bisect(layers, span.last)])
+        if span.last > end:
             problems.append(
                 _problem(
-                    f"the range {one} reaches beyond the last layer, which is {end}",
+                    f"the range {span} reaches beyond the last layer, which is {end}",
                     "use ids that xdlc-info prints",
                 )
             )
         elif not ops:
             problems.append(
-                _problem(f"the layers of range {one} have no operations", "use ids that xdlc-info prints")
+                _problem(f"the layers of range {span} have no operations", "use ids that xdlc-info prints")
             )
-        found.append(ops)
+        groups.append(ops)
     raise_all(problems)
-    return found
+    return groups
 
 
 def _problem(problem: str, fix: str) -> UsageError:

@@ -1,4 +1,4 @@
-"""Op support of HTA: the HTA supplement of the OpDefs, and rules that see the whole graph.
+"""Op support of HTA: its supplement of OpDefs, and rules of whole graphs.
 
 Beside the supplement (``opdefs/data/backends/hta.xml``):
 
@@ -60,20 +60,19 @@ def check_quantized(graph: Graph) -> None:
 
 
 def reasons(graph: Graph, layers: Collection[Op], fed: Collection[Tensor]) -> dict[Op, tuple[str, ...]]:
-    """Return the layers that HTA does not take, with the rules that they break.
+    """Return the layers that HTA does not support, with the rules that they break.
 
     Args:
-        graph: The graph.
         layers: Its layers.
         fed: What the network takes in: inputs, also after conversions.
     """
-    found = {op: _reasons(fed, op, op) for op in layers}
+    reasons_of = {op: _reasons(fed, op, op) for op in layers}
     batch = _batch(graph)
     if batch > 1:
-        single = {op: _reasons(fed, op, _for_one(op, batch)) for op in found}
+        single = {op: _reasons(fed, op, _for_one(op, batch)) for op in reasons_of}
         if not any(why for op, why in single.items() if op.type != "Softmax"):
-            found = single
-    return {op: why for op, why in found.items() if why}
+            reasons_of = single
+    return {op: why for op, why in reasons_of.items() if why}
 
 
 def check_batch(graph: Graph, layers: Collection[Op], on_hta: Collection[Op]) -> list[XdlcError]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Op
@@ -73,12 +74,8 @@ def automatic(graph: Graph, ops: Sequence[Op], accepted: Collection[Op], bonds: 
 
 def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
     """Return ops with their engines as runs."""
-    found: list[tuple[Engine, list[Op]]] = []
-    for engine, op in placed:
-        if not found or found[-1][0] is not engine:
-            found.append((engine, []))
-        found[-1][1].append(op)
-    return [Run(engine, tuple(ops)) for engine, ops in found]
+    groups = groupby(placed, key=itemgetter(0))
+    return [Run(engine, tuple(op for _, op in group)) for engine, group in groups]
 
 
 def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
@@ -87,13 +84,8 @@ def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
     Ranges that touch stay sections of their own.
     """
     owner = {op: index for index, members in enumerate(ranges) for op in members}
-    found: list[tuple[int | None, list[Op]]] = []
-    for op in ops:
-        index = owner.get(op)
-        if not found or found[-1][0] != index:
-            found.append((index, []))
-        found[-1][1].append(op)
-    return [Run(Engine.HNN if index is None else Engine.HTA, tuple(ops)) for index, ops in found]
+    groups = groupby(ops, key=owner.get)
+    return [Run(Engine.HNN if index is None else Engine.HTA, tuple(group)) for index, group in groups]
 
 
 def work(op: Op) -> float:

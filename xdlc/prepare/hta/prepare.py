@@ -1,4 +1,4 @@
-"""Division of a quantized model into sections for HTA and the HVX unit, with a sub-graph for each on HTA."""
+"""Division of a quantized model into sections for HTA and the HVX unit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PreparedHta:
         model: A copy without old AIP records; with a new one if there are sections.
         sections: The sections, on HTA and HNN by turns, with the layer ids that ``model`` has; empty if
             nothing could be put on HTA.
-        problems: Why there are no sections: requested layers that HTA does not take.
+        problems: Why there are no sections: requested layers that HTA does not support.
         rejected: Ops that HTA does not take, with the layer ids of the model given.
         crossings: What the borders between sections cost.
     """
@@ -88,7 +88,7 @@ def prepare(
     notify: Callable[[str], None] | None = None,
     step: Callable[[str, int, int], None] | None = None,
 ) -> PreparedHta:
-    """Return the model with sections for HTA; preparing again needs no other quantization.
+    """Return the model with sections for HTA.
 
     Args:
         model: A quantized model of QNN operations.
@@ -137,14 +137,14 @@ def check_soc(name: str) -> None:
     """
     soc = find_soc(name)
     if not soc.hta:
-        known = ", ".join(one.name for one in all_socs() if one.hta)
+        names = ", ".join(one.name for one in all_socs() if one.hta)
         has = "its tensor unit is inside HTP" if soc.has_htp else "its DSP has no tensor unit"
         raise UsageError(
             f"{soc.name} (v{soc.arch}) has no HTA: {has}",
             where="--enable_hta",
-            fix=f"prepare for HTP with --enable_htp, or for one of {known}"
+            fix=f"prepare for HTP with --enable_htp, or for one of {names}"
             if soc.has_htp
-            else f"prepare for one of {known}",
+            else f"prepare for one of {names}",
         )
 
 
@@ -156,16 +156,16 @@ def without_sections(model: Model) -> Model:
 
 def sections_in(records: Mapping[str, TensorData]) -> list[str]:
     """Return a line for each AIP record: its name, and the layers that it has on HTA."""
-    found = []
+    lines = []
     for name in filter(is_aip, records):
         try:
             sections = parse_aip(records[name].content(), where=name).sections
             layers = [f"{one.first}-{one.last}" for one in sections if one.engine is Engine.HTA]
-            held = f" with the HTA sections of layers {', '.join(layers) or 'none'}"
+            content = f" with the HTA sections of layers {', '.join(layers) or 'none'}"
         except ContainerError:
-            held = ", which is damaged"
-        found.append(f"the AIP record {name!r}{held}")
-    return found
+            content = ", which is damaged"
+        lines.append(f"the AIP record {name!r}{content}")
+    return lines
 
 
 class _Sections:
@@ -208,29 +208,29 @@ class _Sections:
         return automatic(self.graph, order or list(self.given), accepted, self.tied)
 
     def take(self, ranges: Sequence[Sequence[Op]]) -> tuple[list[Run], list[XdlcError]]:
-        """Return the division with ranges of ops on HTA, and why it does not take some of them."""
-        wanted = {op for ops in ranges for op in ops}
+        """Return the division with ranges of ops on HTA, and problems with them."""
+        ops_on_hta = {op for ops in ranges for op in ops}
         problems: list[XdlcError] = [
             ConstraintError(
-                f"HTA does not take layer {self.given[op]} {op.name!r}: {'; '.join(why)}",
+                f"HTA does not support layer {self.given[op]} {op.name!r}: {'; '.join(why)}",
                 where="--hta_partitions",
                 fix="remove the layer from the ranges",
                 node=op.name,
                 op=op.type,
             )
             for op, why in self.reasons.items()
-            if op in wanted
+            if op in ops_on_hta
         ]
         return by_hand(list(self.given), ranges), problems
 
     def reorder(self, runs: list[Run], *, by_cost: bool) -> tuple[list[Run], list[str]]:
-        """Return the division of a better order, which the graph is brought into, and a note."""
+        """Reorder the graph if that is better; return the division and a note."""
         wanted = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
         on_hta = self.given.keys() - self.reasons if by_cost else wanted
         tied = self.tied if by_cost else self.same_layer
         order = fewest_changes(self.graph, list(self.given), on_hta, tied)
-        found = self.by_cost(order) if by_cost else by_hand(order, [list(wanted)])
-        if _merit(found) <= _merit(runs):
+        division = self.by_cost(order) if by_cost else by_hand(order, [list(wanted)])
+        if _merit(division) <= _merit(runs):
             return runs, [f"no order of the layers has fewer sections than {len(runs)}"]
         before, after = conversions(self.model)
         for op in (*before, *order, *after):
@@ -239,9 +239,9 @@ class _Sections:
         self.model.metadata.pop("layers", None)  # ids of a file of format 3 would not rise
         self.ids = layer_ids(self.model)
         moved = sum(self.given[op] != id for op, id in self.ids.items())
-        return found, [
-            f"layers are reordered: {len(found)} sections instead of {len(runs)}; {moved} layers have other "
-            "ids than before, as xdlc-info shows them"
+        return division, [
+            f"layers are reordered: {len(division)} sections instead of {len(runs)}; {moved} layers have "
+            "other ids than before, as xdlc-info shows them"
         ]
 
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:
@@ -251,9 +251,9 @@ class _Sections:
         if not on_hta:
             taken = len(self.given) - len(self.reasons)
             problem = ConstraintError(
-                f"no layer pays off on HTA, which takes {taken} of {len(self.given)}",
+                f"no layer pays off on HTA, which supports {taken} of {len(self.given)}",
                 where=f"graph {self.graph.name!r}",
-                fix="check the reasons of the layers that HTA does not take",
+                fix="check the reasons of the layers that HTA does not support",
             )
             problems.append(problem)
         if problems:
@@ -281,7 +281,7 @@ class _Sections:
         return problems
 
     def _spans(self, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last id of each run; ids without ops belong to HNN if it is beside them."""
+        """Yield the first and last id of each run; empty ids belong to HNN beside them."""
         first = 0
         for run, following in zip(runs, [*runs[1:], None], strict=True):
             last = self.ids[run.ops[-1]]
@@ -309,7 +309,7 @@ class _Sections:
         return [
             ConstraintError(
                 f"a border of layers {first}-{last} divides it from a layer that it is computed as one with, "
-                f"and HTA does not take it: {'; '.join(self.reasons[op])}",
+                f"and HTA does not support it: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
                 fix="move the border, so that both layers are on one side",
                 node=op.name,
@@ -328,5 +328,5 @@ class _Sections:
 
 
 def _merit(runs: Sequence[Run]) -> tuple[float, int]:
-    """Return what orders are compared by: the work on HTA, then the number of sections."""
+    """Return the rank of a division: the work on HTA, then fewest sections."""
     return sum(work(op) for run in runs if run.engine is Engine.HTA for op in run.ops), -len(runs)

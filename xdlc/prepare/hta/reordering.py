@@ -17,10 +17,9 @@ from xdlc.runtime.fusion_groups import Bond
 def fewest_changes(
     graph: Graph, ops: Sequence[Op], on_hta: Collection[Op], bonds: Iterable[Bond]
 ) -> list[Op]:
-    """Return layers in the order of execution with the fewest changes of engine, else in the order given.
+    """Return layers in an order with the fewest changes of engine.
 
     Args:
-        graph: The graph.
         ops: Its layers, in order.
         on_hta: Layers for HTA.
         bonds: Layers that have to stay together; a group of them is on HTA if all of them are.
@@ -58,7 +57,7 @@ def _groups(ops: Sequence[Op], bonds: Iterable[Bond]) -> dict[Op, Op]:
 
 
 def _order(readers: dict[Op, set[Op]], sides: dict[Op, bool], side: bool) -> list[Op]:
-    """Return the groups in order, each as early as its engine's turn and its sources permit."""
+    """Return the groups, each as early as its engine and sources permit."""
     positions = {first: position for position, first in enumerate(readers)}
     waits = dict.fromkeys(readers, 0)
     for group in readers.values():

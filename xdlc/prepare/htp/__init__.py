@@ -1,4 +1,4 @@
-"""Caches for the HTP: each SoC's own compilation of a model, stored in the DLC beside it."""
+"""Caches for the HTP: a compilation for each SoC in the DLC."""
 
 from xdlc.prepare.htp.prepare import Prepared, PrepareError, by_cause, prepare, prepare_all
 

@@ -1,4 +1,4 @@
-"""Cache records of a model: the graphs that one holds, reuse of existing ones, storage of new ones."""
+"""Cache records of a model: graphs, reuse of existing ones, storage."""
 
 from __future__ import annotations
 
@@ -45,41 +45,44 @@ def held_caches(model: Model) -> dict[str, ExistingCache]:
     return found
 
 
-def check_foreign(held: ExistingCache, model: Model, target: Target, where: str) -> None:
-    """Refuse to replace a cache that xdlc did not make, unless it is as good as the one requested.
+def check_foreign(existing: ExistingCache, model: Model, target: Target, where: str) -> None:
+    """Refuse to replace another tool's cache that is not equivalent.
 
     Raises:
         UsageError: If it differs from what would be made, as far as its description shows.
     """
-    if held.facts is None and (held.cache.problem or not _is_alike(held.cache, model, target.options)):
+    if existing.facts is None and (
+        existing.cache.problem or not _is_alike(existing.cache, model, target.options)
+    ):
         raise UsageError(
             f"there is a cache for {target.name} already, not made by xdlc, which "
-            + (held.cache.problem or "was made with other options or for another model"),
-            where=f"{where}: {held.cache.name}",
+            + (existing.cache.problem or "was made with other options or for another model"),
+            where=f"{where}: {existing.cache.name}",
             fix="replace it with --overwrite_cache_records",
         )
 
 
-def difference(held: ExistingCache, selection: Selection, options: CompileOptions, build: str) -> str | None:
-    """Return the difference that invalidates a cache, or None if it would be made again the same.
+def difference(
+    existing: ExistingCache, selection: Selection, options: CompileOptions, build: str
+) -> str | None:
+    """Return the difference that invalidates a cache, or None.
 
     Args:
-        held: The cache.
         selection: What it should hold.
         options: How it should be compiled.
         build: Build of the vendor's library that would compile it.
     """
-    if held.facts is None:
+    if existing.facts is None:
         return None
-    if held.cache.problem:
-        return held.cache.problem
-    if held.facts.graphs != selection.graphs:
+    if existing.cache.problem:
+        return existing.cache.problem
+    if existing.facts.graphs != selection.graphs:
         return "is of another graph: what was compiled has changed since"
-    given, wanted = (_option_words(source) for source in (held.facts, options))
+    given, wanted = (_option_words(source) for source in (existing.facts, options))
     changed = [f"{key} {given[key]} instead of {wanted[key]}" for key in wanted if given[key] != wanted[key]]
     if changed:
         return f"was compiled with {', '.join(changed)}"
-    made_by = (held.cache.entry or {}).get("buildId")
+    made_by = (existing.cache.entry or {}).get("buildId")
     if made_by != build:
         return f"was compiled by build {made_by!r:.60} of the vendor's library, installed is {build!r}"
     return None
@@ -115,7 +118,7 @@ _Signature = tuple[object, ...]
 
 
 def _is_alike(cache: Cache, model: Model, options: CompileOptions) -> bool:
-    """Whether a cache's description has the options, and the inputs and outputs of the model's graphs."""
+    """Whether a cache has the options, inputs and outputs of the model."""
     graphs = {graph.name: graph for graph in read_entry(cache.entry).graphs}
     if set(graphs) != set(model.graphs):
         return False

@@ -13,7 +13,7 @@ from xdlc.errors import XdlcError
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, check, difference
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, build_id, compile_for
-from xdlc.runtime.htp.forkserver import ForkServer
+from xdlc.runtime.htp.process import ForkServer
 
 Step = Callable[[str, int, int], None]
 """Called with what is under way, the number of SoCs finished, and of all."""
@@ -39,8 +39,8 @@ class CompileJobs:
 
     Args:
         name: What messages call the model.
-        wanted: What to compile for.
-        held: Caches that are there already, by SoC.
+        targets: What to compile for.
+        existing: Caches by SoC.
         selections: The graphs to compile, by SoC.
         timeout: Seconds that one SoC may take.
         server: Starts the processes.
@@ -49,20 +49,20 @@ class CompileJobs:
     def __init__(
         self,
         name: str,
-        wanted: Sequence[Target],
-        held: Mapping[str, ExistingCache],
+        targets: Sequence[Target],
+        existing: Mapping[str, ExistingCache],
         selections: Mapping[str, Selection],
         timeout: float,
         server: ForkServer,
     ) -> None:
         self._name, self._timeout, self._server = name, timeout, server
-        self._wanted = {target.name: target for target in wanted}
-        self._held, self._selections = held, selections
-        self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
+        self._wanted = {target.name: target for target in targets}
+        self._held, self._selections = existing, selections
+        self._build = build_id(launch=server.launch) if self._wanted.keys() & existing.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
     def do(self, jobs: int, step: Step | None, total: int) -> None:
-        """Do it for ``jobs`` SoCs at a time, each in a process of its own; ``total`` counts all SoCs."""
+        """Compile for ``jobs`` SoCs at a time, in processes; ``total`` counts all."""
         running: dict[str, None] = {}
 
         def show() -> None:
@@ -95,13 +95,14 @@ class CompileJobs:
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 
     def _outcome(self, soc: str) -> Outcome:
-        target, held, selection = self._wanted[soc], self._held.get(soc), self._selections[soc]
+        target, existing, selection = self._wanted[soc], self._held.get(soc), self._selections[soc]
         notice = None
-        if held is not None:
-            changed = difference(held, selection, target.options, self._build)
+        if existing is not None:
+            changed = difference(existing, selection, target.options, self._build)
             if changed is None:
-                return Outcome(selection, None, f"{soc}: {held.cache.name} is kept: {_why_kept(held)}")
-            notice = f"{soc}: {held.cache.name} {changed}; it is replaced"
+                kept = f"{soc}: {existing.cache.name} is kept: {_why_kept(existing)}"
+                return Outcome(selection, None, kept)
+            notice = f"{soc}: {existing.cache.name} {changed}; it is replaced"
         compiled = compile_for(
             selection.model,
             soc,
@@ -145,7 +146,7 @@ def each_of(
     started: Callable[[str], None],
     give_up: Callable[[], None],
 ) -> Iterator[tuple[str, _T | Exception]]:
-    """Do work for each name in threads; yield name and result, or the error, in the order of completion.
+    """Run work for each name in threads; yield name and result or error.
 
     Args:
         names: What to work for.

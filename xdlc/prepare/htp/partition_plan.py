@@ -1,4 +1,4 @@
-"""Partition plans of a model, one per SoC, and the outputs of the model that they need."""
+"""Partition plans of a model, one per SoC, and their extra outputs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PartitionPlan:
         return sum(partition.count for partition in self.partitions)
 
     def lines(self) -> list[str]:
-        """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
+        """Return how many ops are cached, and what stays on the CPU, and why."""
         ops = self.cached + len(self.left)
         lines = [f"{self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
         inner = [graph for graph, role in self.roles.items() if not role.startswith(CONDITION)]
@@ -95,24 +95,23 @@ def plan_partitions(
     """Return the partition plan of a model for a SoC.
 
     Args:
-        model: The model.
         soc: Name of the SoC.
         refused: The ops that its HTP does not support, by graph and name.
         cuts: Graph and name of ops before which the partition that holds them is cut in two.
     """
     partitions: list[PlannedPartition] = []
     left: list[CpuFallback] = []
-    found = roles(model.graphs)
+    role_of = roles(model.graphs)
     done, names = set[str](), set(model.graphs)
     for outer in outer_graphs(model):
         family = [graph for graph in reachable(outer, model.graphs) if graph.name not in done]
         done.update(graph.name for graph in family)
-        taken = {graph: _taken(graph, refused, found) for graph in family}
+        taken = {graph: _taken(graph, refused, role_of) for graph in family}
         if len(taken[outer]) == len(outer):
             numbered = {outer: dict.fromkeys(outer.ops, 0)}
         else:
             arrays = {
-                graph: [op for op in ops if not _is_inner_scalar(op, found)] for graph, ops in taken.items()
+                graph: [op for op in ops if not _is_inner_scalar(op, role_of)] for graph, ops in taken.items()
             }
             numbered = partition(arrays)
             if not any(numbered.values()):
@@ -130,22 +129,22 @@ def plan_partitions(
                 if (graph.name, op.name) in refused:
                     left.append(refused[graph.name, op.name])
                 elif op not in numbers:
-                    is_condition = graph.name in found and found[graph.name][0] == CONDITION
+                    is_condition = graph.name in role_of and role_of[graph.name][0] == CONDITION
                     reason = _CONDITION if is_condition else _SMALL
                     left.append(CpuFallback(graph.name, op.name, op.type, reason))
-    named = {name: f"{role} of {caller.name!r}" for name, (role, caller) in found.items()}
+    named = {name: f"{role} of {caller.name!r}" for name, (role, caller) in role_of.items()}
     return PartitionPlan(soc, tuple(partitions), tuple(left), named)
 
 
 def _taken(graph: Graph, refused: Collection[tuple[str, str]], found: Mapping[str, Role]) -> list[Op]:
-    """Return the ops that HTP supports; none of a condition, which the host computes to drive the loop."""
+    """Return the ops for HTP; none of a condition, which the host computes."""
     if graph.name in found and found[graph.name][0] == CONDITION:
         return []
     return [op for op in graph.ops if (graph.name, op.name) not in refused]
 
 
 def _is_inner_scalar(op: Op, found: Mapping[str, Role]) -> bool:
-    """Return whether an op of a branch or body has single numbers only, like what counts iterations."""
+    """Return whether an op of a branch or body has single numbers only."""
     inner = op.graph is not None and op.graph.name in found
     return inner and all(tensor is None or tensor.size <= 1 for tensor in (*op.inputs, *op.outputs))
 
@@ -167,7 +166,7 @@ def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str,
 
 
 def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:
-    """Make outputs of the graphs what crosses from a partition of any plan, and return its names.
+    """Make what leaves a partition of any plan an output; return the names.
 
     The outputs that were there stay first; the others follow in the order of the ops.  A graph with ``If`` or
     ``While`` keeps its outputs: the vendor's runtime, which wants them marked, does not run it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.partitions import levels
 from xdlc.opdefs.traits import macs, traits
 
 CALL = 1 << 16
@@ -21,19 +22,17 @@ def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
     """Return the number of the partition of each op that HTP supports.
 
     An op waits for a further partition only if a path from a supported op to it has one that is not.
-    No division has fewer partitions, and in none can a path leave a partition and enter it again: numbers
-    never fall along a path, and rise where it comes back from an op that is not supported.
 
     Args:
         graph: The graph.
         taken: The ops that HTP supports.
     """
-    found: dict[Op, int] = {}
-    for op in graph.ops:
-        before = [held.producer for held in op.inputs if held is not None and held.producer is not None]
-        numbers = (found[held] + (op in taken and held not in taken) for held in before)
-        found[op] = max(numbers, default=-1) if op not in taken else max(0, *numbers, 0)
-    return {op: number for op, number in found.items() if op in taken}
+    numbers = levels(
+        graph.ops,
+        lambda source, op: op in taken and source not in taken,
+        lambda op: 0 if op in taken else -1,
+    )
+    return {op: number for op, number in numbers.items() if op in taken}
 
 
 def move_later(graph: Graph, numbers: dict[Op, int]) -> None:

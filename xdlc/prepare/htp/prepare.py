@@ -22,9 +22,8 @@ from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.runtime.dynamic_dims import open_problem
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder, unswept
-from xdlc.runtime.htp.process import stored_model
+from xdlc.runtime.htp.process import ForkServer, stored_model
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
@@ -71,7 +70,7 @@ class PrepareError(ProblemList):
 
 
 def by_cause(prepared: Prepared) -> list[XdlcError]:
-    """Return the problems of all SoCs, those that read alike but for the SoC and numbers of ops once."""
+    """Return the problems of all SoCs, alike ones once."""
     groups: dict[tuple[str, ...], tuple[XdlcError, list[str]]] = {}
     for soc, error in zip(prepared.failed, prepared.problems, strict=True):
         for problem in each_problem(error):
@@ -103,7 +102,7 @@ def prepare(
     notify: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Model:
-    """Return a copy of the model with one compiled cache for each SoC, or raise what failed.
+    """Return a copy of the model with a compiled cache for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
@@ -184,7 +183,7 @@ def prepare_all(
         BackendError: If the vendor's package is missing.
     """
     _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout)
-    wanted = targets(
+    requested = targets(
         socs,
         htp_archs,
         vtcm_override=vtcm_override,
@@ -208,19 +207,19 @@ def prepare_all(
         unbound.where = name
         raise unbound
     forgotten = overwrite_cache_records and cache_provenance.drop_damaged(result)
-    held = {} if overwrite_cache_records else held_caches(result)
-    for target in wanted:
-        if target.name in held:
-            check_foreign(held[target.name], result, target, name)
+    existing = {} if overwrite_cache_records else held_caches(result)
+    for target in requested:
+        if target.name in existing:
+            check_foreign(existing[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
         if partition or runs_graphs:
             work: CompileJobs | PartitionJobs = PartitionJobs(
-                result, path, name, wanted, held, timeout, server, strict=not partition
+                result, path, name, requested, existing, timeout, server, strict=not partition
             )
         else:
-            selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
-            work = CompileJobs(name, wanted, held, selections, timeout, server)
-        work.do(jobs or processors(), step, len(wanted))
+            selections = dict.fromkeys((target.name for target in requested), whole(result, path))
+            work = CompileJobs(name, requested, existing, selections, timeout, server)
+        work.do(jobs or processors(), step, len(requested))
     args = {
         "vtcm_override": vtcm_override,
         "optimization_level": optimization_level,

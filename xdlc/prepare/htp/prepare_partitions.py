@@ -1,4 +1,4 @@
-"""Preparation of a model in partitions: each SoC has a cache of those that its HTP supports.
+"""Preparation of a model in partitions, a cache of them per SoC.
 
 A tensor that leaves a partition of the main graph becomes an output of it, on whichever SoC it does: all
 caches are of the same model.  Partitions of branches and loop bodies, which the host runs, need none.  The
@@ -25,9 +25,9 @@ from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mar
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.process import ChildDiedError, stored_model
+from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.worker.process import ChildDiedError
 
 CUTTING = 4
 """Times that a partition on which the compiler fails is cut in two, before it is left to the CPU."""
@@ -53,8 +53,8 @@ class PartitionJobs:
         model: The model; it stays as it is.
         path: A DLC with it.
         name: What messages call it.
-        wanted: What to compile for.
-        held: Caches that are there already, by SoC.
+        targets: What to compile for.
+        existing: Caches by SoC.
         timeout: Seconds that one SoC may take.
         server: Starts the processes.
         strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
@@ -69,8 +69,8 @@ class PartitionJobs:
         model: Model,
         path: Path,
         name: str,
-        wanted: Sequence[Target],
-        held: Mapping[str, ExistingCache],
+        targets: Sequence[Target],
+        existing: Mapping[str, ExistingCache],
         timeout: float,
         server: ForkServer,
         *,
@@ -79,14 +79,14 @@ class PartitionJobs:
         self._strict = strict
         self.model, self.marked = model, list[str]()
         self._source, self._path, self._name = model, path, name
-        self._wanted = {target.name: target for target in wanted}
-        self._held, self._timeout, self._server = held, timeout, server
+        self._wanted = {target.name: target for target in targets}
+        self._held, self._timeout, self._server = existing, timeout, server
         self._states: dict[str, _State] = {}
         self._failed: dict[str, XdlcError] = {}
         self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
 
     def do(self, jobs: int, step: Step | None, total: int) -> None:
-        """Query the HTP of each SoC, partition the model, and compile, for ``jobs`` SoCs at a time."""
+        """Query each SoC's HTP, partition and compile, ``jobs`` SoCs at a time."""
         self._query(jobs)
         for attempt in range(ROUNDS + 1):
             with ExitStack() as stack:
@@ -127,21 +127,21 @@ class PartitionJobs:
         for plan in self.plans():
             for line in plan.lines():
                 lines.setdefault(line, []).append(plan.soc)
-        found = [f"{', '.join(socs)}: {line}" for line, socs in lines.items()]
+        notices = [f"{', '.join(socs)}: {line}" for line, socs in lines.items()]
         for soc, state in self._states.items():
             for (_, op), reason in state.cuts.items():
-                found.append(
+                notices.append(
                     f"{soc}: a partition is cut in two before {op!r}, for the compiler failed on it: {reason}"
                 )
         if self.marked:
             names = ", ".join(map(repr, self.marked))
-            found.append(f"{len(self.marked)} tensor(s) between partitions are outputs now: {names}")
-            found += [
-                f"{soc}: {held.cache.name} is of the model without these outputs; prepare {soc} again"
-                for soc, held in self._held.items()
+            notices.append(f"{len(self.marked)} tensor(s) between partitions are outputs now: {names}")
+            notices += [
+                f"{soc}: {cache.cache.name} is of the model without these outputs; prepare {soc} again"
+                for soc, cache in self._held.items()
                 if soc not in self._wanted
             ]
-        return found
+        return notices
 
     def _query(self, jobs: int) -> None:
         def query(soc: str) -> SupportReport:
@@ -154,21 +154,24 @@ class PartitionJobs:
                 launch=self._server.launch,
             )
 
-        for soc, found in each_of(
+        for soc, answer in each_of(
             list(self._wanted), query, jobs=jobs, started=lambda soc: None, give_up=self._server.close
         ):
-            if isinstance(found, XdlcError):
-                self._failed[soc] = found
-            elif isinstance(found, Exception):
-                raise found
-            elif self._strict and found.blocking:
-                self._failed[soc] = _all_of(found.blocking, f"{self._name}: {soc}")
+            if isinstance(answer, XdlcError):
+                self._failed[soc] = answer
+            elif isinstance(answer, Exception):
+                raise answer
+            elif self._strict and answer.blocking:
+                self._failed[soc] = _all_of(answer.blocking, f"{self._name}: {soc}")
             else:
-                self._states[soc] = _State(self._wanted[soc], found)
+                self._states[soc] = _State(self._wanted[soc], answer)
         self._states = {soc: self._states[soc] for soc in self._wanted if soc in self._states}
 
     def _selections(self, stack: ExitStack) -> dict[str, Selection]:
-        """Divide the model for each SoC; return what is to be compiled, stored until ``stack`` is left."""
+        """Divide the model for each SoC; return the models to compile.
+
+        They are stored until ``stack`` is left.
+        """
         for soc, state in list(self._states.items()):
             state.plan = plan_partitions(self._source, soc, state.report.unsupported, state.cuts)
             if not state.plan.partitions:
@@ -206,7 +209,7 @@ class PartitionJobs:
         return self._prints[key]
 
     def _learn(self, soc: str, selection: Selection, error: XdlcError, attempt: int) -> bool:
-        """Remove what the compiler fails on from a SoC's partitions; return whether there is anything."""
+        """Remove ops on which the compiler fails; return whether there are any."""
         state = self._states[soc]
         if state.plan is None or not _is_about_parts(error):
             return False
@@ -236,7 +239,7 @@ class PartitionJobs:
         assert state.plan is not None
         if len(state.plan.partitions) == 1:
             return {state.plan.partitions[0]: error}
-        found: dict[PlannedPartition, XdlcError] = {}
+        failures: dict[PlannedPartition, XdlcError] = {}
         for partition in state.plan.partitions:
             try:
                 compile_for(
@@ -250,8 +253,8 @@ class PartitionJobs:
             except XdlcError as failure:
                 if not _is_about_parts(failure):
                     return {}
-                found[partition] = failure
-        return found
+                failures[partition] = failure
+        return failures
 
 
 def _nothing(state: _State, place: str) -> XdlcError:
@@ -279,16 +282,16 @@ def _is_about_parts(error: XdlcError) -> bool:
 
 
 def _named(partition: Graph, error: XdlcError) -> dict[str, str]:
-    """Return the ops that an error names, and why; for an op of HTP's form only, those around it."""
-    known = [op.name for op in partition.ops]
+    """Return the ops that an error names, and why; or ops around an inserted one."""
+    names = [op.name for op in partition.ops]
     adapted = partition.clone()
     passes.run(adapted, passes.htp_query())
     inserted = {op.name: op for op in adapted.ops}
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for problem in each_problem(error):
         node = problem.node
-        if node in known:
-            found[node] = problem.problem
+        if node in names:
+            problems[node] = problem.problem
         elif node in inserted:
-            found.update((name, problem.problem) for name in around(inserted[node], adapted, known))
-    return found
+            problems.update((name, problem.problem) for name in around(inserted[node], adapted, names))
+    return problems

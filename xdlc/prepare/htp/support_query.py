@@ -1,4 +1,4 @@
-"""Support query: the ops of a model that a SoC's HTP leaves to the CPU, with the reasons."""
+"""Support query: ops that a SoC's HTP leaves to the CPU, with reasons."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def query_support(
     """Query a SoC's HTP on every op of a model.
 
     Args:
-        model: The model.
         path: A DLC with it.
         soc: Name of the SoC.
         timeout: Seconds to wait.
@@ -117,7 +116,7 @@ def _sources(unsupported: UnsupportedOp, graph: Graph, adapted: Graph) -> Iterat
 
 
 def around(inserted: Op, adapted: Graph, known: Iterable[str]) -> list[str]:
-    """Return the names of the nearest known ops before an inserted one, or else of those after it."""
+    """Return the nearest known ops before an inserted one, or else after it."""
     names = set(known)
     before = {t.producer.name for t in inserted.inputs if t is not None and t.producer is not None} & names
     after = {op.name for tensor in inserted.outputs for op in adapted.consumers(tensor)} & names

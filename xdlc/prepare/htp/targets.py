@@ -61,7 +61,7 @@ def targets(
     if archs and (socs or vtcm_override is not None):
         other = "SoCs" if socs else "vtcm_override"
         raise UsageError(
-            f"htp_archs and {other} are both given",
+            f"htp_archs and {other} exclude each other",
             fix="name architectures for caches that run on all of their SoCs, or SoCs with a size of VTCM",
         )
     if not socs and not archs:
@@ -116,5 +116,5 @@ def _number(given: str | int) -> int:
     text = str(given).strip().lower().removeprefix("v")
     if not (text.isascii() and text.isdecimal() and len(text) < 4):
         known = ",".join(f"v{number}" for number in arch_numbers() if number >= FIRST_HTP)
-        raise UsageError(f"{given!r} is no architecture", fix=f"use names out of {known}")
+        raise UsageError(f"{given!r} is no architecture", fix=f"use one of {known}")
     return int(text)

@@ -12,7 +12,9 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
+from xdlc.quant.plan import Plan
 from xdlc.registry import Registry
 
 
@@ -23,14 +25,15 @@ class Stage(IntEnum):
     """
 
     GRAPH = 0
-    """Before calibration: the float graph, equal in its results."""
+    """Before calibration: the float graph, equal in its results; the calibration has samples alone."""
     PRECISION = 1
-    """After calibration: ``job.precision``, the widths of ops."""
+    """After calibration: the widths of ops."""
     WEIGHTS = 2
     """After encodings were decided: static data, and the encodings of static data."""
 
 
-Run: TypeAlias = Callable[[Job], None]
+Run: TypeAlias = Callable[[Plan, Calibration, Engine], Plan]
+"""Returns another plan, given the plan so far, what is known of activations, and what runs networks."""
 
 
 @dataclass(frozen=True, slots=True)

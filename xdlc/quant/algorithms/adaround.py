@@ -12,12 +12,12 @@ absorbs the mean error.  That needs no training and a few seconds.
 
 from __future__ import annotations
 
-from functools import partial
-
 from xdlc.ir import ScaleOffset
 from xdlc.ir.data import Array
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
+from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
 from xdlc.quant.reconstruction.rounding import (
@@ -36,12 +36,12 @@ SWEEPS = 6
 
 
 @algorithm("adaround", Stage.WEIGHTS)
-def run(job: Job) -> None:
+def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Choose integers and scales of weights, and biases, by the error of each layer's results."""
-    fit_network(job, "adaround", partial(_solve, job), data=True)
+    return fit_network(plan, calibration, engine, "adaround", _solve, data=True)
 
 
-def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
+def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
     import numpy as np
 
     gram, best, limits = problem.gram, problem.solution(), site.limits
@@ -49,11 +49,11 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
     def rounding(real: Array, tried: Array) -> Array:
         return rounded_in_turn(gram, real, tried, limits)
 
-    one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
+    one, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided; scales
     # that were given stay.
     if limits[1] - limits[0] < FEW and site.weight.encoding is None:
-        tried = scales_to_try(scales, matrix, limits[1], least_scales(site, job), FACTORS, one=one)
+        tried = scales_to_try(scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, one=one)
     found, integers = best_scales(gram, best, tried, rounding, one=one)
     integers = descended(gram, best, integers, found, limits, SWEEPS)
     plain = nearest(matrix, scales, limits)

@@ -23,10 +23,13 @@ from xdlc.quant.acceptance import Guard
 from xdlc.quant.affine import representable
 from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.bias import layers_of_outputs
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import Score
 from xdlc.quant.op_specs import rule_of
+from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import Range
+from xdlc.quant.storing import quantized_copy
 
 if TYPE_CHECKING:
     from xdlc.runtime.lowered import Lowered
@@ -75,43 +78,42 @@ GROUPS = 8
 
 
 @algorithm("bias_correction", Stage.WEIGHTS)
-def bias_correction(job: Job) -> None:
+def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Add to biases the mean error of each channel of the quantized network, group by group."""
     import numpy as np
 
-    shown = layers_of_outputs(job.graph)
-    ops = [op for op in job.placement.fixed if op not in shown and _is_correctable(job, op)]
+    shown = layers_of_outputs(plan.graph)
+    ops = [op for op in plan.placement.fixed if op not in shown and _is_correctable(plan, op)]
     if not ops:
-        job.notes.append("bias_correction: not applied, for no op has a bias that can be corrected")
-        return
-    guard = Guard(job, job.reference)
-    wanted = _means_of(job, {_name(op): _limit(job, op) for op in ops}, guard)
+        return plan.noted("bias_correction: not applied, for no op has a bias that can be corrected")
+    guard = Guard(plan, calibration, engine)
+    run = partial(_trial, plan, calibration, engine, guard)
+    wanted = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
     groups = [list(group) for group in np.array_split(np.array(ops, object), min(GROUPS, len(ops)))]
-    start, means = _trial(job, guard, groups[0])
+    start, means = run(groups[0])
     best, before, applied = start, _biases(ops), 0
     for group, following in pairwise([*groups, []]):
         held = _biases(group)
         for op in group:
             _add(op, _certain(wanted[_name(op)] - means[_name(op)]))
-        found, means = _trial(job, guard, following)
+        found, means = run(following)
         if found.mean_db >= best.mean_db and not found.is_worse(best):
             best, applied = found, applied + len(group)
             continue
         _restore(held)
         if following:
-            _, means = _trial(job, guard, following)
+            _, means = run(following)
     if best.is_gain(start):
-        job.notes.append(
+        return plan.noted(
             f"bias_correction: {applied} of {len(ops)} biases corrected; "
             f"SQNR of the outputs {start.mean_db:.1f} dB before, {best.mean_db:.1f} dB after"
         )
-    else:
-        _restore(before)
-        job.notes.append("bias_correction: refused, the outputs did not gain by it")
+    _restore(before)
+    return plan.noted("bias_correction: refused, the outputs did not gain by it")
 
 
-def _is_correctable(job: Job, op: Op) -> bool:
-    rule, form = rule_of(op), job.decision.statics.get((op, 2))
+def _is_correctable(plan: Plan, op: Op) -> bool:
+    rule, form = rule_of(op), plan.decision.statics.get((op, 2))
     if rule is None or not rule.is_weighted or form is None or form[0] is not SFIXED32:
         return False
     bias, result = op.inputs[2], op.outputs[0]
@@ -119,8 +121,8 @@ def _is_correctable(job: Job, op: Op) -> bool:
         bias is not None
         and bias.dtype.is_float
         and bias.encoding is None
-        and job.graph.sole_consumer(bias) is op
-        and result in job.decision.activations
+        and plan.graph.sole_consumer(bias) is op
+        and result in plan.decision.activations
         and bool(result.size)
         and bias.shape == result.shape[-1:]
     )
@@ -130,14 +132,14 @@ def _name(op: Op) -> str:
     return op.outputs[0].name
 
 
-def _limit(job: Job, op: Op) -> Range | None:
+def _limit(plan: Plan, op: Op) -> Range | None:
     """Return what the encoding of an op's result can hold: what Relu cuts off is cut off there."""
-    dtype, encoding = job.decision.activations[op.outputs[0]]
+    dtype, encoding = plan.decision.activations[op.outputs[0]]
     return representable(encoding, dtype) if isinstance(encoding, ScaleOffset) else None
 
 
-def _means_of(job: Job, limits: dict[str, Range | None], guard: Guard) -> dict[str, Array]:
-    session = job.session(job.reference or job.model, quantized=False, refine=Means(limits))
+def _means_of(plan: Plan, engine: Engine, limits: dict[str, Range | None], guard: Guard) -> dict[str, Array]:
+    session = engine.session(plan.float_model, quantized=False, refine=Means(limits))
     return _rows([Means.read(session.run(sample), list(limits)) for sample in guard.seen])
 
 
@@ -189,9 +191,12 @@ def _plus(array: Array, *, summand: Array) -> Array:
     return (array + summand).astype(array.dtype)
 
 
-def _trial(job: Job, guard: Guard, group: list[Op]) -> tuple[Score, dict[str, Array]]:
+def _trial(
+    plan: Plan, calibration: Calibration, engine: Engine, guard: Guard, group: list[Op]
+) -> tuple[Score, dict[str, Array]]:
     """Return how good the network is at present, and the means of some ops' results, sample by sample."""
     names = [_name(op) for op in group]
-    session = job.session(job.trial(), outputs=guard.judge.names, refine=Means(dict.fromkeys(names)))
+    model = quantized_copy(plan, calibration)
+    session = engine.session(model, outputs=guard.judge.names, refine=Means(dict.fromkeys(names)))
     score = guard.judge.score([session.run(sample) for sample in guard.judged])
     return score, _rows([Means.read(session.run(s), names) for s in (guard.seen if names else [])])

@@ -9,14 +9,16 @@ from __future__ import annotations
 from xdlc.ir import Op
 from xdlc.opdefs.traits import traits
 from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.equalization.run import equalize
-from xdlc.quant.job import Job
+from xdlc.quant.plan import Plan
 
 
 @algorithm("cle", Stage.GRAPH)
-def cle(job: Job) -> None:
+def cle(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Equalize channels after convolutions, FullyConnected and Batchnorm."""
-    equalize(job, "cle", _is_layer)
+    return equalize(plan, calibration, engine, "cle", _is_layer)
 
 
 def _is_layer(op: Op) -> bool:

@@ -8,16 +8,20 @@ noise for what it saves.  What is kept is judged on samples that ranges have not
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.auto_range import SAMPLE_BYTES
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged
 from xdlc.quant.ladder import STAGES, climb
 from xdlc.quant.mixed.groups import find_groups
-from xdlc.quant.mixed.record import raised_records, summary
+from xdlc.quant.mixed.record import WidthSearch, raised_records, summary
 from xdlc.quant.mixed.search import SearchResult, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
+from xdlc.quant.plan import Plan
 from xdlc.quant.samples import KeptSample, Spread, is_held_out
 
 MOST_JUDGED = 16
@@ -29,14 +33,14 @@ MOST_SEARCHES = 8
 
 
 @algorithm("mixed_precision", Stage.PRECISION)
-def mixed_precision(job: Job) -> None:
-    """Set ``job.precision`` to the cheapest widths found that keep the goal of the options, or the best.
+def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
+    """Return a plan with the cheapest widths found that keep the goal of the options, or the best.
 
     Raises:
         UsageError: If there is no goal.
     """
-    options = job.options
-    climbs = not options.has_goal and job.evaluate is None
+    options = plan.options
+    climbs = not options.has_goal and engine.metric is None
     if climbs and options.accuracy == "fast":
         raise UsageError(
             "mixed precision has no goal",
@@ -44,50 +48,53 @@ def mixed_precision(job: Job) -> None:
             fix="give accuracy=best, min_sqnr=DB, max_sqnr_drop=DB, or evaluate=FUNCTION and "
             "min_score=NUMBER",
         )
-    base = job.precision
-    groups = find_groups(job.graph, job.placement, job.sharing, base, options)
+    shared = plan.main.groups
+    if plan.choice is not None:
+        shared = plan.main.ranges(calibration, options, plan.choice).groups or shared
+    groups = find_groups(plan.graph, plan.placement, shared, plan.precision, options)
     if not groups:
-        job.notes.append("mixed precision: no op has a choice of widths")
-        return
-    trials = Trials(job, groups, base, _judged(job), most_runs(job, sum(1 for _ in job.samples)))
+        return plan.noted("mixed precision: no op has a choice of widths")
+    runs = most_runs(plan.graph, sum(1 for _ in calibration.samples))
+    trials = Trials(plan, calibration, engine, groups, _judged(plan, calibration, engine), runs)
     if climbs:
-        result = climb(job, trials)
+        plan, result = climb(plan, calibration, engine, trials)
         notes = summary(trials, result) if any(result.levels) else []
     else:
-        with job.without_held_out():  # ranges that have seen a sample flatter it
-            result = _search(job, trials)
-            notes = summary(trials, result)
-    job.precision = trials.precision(result.levels)
-    job.place()
-    job.raised = raised_records(trials, result)
-    job.goal = trials.goal.sqnr if result.reached else None
-    job.notes += notes
+        result = _search(trials, engine)
+        notes = summary(trials, result)
+    search = WidthSearch(
+        tuple(raised_records(trials, result)),
+        plan.search.rungs,
+        trials.goal.sqnr if result.reached else None,
+    )
+    plan = plan.with_precision(trials.precision(result.levels))
+    return replace(plan, search=search).noted(*notes)
 
 
-def _judged(job: Job) -> list[KeptSample]:
+def _judged(plan: Plan, calibration: Calibration, engine: Engine) -> list[KeptSample]:
     """Return the samples to judge by: those held out, and others where these are few.
 
     The choice of many widths fits few samples, by more than ranges flatter those that they have seen.
     """
-    if not job.holds_out:
-        return job.measured
+    if not calibration.holds_out:
+        return calibration.measured
     spreads = [Spread(MOST_JUDGED, SAMPLE_BYTES) for _ in range(2)]
-    for number, sample in enumerate(job.samples):
+    for number, sample in enumerate(calibration.samples):
         spreads[not is_held_out(number)].add(number, sample)
-    session = job.session(job.model, quantized=False, outputs=judged(job.graph))
+    session = engine.session(plan.model, quantized=False, outputs=judged(plan.graph))
     for spread in spreads:
         for kept in list(spread.kept):
             spread.give(kept.number, session.run(kept.sample))
     return [kept for spread in spreads for kept in spread.kept][:MOST_JUDGED]
 
 
-def _search(job: Job, trials: Trials) -> SearchResult:
+def _search(trials: Trials, engine: Engine) -> SearchResult:
     """Return what is found under the goal of the options, as the network is stored."""
-    least = _least_sqnr(job, trials)
-    trials.goal = Goal(least, MARGIN, job.evaluate, job.min_score)
+    least = _least_sqnr(trials)
+    trials.goal = Goal(least, MARGIN, engine.metric)
     best, tried = None, set()
     while True:
-        result = search(trials.ceilings()[: STAGES[job.options.accuracy] + 1], trials)
+        result = search(trials.ceilings()[: STAGES[trials.plan.options.accuracy] + 1], trials)
         if least is None:
             return result
         if result.levels in tried:
@@ -103,9 +110,10 @@ def _search(job: Job, trials: Trials) -> SearchResult:
     return best or result
 
 
-def _least_sqnr(job: Job, trials: Trials) -> float | None:
+def _least_sqnr(trials: Trials) -> float | None:
     """Return the SQNR that has to be kept, the higher of the two in the options."""
-    asked = [] if job.options.min_sqnr is None else [job.options.min_sqnr]
-    if job.options.max_sqnr_drop is not None:
-        asked.append(trials.exact(trials.ceilings()[1]) - job.options.max_sqnr_drop)
+    options = trials.plan.options
+    asked = [] if options.min_sqnr is None else [options.min_sqnr]
+    if options.max_sqnr_drop is not None:
+        asked.append(trials.exact(trials.ceilings()[1]) - options.max_sqnr_drop)
     return max(asked, default=None)

@@ -9,12 +9,12 @@ activations keep their scales, with which HTP rounds exactly.
 
 from __future__ import annotations
 
-from functools import partial
-
 from xdlc.ir import ScaleOffset
 from xdlc.ir.data import Array
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.job import Job
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
+from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
 from xdlc.quant.reconstruction.rounding import FEW, best_scales, nearest, scales_to_try
@@ -24,22 +24,24 @@ FACTORS = tuple(1.0 - step / 40 for step in range(25))
 
 
 @algorithm("seqmse", Stage.WEIGHTS)
-def run(job: Job) -> None:
+def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Choose the scales of weights by the error of each layer's results."""
-    fit_network(job, "seqmse", partial(_solve, job), data=False)
+    return fit_network(plan, calibration, engine, "seqmse", _solve, data=False)
 
 
-def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
+def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
     import numpy as np
 
     def rounding(_: Array, tried: Array) -> Array:
         copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
         return nearest(copies, tried, site.limits)
 
-    one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
-    exact = site.limits[1] - site.limits[0] >= FEW and job.placement.fixed[site.op] == 8
+    one, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
+    exact = site.limits[1] - site.limits[0] >= FEW and plan.placement.fixed[site.op] == 8
     if site.weight.encoding is None and not exact:  # scales that were given stay
-        tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
+        tried = scales_to_try(
+            scales, matrix, site.limits[1], least_scales(site, plan.decision), FACTORS, one=one
+        )
     found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
     bias = problem.bias(integers * found) if site.bias is not None else None
     return Fitted(integers, found, bias)

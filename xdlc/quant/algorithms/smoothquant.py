@@ -9,14 +9,16 @@ from __future__ import annotations
 from xdlc.ir import Op
 from xdlc.opdefs.traits import traits
 from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.equalization.run import equalize
-from xdlc.quant.job import Job
+from xdlc.quant.plan import Plan
 
 
 @algorithm("smoothquant", Stage.GRAPH)
-def smoothquant(job: Job) -> None:
+def smoothquant(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Smooth channels after norms, whose gamma and beta absorb the factors, and after FullyConnected."""
-    equalize(job, "smoothquant", _is_norm_or_linear)
+    return equalize(plan, calibration, engine, "smoothquant", _is_norm_or_linear)
 
 
 def _is_norm_or_linear(op: Op) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
-from xdlc.ir import Model, Tensor
+from xdlc.ir import Graph, Model, Tensor
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
 from xdlc.quant.calibration.worker import measure_in_processes
+from xdlc.quant.judge import OutputJudge, Part, parts_of_outputs
 from xdlc.quant.kernels import KernelSource
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.range_methods import Grid
 from xdlc.quant.ranges import Range
-from xdlc.quant.samples import HELD_OUT, Sample
+from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
@@ -30,24 +33,62 @@ The last of them is the one that is held out, so that merging keeps the order of
 """
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Calibration:
-    """Statistics of activations.
+    """Statistics of activations, and the samples that outputs are measured with.
 
     Attributes:
+        samples: The samples, which can be read again.
         found: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor that a sample has
             reached; without outliers.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
         rest: Like ``found`` without the samples held out; the same where none is.
+        measured: Samples to measure outputs with: those held out, or all where these are too few.
+        holds_out: Whether samples are held out, to be measured under the ranges of the others.
+        has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
+        compared: Samples that the range method is chosen by.
+        problems: What is wrong with the samples, one line each: no bits repair that.
         ranges: Ranges that methods chose by ``found``: many decisions are made in search of the best.
     """
 
+    samples: Samples = field(default_factory=lambda: Samples(()))
     found: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
     peaks: dict[Tensor, Statistics] = field(default_factory=dict)
     rest: dict[Tensor, Statistics] = field(default_factory=dict)
+    measured: list[KeptSample] = field(default_factory=list)
+    holds_out: bool = False
+    has_own_list: bool = False
+    compared: list[KeptSample] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     ranges: dict[tuple[Tensor, str, Grid], Range] = field(default_factory=dict, init=False)
+    _parts: list[Part] = field(default_factory=list, init=False)
+
+    @property
+    def without_held_out(self) -> Calibration:
+        """The calibration by the samples that are not held out; itself if none has to be left out."""
+        return self._rest if self.holds_out and not self.has_own_list else self
+
+    @cached_property
+    def _rest(self) -> Calibration:
+        return replace(self, found=self.rest)
+
+    def judge(
+        self, graph: Graph, kinds: Mapping[str, str], samples: Sequence[KeptSample] | None = None
+    ) -> OutputJudge:
+        """Return the judge of quantized models by some samples.
+
+        Args:
+            kinds: The kinds of outputs that the user stated, by name.
+            samples: Samples with what the float model makes of them; default: those to measure with.
+        """
+        kept = self.measured if samples is None else samples
+        if not self._parts:  # once, for kinds are inferred from values
+            floats = [sample.floats for sample in self.measured or kept]
+            stated = {name: OutputKind(kind) for name, kind in kinds.items()}
+            self._parts = parts_of_outputs(graph, floats, stated)
+        return OutputJudge(self._parts, [sample.floats for sample in kept])
 
 
 def calibrate(
@@ -74,17 +115,11 @@ def calibrate(
 
     Args:
         model: The model to run; encodings it has already are ignored.
-        tensors: Activations to watch.
         samples: Arrays by input name; read once, one at a time.
-        averaged: Activations to take the mean of each channel of.
-        histograms: Whether histograms are wanted.
         outputs: Names of tensors of the main graph whose values are wanted as they are.
         give: Called with the number of each sample and these values.
         jobs: Processes that share the samples; the result does not depend on it.
-        progress: Called with the number of samples done.
-        kernels: Kernels of UDOs.
         source: Where processes beside this one get them from.
-        loop_timeout: Seconds that each loop may take.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there is none.
@@ -119,8 +154,8 @@ def calibrate(
         )
     keys = keys_of(model)
     return Calibration(
-        {tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
-        {
+        found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
+        means={
             tensor: measured.means[keys[tensor]].clipped
             for tensor in averaged
             if keys[tensor] in measured.means

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Tensor
+import numpy as np
+
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
-from xdlc.quant.calibration.dropped_values import dropped
+from xdlc.opdefs.traits import operation_name, traits
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 
 if TYPE_CHECKING:
@@ -188,7 +190,6 @@ def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
     None where there is no such axis; the result is a single number then.
 
     Args:
-        tensor: An activation.
         order: The axes of the tensor in the order in which its values lie.
     """
     if tensor.dynamic_axes or not tensor.rank:
@@ -251,3 +252,31 @@ class Taps:
         lows, highs = np.full(self._count, np.inf), np.full(self._count, -np.inf)
         values: list[list[Array]] = [[] for _ in range(self._count)] if self._limit else []
         return SampleStatistics(lows, highs, np.zeros(self._count), values=values)
+
+
+_COMPARISONS = tuple(f"ElementWise{name}" for name in ("Greater", "GreaterEqual", "Less", "LessEqual"))
+
+
+def dropped(graph: Graph) -> set[Tensor]:
+    """Return the float tensors that only branches of selections and comparisons with 0 read.
+
+    Element-wise ops of them may lie between.  A selection that outputs such a value is watched itself.
+    """
+    dropping: set[Tensor] = set()
+    for op in reversed(graph.ops):
+        for tensor in op.outputs:
+            readers = graph.consumers(tensor)
+            if not tensor.dtype.is_float or graph.is_output(tensor) or not readers:
+                continue
+            if all(_drops(reader, tensor, dropping) for reader in readers):
+                dropping.add(tensor)
+    return dropping
+
+
+def _drops(op: Op, tensor: Tensor, dropping: set[Tensor]) -> bool:
+    if op.type == "ElementWiseSelect":
+        return True
+    if operation_name(op) in _COMPARISONS:
+        other = op.inputs[0 if op.inputs[1] is tensor else 1]
+        return other is not None and other.data is not None and not np.any(other.numpy())
+    return traits(op).elementwise and all(result in dropping for result in op.outputs)

@@ -58,8 +58,6 @@ class Meter:
         model: The model; encodings that it has already are ignored.
         watch: What to measure.
         threads: Threads of one op; default: one per core.
-        kernels: Kernels of UDOs.
-        loop_timeout: Seconds that each loop may take.
 
     Raises:
         XdlcError: If the model cannot be run.
@@ -147,11 +145,7 @@ class Meter:
 
 
 class _ChunkStatistics:
-    """Statistics of a chunk of samples.
-
-    Args:
-        keys: The watched tensors.
-    """
+    """Statistics of a chunk of samples."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         import numpy as np

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from xdlc.ir.data import Array
 from xdlc.quant.ranges import NOTHING, Range
@@ -329,7 +328,7 @@ class ModelStatistics:
             means[name] = means[name].merge(more) if name in means else more
         return ModelStatistics(self.count + later.count, found, means)
 
-    def save(self, path: Path) -> None:
+    def save(self, file: IO[bytes]) -> None:
         """Write it to a file of plain arrays, bit for bit."""
         import numpy as np
 
@@ -337,7 +336,7 @@ class ModelStatistics:
         histograms = [statistics.histogram for statistics in found]
         names = json.dumps([list(self.found), list(self.means)])
         np.savez(
-            path,
+            file,
             allow_pickle=False,
             names=np.frombuffer(names.encode(), np.uint8),
             count=np.array(self.count),
@@ -350,11 +349,12 @@ class ModelStatistics:
         )
 
     @classmethod
-    def load(cls, path: Path) -> ModelStatistics:
+    def load(cls, file: IO[bytes]) -> ModelStatistics:
         """Return what ``save`` wrote."""
         import numpy as np
 
-        with np.load(path, allow_pickle=False) as held:
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as held:
             named = json.loads(held["names"].tobytes())
             watched, averaged = ([(graph, name) for graph, name in keys] for keys in named)
             bins = held["bins"].reshape(-1, 3)

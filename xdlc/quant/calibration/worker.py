@@ -1,18 +1,12 @@
 """Calibration in several processes: chunks of samples go to children, statistics come back in order.
 
-A child runs this module.  Its folder holds the model, a temporary DLC, and the request; each line of its
-standard input is the number of a chunk's first sample.  It replies with a line of JSON, a list of errors, and
-writes the results to files of plain arrays, one pair a chunk; nothing is pickled, and no module of the user
-is imported again.
+The module is the service of these children, too: ``commands`` has what they do.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import queue
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,26 +14,29 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import IO, Any
 
 from xdlc.container import load
-from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
+from xdlc.errors import BackendError
 from xdlc.ir import Model
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.samples import Sample, stored_samples, write_samples
-from xdlc.runtime import child
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.limits import watch_memory
+from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
 
-REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
-REST, HELD, RESULTS = "{}.rest.npz", "{}.held.npz", "{}.results.npz"
-"""Statistics of a chunk, those of its held-out samples, and the values that are wanted as they are."""
+SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
-_TAIL = 400
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
+_SECONDS = 3600.0
+"""Seconds that a sample may take, and that a child may take to open the model."""
+Chunk = tuple[ModelStatistics, ModelStatistics, list[Sample]]
+"""Statistics of the samples, those of the held-out ones apart, and the values that are wanted as they are."""
 
 
 def measure_in_processes(
@@ -82,12 +79,13 @@ def measure_in_processes(
         "loop_timeout": loop_timeout,
     }
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryFolder()))
+        with temporary_files():
+            folder = stack.enter_context(TemporaryFolder())
+        path = Path(folder) / "model.dlc"
         records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
-        Model(dict(model.graphs), records=records).save(folder / MODEL, crc=False)
-        (folder / REQUEST).write_text(json.dumps(request))
-        team = _Team(folder, jobs, stack)
-        waiting: deque[Future[tuple[ModelStatistics, ModelStatistics]]] = deque()
+        Model(dict(model.graphs), records=records).save(path, crc=False)
+        team = _Team({"model": str(path), **request}, jobs, stack)
+        waiting: deque[Future[Chunk]] = deque()
         left, sent, done = iter(samples), 0, 0
         while True:
             while len(waiting) < _AHEAD * jobs and (piece := list(islice(left, chunk))):
@@ -95,132 +93,85 @@ def measure_in_processes(
                 sent += len(piece)
             if not waiting:
                 return
-            measured = waiting.popleft().result()
-            values = stored_samples(folder / RESULTS.format(done))
-            for _ in range(sum(part.count for part in measured)):
+            *measured, values = waiting.popleft().result()
+            for sample in values:
                 if give is not None:
-                    give(done, next(values))
+                    give(done, sample)
                 done += 1
                 if progress is not None:
                     progress(done)
-            yield measured
+            yield measured[0], measured[1]
 
 
 class _Team:
     """Children, started when there is work for them; they end with the stack."""
 
-    def __init__(self, folder: Path, size: int, stack: ExitStack) -> None:
-        self._folder = folder
-        self._stack = stack
-        self._left = size
-        self._idle: queue.SimpleQueue[_Child] = queue.SimpleQueue()
+    def __init__(self, opening: dict[str, Any], size: int, stack: ExitStack) -> None:
+        self._opening, self._left, self._stack = opening, size, stack
+        self._idle: queue.SimpleQueue[Process] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(size)
         stack.callback(self._pool.shutdown, cancel_futures=True)
 
-    def send(self, first: int, samples: Sequence[Sample]) -> Future[tuple[ModelStatistics, ModelStatistics]]:
-        """Have a child measure a chunk."""
-        write_samples(self._folder / f"{first}.npz", samples)
+    def send(self, first: int, samples: Sequence[Sample]) -> Future[Chunk]:
+        """Have a child measure a chunk, whose first sample has a number."""
+        file = temporary_file()
+        write_samples(file, samples)
         if self._left:
             self._left -= 1
-            self._idle.put(self._stack.enter_context(_Child(self._folder, self._left)))
-        return self._pool.submit(self._measure, first)
+            process = Process(SERVICE)
+            self._stack.callback(process.end)
+            self._idle.put(process)
+        return self._pool.submit(self._measure, first, len(samples), file)
 
-    def _measure(self, first: int) -> tuple[ModelStatistics, ModelStatistics]:
-        worker = self._idle.get()
+    def _measure(self, first: int, count: int, samples: IO[bytes]) -> Chunk:
+        process = self._idle.get()
         try:
-            return worker.measure(first)
+            with samples, temporary_file() as rest, temporary_file() as held, temporary_file() as values:
+                files = [file.fileno() for file in (samples, rest, held, values)]
+                request = {"do": "measure", "first": first, **self._opening}
+                process.ask(request, files, timeout=_SECONDS * (1 + count))
+                return ModelStatistics.load(rest), ModelStatistics.load(held), list(stored_samples(values))
+        except ChildDiedError as death:
+            raise BackendError(
+                f"a process that runs calibration samples {death.how}{death.tail}",
+                where="calibration",
+                fix="run with jobs=1, which uses the least memory, and check what the model does with them",
+            ) from death
         finally:
-            self._idle.put(worker)
+            self._idle.put(process)
 
 
-class _Child:
-    """A process that measures."""
-
-    def __init__(self, folder: Path, number: int) -> None:
-        self._folder = folder
-        self._log = folder / f"{LOG}{number}"
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [*worker_command(), str(folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=child.environment(),
-                text=True,
-            )
-
-    def __enter__(self) -> _Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def measure(self, first: int) -> tuple[ModelStatistics, ModelStatistics]:
-        """Return the statistics of the chunk with this first sample, and of its held-out samples apart.
-
-        Raises:
-            XdlcError: What the child reports.
-            BackendError: If it dies.
-        """
-        process = self._process
-        if process.stdin is None or process.stdout is None:
-            raise ValueError("the child has no pipes")
-        try:
-            process.stdin.write(f"{first}\n")
-            process.stdin.flush()
-            reply = process.stdout.readline()
-        except OSError:
-            reply = ""
-        if not reply:
-            raise self._death()
-        raise_all([child.error_of(words) for words in json.loads(reply)])
-        rest, held = (self._folder / name.format(first) for name in (REST, HELD))
-        found = ModelStatistics.load(rest), ModelStatistics.load(held)
-        rest.unlink()
-        held.unlink()
-        return found
-
-    def _death(self) -> BackendError:
-        how = child.ending(self._process.wait())
-        log = self._log.read_text(errors="replace").strip()[-_TAIL:]
-        last = f" ({log.splitlines()[-1]})" if log else ""
-        return BackendError(
-            f"a process that runs calibration samples ended with {how}{last}",
-            where="calibration",
-            fix="run with jobs=1, which uses the least memory, and look at what the samples do to the model",
-        )
+def commands() -> dict[str, Any]:
+    """Return what the process does by request."""
+    watch_memory()
+    return {"measure": _Calibration().measure}
 
 
-def worker_command() -> list[str]:
-    """Return the command line of a child, to which the folder is appended."""
-    return child.command("xdlc.quant.calibration.worker")
+class _Calibration:
+    """The model, opened with the first chunk."""
+
+    def __init__(self) -> None:
+        self._meter: Meter | None = None
+        self._stack = ExitStack()
+
+    def measure(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Measure the samples of the first file; store results in the others."""
+        with ExitStack() as opened:
+            samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
+            if self._meter is None:
+                self._meter = _meter(request, self._stack)
+            values: dict[int, Mapping[str, Array]] = {}
+            measured = self._meter.measure(stored_samples(samples), request["first"], values.__setitem__)
+            with temporary_files():
+                for statistics, target in zip(measured, targets, strict=True):
+                    statistics.save(target)
+                write_samples(results, list(values.values()))
+                opened.close()
+        return {}
 
 
-def main(folder: Path) -> None:
-    """Serve until the standard input ends."""
-    meter = None
-    with ExitStack() as stack:
-        for line in sys.stdin:
-            first = int(line)
-            try:
-                meter = meter or _meter(folder, stack)
-                path = folder / f"{first}.npz"
-                results: dict[int, Mapping[str, Array]] = {}
-                measured = meter.measure(stored_samples(path), first, results.__setitem__)
-                path.unlink()
-                for part, name in zip(measured, (REST, HELD), strict=True):
-                    part.save(folder / name.format(first))
-                write_samples(folder / RESULTS.format(first), list(results.values()))
-                problems: tuple[XdlcError, ...] = ()
-            except XdlcError as error:
-                problems = each_problem(error)
-            print(json.dumps([child.words_of(problem) for problem in problems]), flush=True)
-
-
-def _meter(folder: Path, stack: ExitStack) -> Meter:
-    request = json.loads((folder / REQUEST).read_text())
-    model = load(folder / MODEL)
+def _meter(request: dict[str, Any], stack: ExitStack) -> Meter:
+    model = load(request["model"])
     tensors, averaged = (
         [model.graphs[graph].tensors[name] for graph, name in request[kind]]
         for kind in ("tensors", "averaged")
@@ -231,7 +182,3 @@ def _meter(folder: Path, stack: ExitStack) -> Meter:
     return Meter(
         model, watch, threads=request["threads"], kernels=kernels, loop_timeout=request["loop_timeout"]
     )
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -221,8 +221,6 @@ def rescale(graph: Graph, chain: Chain, factors: Array) -> None:
     The new weights are computed when they are read.
 
     Args:
-        graph: The graph of the chain.
-        chain: A chain of this graph.
         factors: Positive, float64, one per channel.
     """
     source = chain.source
@@ -241,9 +239,7 @@ def shift(graph: Graph, chain: Chain, constants: Array) -> None:
     """Take ``constants`` from the results of the chain's source and add what they give to the sinks' biases.
 
     Args:
-        graph: The graph of the chain.
         chain: A chain of this graph that constants pass.
-        constants: float64, one per channel.
     """
     bias = _data(chain.source, 2)
     _held(chain.source, 2).data = bias.transform(partial(_plus, summand=-constants))

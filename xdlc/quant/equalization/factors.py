@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Op, Tensor
+from xdlc.ir import Model, Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
+from xdlc.quant.engine import Engine
 from xdlc.quant.equalization.chains import Chain, beside_weight
-from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Sample
@@ -65,18 +65,16 @@ _KINDS = (_LOW, _HIGH, "ReduceSumSquare")
 
 
 def channel_statistics(
-    job: Job, tensors: Sequence[Tensor], samples: Iterable[Sample]
+    model: Model, tensors: Sequence[Tensor], samples: Iterable[Sample], engine: Engine
 ) -> dict[Tensor, ChannelStatistics]:
     """Return statistics of the channels of activations of the main graph.
 
     Args:
-        job: The quantization under way; its model is run as float.
         tensors: Activations with at least one element.
-        samples: Arrays by input name.
     """
     import numpy as np
 
-    session = job.session(job.model, quantized=False, refine=_Reductions(tensors))
+    session = engine.session(model, quantized=False, refine=_Reductions(tensors))
     found: dict[Tensor, ChannelStatistics] = {}
     count = 0
     for sample in samples:
@@ -166,10 +164,7 @@ def best_factors(
     that range is traded against weights anywhere between neither and all.
 
     Args:
-        chain: A chain.
         seen: Channels of each sink's input.
-        options: Granularity of weights.
-        precision: Bit widths.
     """
     import numpy as np
 

@@ -15,14 +15,16 @@ from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.tensor import Role
 from xdlc.quant.apply import entered
-from xdlc.quant.decision import Form, Use
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.decision import QuantType, Use
 from xdlc.quant.mixed.groups import Group
 from xdlc.quant.op_specs import rule_of
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
+from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
     from xdlc.quant.samples import Sample
 
 LARGEST_CONSTANT = 1 << 18
@@ -33,32 +35,33 @@ class Emulation:
     """A session of a graph under any widths of activations.
 
     Args:
-        job: A calibrated quantization whose main graph runs no other graph and has no user's ops.
-        groups: Ops that have one width.
+        plan: A plan whose main graph runs no other graph and has no user's ops.
         narrow: Widths with the fewest bits of activations; those of weights stay.
         wide: Widths with 16 bits of activations wherever ops can have them.
-        names: Names of the tensors to give out.
     """
 
     def __init__(
-        self, job: Job, groups: Sequence[Group], narrow: Precision, wide: Precision, names: Sequence[str]
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        groups: Sequence[Group],
+        narrow: Precision,
+        wide: Precision,
+        names: Sequence[str],
     ) -> None:
-        self._job = job
+        self._plan, self._calibration = plan, calibration
         self._group = {op.name: index for index, group in enumerate(groups) for op in group.ops}
-        job.precision = narrow
-        job.decide()
-        self._narrow = job.decision.statics
-        job.precision = wide
-        job.decide()
-        self._wide = job.decision.statics
-        model = job.trial()
-        ops = {op.name: op for op in job.graph.ops}
+        self._narrow = plan.with_precision(narrow).decided(calibration).decision.statics
+        widest = plan.with_precision(wide).decided(calibration)
+        self._wide = widest.decision.statics
+        model = quantized_copy(widest, calibration)
+        ops = {op.name: op for op in plan.graph.ops}
         self._converted = {
-            op.outputs[0].name: (job.graph.tensors[source.name], op.outputs[0].dtype)
+            op.outputs[0].name: (plan.graph.tensors[source.name], op.outputs[0].dtype)
             for op in model.main.ops
             if op.type == "Convert"
             and (source := op.inputs[0]) is not None
-            and source.name in job.graph.tensors
+            and source.name in plan.graph.tensors
         }
         self._uses: dict[str, Use] = {}
         for op in list(model.main.ops):
@@ -76,11 +79,10 @@ class Emulation:
         """Return what is to be fed so that activations have some widths.
 
         Args:
-            precision: Widths between the narrowest and the widest; changes those of the job.
+            precision: Widths between the narrowest and the widest.
         """
-        job, graph = self._job, self._job.graph
-        job.precision = precision
-        decision = job.decide_activations()
+        plan = self._plan.with_precision(precision)
+        decision = plan.main.ranges(self._calibration, plan.options, plan.choice)
         given: dict[str, Encoding] = {}
         for tensor, form in decision.activations.items():
             given[tensor.name] = given[entered(tensor)] = _encoding(form)
@@ -89,7 +91,7 @@ class Emulation:
             if read is not None and read[0] is dtype:
                 given[name] = _encoding(read)
         for name, (op, index) in self._uses.items():
-            source, type = op.inputs[index], job.placement.read_type(graph, op, index)
+            source, type = op.inputs[index], plan.placement.read_type(plan.graph, op, index)
             if source is not None and type is not None:
                 statics = self._narrow if type.bits == 8 else self._wide
                 given[name] = _encoding(
@@ -140,7 +142,7 @@ class Emulation:
         self._uses[stored.name] = use
 
 
-def _encoding(form: Form | None) -> Encoding:
+def _encoding(form: QuantType | None) -> Encoding:
     """Return the encoding of a form, with the bits that it uses."""
     assert form is not None
     dtype, encoding = form

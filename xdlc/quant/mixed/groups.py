@@ -9,13 +9,13 @@ from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import takes
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.sharing import Sharing
-from xdlc.quant.weight_halves import can_split, splits
+from xdlc.quant.widening.weight_halves import can_split, splits
 from xdlc.targets import Soc
 
 _FUSED = ("Prelu", "HardSwish")
@@ -85,7 +85,7 @@ def has_weights(op: Op) -> bool:
 
 
 def find_groups(
-    graph: Graph, placement: Placement, sharing: Sharing, precision: Precision, options: QuantOptions
+    graph: Graph, placement: Placement, shared: EncodingGroups, precision: Precision, options: QuantOptions
 ) -> list[Group]:
     """Return the groups whose widths may be raised, in execution order.
 
@@ -93,10 +93,6 @@ def find_groups(
     them; UDOs are not raised to floats.
 
     Args:
-        graph: The float graph.
-        placement: Which ops are quantized under ``precision``.
-        sharing: Which tensors have one encoding.
-        precision: The requested widths.
         options: The options; the target bounds the choice.
     """
     first: dict[Op, Op] = {op: op for op in placement.fixed}
@@ -108,7 +104,7 @@ def find_groups(
 
     order = {op: place for place, op in enumerate(placement.fixed)}
     for tensor in graph.tensors.values():
-        for one, two in _bound(graph, sharing, tensor):
+        for one, two in _bound(graph, shared, tensor):
             if one in first and two in first:
                 ends = sorted((root(one), root(two)), key=order.__getitem__)
                 first[ends[1]] = ends[0]
@@ -124,13 +120,13 @@ def find_groups(
     return groups
 
 
-def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]]:
+def _bound(graph: Graph, shared: EncodingGroups, tensor: Tensor) -> list[tuple[Op, Op]]:
     """Return pairs of ops that ``tensor`` binds to each other."""
     pairs = []
     writer = tensor.producer
     if writer is None:
         return []
-    for member in sharing.members(tensor):
+    for member in shared.members(tensor):
         if member.producer is not None and member.producer is not writer:
             pairs.append((writer, member.producer))
     reader = graph.sole_consumer(tensor)
@@ -209,9 +205,6 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
     """Return the cost of all ops of a float graph under some widths.
 
     Args:
-        graph: The float graph.
-        placement: Where its ops are placed under ``precision``.
-        precision: Bits of weights.
         float_bits: Bits of what stays float.
     """
     total = Cost()
@@ -235,11 +228,8 @@ def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int, soc: So
     """Return the cost of an op.
 
     Args:
-        op: Any op.
         bits: Bits of its activations; None: it stays float.
         weight_bits: Bits of its weights.
-        float_bits: Bits of a float.
-        soc: The target; one without 16-bit weights computes with their bytes apart.
     """
     acts = bits or float_bits
     weight = op.inputs[1] if has_weights(op) else None

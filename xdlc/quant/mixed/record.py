@@ -12,6 +12,7 @@ from xdlc.quant.mixed.groups import has_weights
 from xdlc.quant.mixed.search import TINY
 
 if TYPE_CHECKING:
+    from xdlc.quant.ladder import Rung
     from xdlc.quant.mixed.search import SearchResult
     from xdlc.quant.mixed.trials import Trials
 
@@ -40,9 +41,25 @@ class RaisedOp:
     macs: float
 
 
+@dataclass(frozen=True, slots=True)
+class WidthSearch:
+    """What mixed precision tried, and what it raised.
+
+    Attributes:
+        raised: The ops whose widths were raised.
+        rungs: What the ladder of ``accuracy`` tried.
+        goal: Least SQNR in dB that was kept on the samples that widths were judged by; None: no such goal was
+            set, or reached.
+    """
+
+    raised: tuple[RaisedOp, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    goal: float | None = None
+
+
 def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
     """Return a record of each op that was raised, those that are needed most first."""
-    total = sum(macs(op) for op in trials.job.graph.ops)
+    total = sum(macs(op) for op in trials.plan.graph.ops)
     records = []
     for index, (group, level) in enumerate(zip(trials.groups, found.levels, strict=True)):
         if not level:
@@ -72,7 +89,6 @@ def summary(trials: Trials, found: SearchResult) -> list[str]:
 
     Args:
         trials: The trials, with their goal.
-        found: What was found.
     """
     goal, base = trials.goal, tuple(0 for _ in found.levels)
     old, new = trials.whole_cost(base), trials.whole_cost(found.levels)
@@ -86,8 +102,8 @@ def summary(trials: Trials, found: SearchResult) -> list[str]:
         asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
-    if goal.evaluate is not None:
-        parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} requested")
+    if goal.metric is not None:
+        parts.append(f"score {trials.score(found.levels):g}, {goal.metric.least:g} requested")
     if old.bytes:
         parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
     if old.bit_operations:
@@ -105,5 +121,5 @@ def summary(trials: Trials, found: SearchResult) -> list[str]:
 
 def _reached(trials: Trials, found: SearchResult) -> str:
     parts = [] if trials.goal.sqnr is None else [f"{trials.exact(found.levels):.1f} dB"]
-    parts += [] if trials.goal.evaluate is None else [f"a score of {trials.score(found.levels):g}"]
+    parts += [] if trials.goal.metric is None else [f"a score of {trials.score(found.levels):g}"]
     return " and ".join(parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xdlc.ir import Graph
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
@@ -16,14 +17,18 @@ from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.noise_power import EXACT, Noise
+from xdlc.quant.output_accuracy import target_session
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
-from xdlc.quant.user_metric import Evaluate, Run
+from xdlc.quant.storing import quantized_copy
+from xdlc.quant.user_metric import Metric, Run
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Job
+    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.engine import Engine
+    from xdlc.quant.plan import Plan
     from xdlc.quant.samples import KeptSample
 
 Results: TypeAlias = Mapping[str, Any]
@@ -46,21 +51,19 @@ class Goal:
     Attributes:
         sqnr: Least SQNR of each output in dB; None: any.
         margin: What is kept beyond that, in dB.
-        evaluate: Returns how good a network is, given a function that runs it; None: nothing.
-        least: Least result of ``evaluate``.
+        metric: The user's judge of a network; None: none.
         kept: Least share of the float task that each output keeps; None: no poor output that 16 bits keep.
     """
 
     sqnr: float | None = None
     margin: float = 0.0
-    evaluate: Evaluate | None = None
-    least: float = -math.inf
+    metric: Metric | None = None
     kept: float | None = None
 
     def __str__(self) -> str:
         """Return the goal in words."""
         parts = [] if self.sqnr is None else [f"{self.sqnr:.1f} dB"]
-        parts += [] if self.evaluate is None else [f"a score of {self.least:g}"]
+        parts += [] if self.metric is None else [f"a score of {self.metric.least:g}"]
         return " and ".join(parts)
 
 
@@ -71,24 +74,29 @@ class Trials:
     an emulation (``Emulation``), one session for all activation widths.
 
     Args:
-        job: The quantization; its precision and decision are those of the last trial.
-        groups: What has levels.
-        base: The requested widths.
+        calibration: Its calibration; trials have the ranges of the samples that are not held out.
         samples: The samples to run, with what the float model makes of them.
         runs: Runs of one sample that the search may take.
     """
 
     def __init__(
-        self, job: Job, groups: Sequence[Group], base: Precision, samples: Sequence[KeptSample], runs: int
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        engine: Engine,
+        groups: Sequence[Group],
+        samples: Sequence[KeptSample],
+        runs: int,
     ) -> None:
-        self.job = job
+        self.plan = plan
+        self._calibration = calibration.without_held_out
+        self._engine = engine
         self.groups = groups
         self.goal = Goal()
         self.count = self.runs = 0
         self.most_runs = runs
-        self._base = base
         self._samples = samples
-        self._judge = job.output_judge(samples)
+        self._judge = calibration.judge(plan.graph, plan.options.output_kind, samples)
         self._names = self._judge.names
         kinds = {part.name: part.kind for part in self._judge.parts}
         self._reals = [name for name in self._names if kinds[name] is not OutputKind.LABELS]
@@ -102,7 +110,7 @@ class Trials:
         self._score: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
         self._emulation: tuple[tuple[Level, ...], Emulation] | None = None
-        self._is_emulated = not has_control_flow(job.graph) and not any(map(is_udo, job.graph.ops))
+        self._is_emulated = not has_control_flow(plan.graph) and not any(map(is_udo, plan.graph.ops))
         self.unit = self.whole_cost(tuple(0 for _ in groups))
 
     @property
@@ -113,11 +121,11 @@ class Trials:
     @property
     def held_out_count(self) -> int:
         """The number of those that ranges have not seen."""
-        return sum(is_held_out(kept.number) for kept in self._samples) if self.job.holds_out else 0
+        return sum(is_held_out(kept.number) for kept in self._samples) if self._calibration.holds_out else 0
 
     def _tried(self) -> None:
         self.count += 1
-        self.job.under_way("searching widths", min(self.runs, self.most_runs), self.most_runs)
+        self._engine.report("searching widths", min(self.runs, self.most_runs), self.most_runs)
 
     def is_affordable(self) -> bool:
         """Return whether one more trial on all samples is within the bounds."""
@@ -174,7 +182,7 @@ class Trials:
 
         Under a goal of ``kept``: whether all outputs keep so much; under a metric of the user's: True.
         """
-        if self.goal.evaluate is not None:
+        if self.goal.metric is not None:
             return True
         self.sqnr(levels)
         score = self._scores[levels]
@@ -192,21 +200,22 @@ class Trials:
 
     def score(self, levels: Levels) -> float:
         """Return the user's score."""
-        if levels not in self._score and self.goal.evaluate is not None:
+        if levels not in self._score and self.goal.metric is not None:
             run = self._session(levels)
 
             def counted(feeds: Mapping[str, Any]) -> dict[str, Any]:
                 self.runs += 1
                 return run(feeds)
 
-            self._score[levels] = self.goal.evaluate(counted)
+            self._score[levels] = self.goal.metric.evaluate(counted)
             self._tried()
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
         """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
-        if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
+        metric = self.goal.metric
+        if above >= 0.0 and metric is not None and self.score(levels) < metric.least:
             return -math.inf
         if above >= 0.0 and not self.keeps_task(levels):
             return -NEARLY
@@ -217,7 +226,7 @@ class Trials:
         found = self._costs.get(levels)
         if found is None:
             precision = self.precision(levels)
-            graph = self.job.graph
+            graph = self.plan.graph
             found = graph_cost(graph, place(graph, precision), precision, self._float_bits)
             self._costs[levels] = found
         return found
@@ -235,15 +244,15 @@ class Trials:
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:
-            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits, self.job.options.soc)
+            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits, self.plan.options.soc)
         return total
 
     @property
     def _float_bits(self) -> int:
-        return 32 if self.job.options.float_bitwidth == 32 else 16
+        return 32 if self.plan.options.float_bitwidth == 32 else 16
 
     def _precision(self, chosen: Sequence[Level]) -> Precision:
-        made = self._base.copy()
+        made = self.plan.precision.copy()
         for group, level in zip(self.groups, chosen, strict=True):
             if level != group.levels[0]:
                 group.set(made, level)
@@ -251,9 +260,10 @@ class Trials:
 
     def _session(self, levels: Levels, *, is_judged: bool = False) -> Run:
         self.runs += RUNS_A_SESSION
-        self.job.precision = self.precision(levels)
-        self.job.decide()
-        return (self.job.target_session() if is_judged else self.job.session(self.job.trial())).run
+        plan = self.plan.with_precision(self.precision(levels)).decided(self._calibration)
+        if is_judged:
+            return target_session(plan, self._calibration, self._engine).run
+        return self._engine.session(quantized_copy(plan, self._calibration)).run
 
     def _runner(self, levels: Levels) -> Run:
         """Return what runs a sample under some levels, nearly as they will be stored."""
@@ -264,7 +274,8 @@ class Trials:
             self.runs += 2 * RUNS_A_SESSION
             narrow = (_narrowed(group, level) for group, level in zip(self.groups, wide, strict=True))
             ends = self._precision(tuple(narrow)), self._precision(wide)
-            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._names)
+            emulation = Emulation(self.plan, self._calibration, self.groups, *ends, self._names)
+            self._emulation = wide, emulation
         emulation = self._emulation[1]
         return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
 
@@ -308,7 +319,7 @@ def _narrowed(group: Group, level: Level) -> Level:
     return level if level.acts is None else Level(group.levels[0].acts, level.weights)
 
 
-def most_runs(job: Job, count: int) -> int:
+def most_runs(graph: Graph, count: int) -> int:
     """Return how many runs a search may take after a calibration with ``count`` samples."""
-    work = sum(macs(op) for op in job.graph.ops)
+    work = sum(macs(op) for op in graph.ops)
     return RUNS_A_SAMPLE * count + round(min(FREE_RUNS, FREE_MACS / max(work, 1)))

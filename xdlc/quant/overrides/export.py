@@ -21,14 +21,16 @@ from xdlc.ir import (
 )
 from xdlc.ir.files import replace_text
 from xdlc.quant.op_specs import is_real, rule_of, single_name, why_float
-from xdlc.quant.overrides import format_0, format_1, format_2
+from xdlc.quant.overrides import flat
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import ENCODING_VERSIONS, MERGED
+from xdlc.quant.overrides.sections import VERSIONS, write
+from xdlc.runtime.export import aimet
 from xdlc.runtime.export.aimet import by_channel
 
 
-def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str, Any]:
+def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, Any]:
     """Return the encodings of a quantized model's main graph as the content of a JSON file.
 
     Tensors have the names of the source where they are known; what quantization has added is omitted.
@@ -37,7 +39,6 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
     ``merged_weights`` lists weights whose values are not those of the source, with BatchNorm merged in.
 
     Args:
-        model: The quantized model.
         version: ``0.4.0``, ``0.5.0``, ``0.6.1``, ``1.0.0`` or ``2.0.0``.  In the last, axes are those of
             ONNX: outputs first; of matrix products last.
 
@@ -51,6 +52,7 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
             where="encoding_version",
             fix=f"use one of {', '.join(ENCODING_VERSIONS)}",
         )
+    form = next((each for each in VERSIONS if each.name == version), None)
     found: dict[str, Override] = {}
     grids: dict[str, tuple[int, int]] = {}
     graph = model.main
@@ -61,7 +63,7 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
             fix="quantize the model first",
         )
     others = source_names(model)
-    for tensor in _stating(graph, floats=version not in (format_0.VERSIONS[0], format_2.VERSION)):
+    for tensor in _stating(graph, floats=form is not None and bool(form.integer)):
         names = others.get(tensor.name, [tensor.name])
         name = tensor.name if tensor.name in names else next(iter(names), None)
         if name is not None and name not in found:
@@ -71,16 +73,12 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
                 full = single_name(op) == "FullyConnected"
                 grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
     overrides = list(found.values())
-    if version == format_2.VERSION:
-        content = format_2.write(overrides, grids)
-    else:
-        is_1 = version == format_1.VERSION
-        content = format_1.write(overrides) if is_1 else format_0.write(overrides, version)
+    content = flat.write(overrides, grids) if form is None else write(overrides, form)
     merged = sorted(found.keys() & model.metadata.get("weight_factors", {}).get(graph.name, {}).keys())
     return content | ({MERGED: merged} if merged else {})
 
 
-def save_encodings(model: Model, path: str | os.PathLike[str], version: str = format_1.VERSION) -> Path:
+def save_encodings(model: Model, path: str | os.PathLike[str], version: str = aimet.VERSION) -> Path:
     """Write the encodings of a quantized model to a JSON file, and return its path.
 
     Raises:

@@ -19,14 +19,16 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import used_bits
-from xdlc.quant.decision import GIVEN, Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.existing_encodings import forget_given
-from xdlc.quant.job import Job
 from xdlc.quant.op_specs import rule_of
+from xdlc.quant.options import QuantOptions
 from xdlc.quant.overrides.matching import TENSOR, Matching, match, moved
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import read_overrides
 from xdlc.quant.overrides.storage import activation_form, bias_form, udo_form, weight_form
+from xdlc.quant.placement import place
+from xdlc.quant.precision import Precision
 
 _FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
 _STORED = "is stored as integers already"
@@ -47,7 +49,7 @@ class BoundOverrides:
     """
 
     where: str
-    forms: dict[str, Form]
+    forms: dict[str, QuantType]
     places: dict[str, str]
     floats: frozenset[str]
     left: dict[str, str]
@@ -83,7 +85,7 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
     Raises:
         UsageError: For encodings that their tensors cannot have; several make a ProblemList.
     """
-    forms: dict[str, Form] = {}
+    forms: dict[str, QuantType] = {}
     places: dict[str, str] = {}
     floats: set[str] = set()
     problems: list[XdlcError] = []
@@ -165,7 +167,7 @@ def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
 
 
-def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> Form:
+def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> QuantType:
     if not tensor.is_static:
         return activation_form(override)
     uses = _uses(graph, tensor)
@@ -183,22 +185,21 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
     return activation_form(override)
 
 
-def settle(job: Job, given: BoundOverrides) -> None:
-    """Let the job's widths follow what was given; to be called when they are those of the options.
+def settle(graph: Graph, precision: Precision, given: BoundOverrides) -> None:
+    """Change bit widths, those of the options, to those of encodings.
 
     Raises:
         UsageError: If weights of 16 bits are given to an op of 8-bit activations.
     """
-    tensors = job.graph.tensors
     for name in given.floats:
-        job.precision.acts[name] = None
+        precision.acts[name] = None
     for name, (dtype, _) in given.forms.items():
-        tensor = tensors.get(name)
+        tensor = graph.tensors.get(name)
         if tensor is not None and tensor.is_static:
-            job.precision.statics[name] = dtype
-    job.place()
+            precision.statics[name] = dtype
+    placement = place(graph, precision)
     problems: list[XdlcError] = []
-    for op in job.placement.fixed:
+    for op in placement.fixed:
         rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
         if rule is None or rule.weight is None or weight is None or weight.name not in given.forms:
             continue
@@ -206,8 +207,8 @@ def settle(job: Job, given: BoundOverrides) -> None:
             continue
         form = given.forms[weight.name]
         bits = used_bits(form[1]) or form[0].bits
-        job.precision.weights[op.name] = bits
-        if bits == 16 and job.placement.fixed[op] == 8:
+        precision.weights[op.name] = bits
+        if bits == 16 and placement.fixed[op] == 8:
             problems.append(
                 UsageError(
                     f"has 16 bits, but {op.type} {op.name!r} computes with activations of 8 bits: HTP has no "
@@ -248,54 +249,54 @@ class Importing:
         self._given: BoundOverrides | None = None
         self._summary = ""
 
-    def match(self, job: Job) -> None:
-        """Find the tensors of the float model, before it is changed.
+    def match(self, model: Model, options: QuantOptions) -> list[str]:
+        """Find the tensors of the float model, before it is changed; return notes.
 
         Raises:
             UsageError: For names that match nothing, unless these are to be warned of.
         """
-        if self._ignore:
-            count = forget_given(job.graph)
-            job.notes.append(f"{count} encoding(s) of the model were ignored")
         if self._overrides is not None:
-            self._matching = match(job.model, self._overrides, job.options.override_missing)
+            self._matching = match(model, self._overrides, options.override_missing)
+        return [f"{forget_given(model.main)} encoding(s) of the model were ignored"] if self._ignore else []
 
-    def give(self, job: Job, new: Mapping[Tensor, Tensor]) -> None:
+    def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
         """Give tensors their encodings.
 
         Args:
-            job: The quantization, its graph in the form that is quantized.
+            graph: The main graph in the form that is quantized.
+            options: Whether weights have a scale per channel.
             new: Static tensors in new shapes, and the old ones.
 
         Raises:
             UsageError: For encodings that their tensors cannot have.
         """
         if self._overrides is not None:
-            moved(self._matching, job.graph, new)
-            per_channel = job.options.use_per_channel_quantization
-            self._given = give(job.graph, self._matching, self._overrides.where, per_channel=per_channel)
+            moved(self._matching, graph, new)
+            per_channel = options.use_per_channel_quantization
+            self._given = give(graph, self._matching, self._overrides.where, per_channel=per_channel)
 
-    def settle(self, job: Job) -> None:
-        """Let the job's bit widths follow, once they are those of the options.
+    def settle(self, graph: Graph, precision: Precision) -> None:
+        """Change bit widths, those of the options, to those of encodings.
 
         Raises:
             UsageError: For a combination of bits that no kernel has.
         """
         if self._given is not None:
-            settle(job, self._given)
+            settle(graph, precision, self._given)
 
-    def conclude(self, job: Job) -> None:
-        """Note how many encodings were matched, filled in and left, once all are decided."""
+    def conclude(self, decision: Decision) -> list[str]:
+        """Return notes on how many encodings were matched, filled in and left, once all are decided."""
         if self._given is None:
-            return
-        self._summary = self._given.summary(job.decision)
-        job.notes.append(f"overrides: {self._summary}")
+            return []
+        self._summary = self._given.summary(decision)
+        notes = [f"overrides: {self._summary}"]
         reasons: dict[str, list[str]] = {}
         for name, reason in self._given.left.items():
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            job.notes.append(f"override left, {reason}: {', '.join(names[:5])}{more}")
+            notes.append(f"override left, {reason}: {', '.join(names[:5])}{more}")
+        return notes
 
     def sign(self, model: Model) -> None:
         """Add to the last step of the history what became of the encodings."""

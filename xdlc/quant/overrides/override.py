@@ -94,15 +94,6 @@ class Override:
     ) -> Override:
         """Return an override with scales that a file states with offsets and without ranges: maybe millions.
 
-        Args:
-            name: As of the class, and so are the others.
-            kind: Likewise.
-            stated: What the scales have in common.
-            scales: The scales.
-            offsets: One per scale.
-            where: Place in the file.
-            **more: Further attributes.
-
         Raises:
             UsageError: If a scale or an offset is none.
         """

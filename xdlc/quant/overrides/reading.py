@@ -7,11 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir.files import read_bytes
-from xdlc.quant.overrides import format_0, format_1, format_2
+from xdlc.quant.overrides import flat, sections
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.override import Override
 
@@ -20,10 +21,11 @@ LARGEST = 128 << 20
 MOST_PROBLEMS = 20
 MERGED = "merged_weights"
 """Key of a list of names of weights whose encodings are of the model's own values."""
-ENCODING_VERSIONS = (*format_0.VERSIONS, format_1.VERSION, format_2.VERSION)
+ENCODING_VERSIONS = (*(version.name for version in sections.VERSIONS), flat.VERSION)
 _READABLE = (*ENCODING_VERSIONS, "2.1.0")
 
 Reader = Callable[[Any, str, Any, str], Override]
+"""Returns the override of a kind, a name, what a file has for it, and its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     found: dict[str, Override] = {}
     problems: list[XdlcError] = []
     for kind, name, value in entries:
-        section = format_2.SECTION if kind is None else f"{kind}_encodings"
+        section = flat.SECTION if kind is None else f"{kind}_encodings"
         place = f"{where}: {section} {name!r}"
         try:
             made = reader(kind, name, value, place)
@@ -88,18 +90,17 @@ def _format(top: Fields) -> tuple[Iterator[tuple[Any, str, Any]], Reader]:
     version = top.get("version")
     if version is not None and version not in _READABLE:
         raise top.error(f"version is {shown(version)}; known: {', '.join(_READABLE)}", "use one of these")
-    if format_2.SECTION in top and not any(section in top for section in format_0.SECTIONS):
-        return format_2.entries(top), format_2.read
-    if version in (format_2.VERSION, "2.1.0"):
+    if flat.SECTION in top and not any(section in top for section in sections.SECTIONS):
+        return flat.entries(top), lambda _, name, value, where: flat.read(name, value, where)
+    if version in (flat.VERSION, "2.1.0"):
         raise top.error(
-            f"is of version {version}, but has no {format_2.SECTION!r}", f"add the list {format_2.SECTION!r}"
+            f"is of version {version}, but has no {flat.SECTION!r}", f"add the list {flat.SECTION!r}"
         )
-    for section in format_0.SECTIONS:
+    for section in sections.SECTIONS:
         top.required(section)
-    kinds = {type(held) for section in format_0.SECTIONS if (held := top.get(section))}
-    if version == format_1.VERSION or kinds == {list}:
-        return format_1.entries(top), format_1.read
-    return format_0.entries(top), format_0.read
+    kinds = {type(held) for section in sections.SECTIONS if (held := top.get(section))}
+    form = sections.LISTED if version == sections.LISTED.name or kinds == {list} else sections.BY_NAME
+    return sections.entries(form, top), partial(sections.read, form)
 
 
 def _text(path: str) -> bytes:

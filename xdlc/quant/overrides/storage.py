@@ -10,12 +10,12 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.opdefs.traits import Traits
 from xdlc.quant.affine import activation_type, weight_type
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.weight_storage import why_no_blocks
 
 
-def activation_form(override: Override) -> Form:
+def activation_form(override: Override) -> QuantType:
     """Return the form of an activation or a constant, its encoding marked with its bits.
 
     Raises:
@@ -32,14 +32,10 @@ def activation_form(override: Override) -> Form:
     return activation_type(override.bits), encoding
 
 
-def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per_channel: bool) -> Form:
+def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per_channel: bool) -> QuantType:
     """Return the form of a weight.
 
     Args:
-        override: The encoding.
-        op: An op that reads the weight.
-        rule: Its rule.
-        weight: The weight.
         per_channel: Whether a symmetric scale of the whole of a weight of one channel is that of the channel.
 
     Raises:
@@ -123,14 +119,10 @@ def _by_block(override: Override, op: Op, rule: Traits, weight: Tensor, used: in
     return BlockScaleOffset((1, 1, size, 1), turned, (), used)
 
 
-def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_channel: bool) -> Form:
+def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_channel: bool) -> QuantType:
     """Return the form of a bias.
 
     Args:
-        override: The encoding.
-        op: An op that reads the bias.
-        rule: Its rule.
-        bias: The bias.
         per_channel: Whether the scale of a bias of one element is that of the channel, if the weight, whose
             encoding is set before, does not show it.
 
@@ -161,12 +153,8 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
     return SFIXED32, ScaleOffset(override.scales[0])
 
 
-def udo_form(override: Override, tensor: Tensor) -> Form:
+def udo_form(override: Override, tensor: Tensor) -> QuantType:
     """Return the form of static data of UDOs, before a definition chooses the type.
-
-    Args:
-        override: The encoding.
-        tensor: The data.
 
     Raises:
         UsageError: If it has scales per block, bits that no type has, or no axis has as many channels.

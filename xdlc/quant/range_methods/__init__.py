@@ -48,6 +48,17 @@ class Steps:
     percentile: float = 99.99
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A range method and what it keeps if it is ``percentile``."""
+
+    method: str
+    percentile: float = 100.0
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.percentile:g}" if self.method == "percentile" else self.method
+
+
 Find: TypeAlias = Callable[[Statistics, Grid], Range]
 """Returns the range to be covered, within the one seen; empty where nothing was seen."""
 
@@ -139,7 +150,6 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
     """Return the range method of a name, which may be one of the vendor's older tools.
 
     Args:
-        name: The name.
         weights: Whether it is for weights.
 
     Raises:
@@ -168,7 +178,6 @@ def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
     Args:
         seen: The range of all values.
         grid: The quantized values; if symmetric, so are the ranges.
-        count: Number of ranges.
     """
     whole = seen.with_zero()
     if grid.symmetric:
@@ -206,7 +215,6 @@ def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
     Args:
         rows: Finite float32, [rows, elements].
         steps: The quantized values of weights.
-        cost: What to minimise.
     """
     import numpy as np
 

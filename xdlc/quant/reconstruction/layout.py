@@ -42,7 +42,6 @@ class Layout(ABC):
         """Return rows of an input as [G, P, K].
 
         Args:
-            source: Real values of the input.
             chosen: P row numbers; row n is that of the n-th position of the result, in row-major order.
         """
 
@@ -80,10 +79,7 @@ class Convolution(Layout):
         kernel: Shape of the weight: spatial dimensions, channels in, channels out, those of a group where
             the channels are grouped.
         results: Spatial dimensions of the result.
-        groups: Number of groups.
         strides: Of each spatial axis, as the next two.
-        dilations: Steps between taps.
-        pads: Padding before the first element.
         transposed: Whether it is a transposed convolution.
     """
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
-from xdlc.ir import Op, Tensor
+from xdlc.ir import Op, Tensor, TensorData
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.quant.acceptance import LayerBackup, SampleJudge
-from xdlc.quant.job import Job
+from xdlc.quant.acceptance import SampleJudge
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import single_name
+from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
 from xdlc.quant.samples import Spread
+from xdlc.quant.storing import quantized_copy
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
@@ -32,50 +35,50 @@ LEAST_JUDGED = 8
 ROWS = 4096
 """Rows of a layer, over all samples; twice its inputs if those are more."""
 
-Solve = Callable[[Site, Problem, Array, Array], Fitted]
+Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
 """From a layer, what it has to fit, its float weights [G, K, M] and its scales to what it is to store."""
 
 
-def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
-    """Fit each layer to its float results, fed with the results of the quantized layers before it.
+def fit_network(
+    plan: Plan, calibration: Calibration, engine: Engine, name: str, solve: Solve, *, data: bool
+) -> Plan:
+    """Return a plan whose layers fit their float results, fed with those of the quantized layers before.
 
     Every layer that can be is fitted, in the order of execution.  If the outputs of the network are
     farther from float ones than before, on samples held out where there are enough, all is taken
-    back.  What was omitted and why is added to the job's notes.
+    back.  What was omitted and why is noted.
 
     Args:
-        job: A job whose encodings are decided.
         name: Name of the algorithm, for notes and progress.
         solve: Fits a layer.
         data: Whether weights and biases change, beside the scales.
     """
-    sites, others = find_sites(job)
-    job.notes.extend(f"{name}: {line}" for line in others)
-    if has_control_flow(job.graph):
-        job.notes.append(f"{name}: not applied, for the graph runs other graphs")
-        return
+    sites, others = find_sites(plan)
+    plan = plan.noted(*(f"{name}: {line}" for line in others))
+    if has_control_flow(plan.graph):
+        return plan.noted(f"{name}: not applied, for the graph runs other graphs")
     if not sites:
-        job.notes.append(f"{name}: not applied, for there is no layer with weights that it can fit")
-        return
+        return plan.noted(f"{name}: not applied, for there is no layer with weights that it can fit")
     named = {op.outputs[0].name: site for op, site in sites.items()}
-    exact = (job.reference or job.model).clone().main
-    left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=job.kernels)
+    exact = plan.float_model.clone().main
+    left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
     spread = Spread(most, sys.maxsize)
-    for number, sample in enumerate(job.samples):
+    for number, sample in enumerate(calibration.samples):
         spread.add(number, sample)
     samples = [kept.sample for kept in spread.kept]
-    fitted = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
+    seen = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
     held = samples[EACH - 1 :: EACH]
     # A few samples are uncertain: what they miss is made up from the others.
-    held += fitted[: max(LEAST_JUDGED - len(held), 0)]
-    before = LayerBackup.of(job, sites)
-    judge = SampleJudge(job, exact, held)
-    trial = job.trial()
-    first = judge.score(trial.main)
-    right = Walk(trial.main, lambda op: _result(op) in named, quantized=True, kernels=job.kernels)
-    left.enter(fitted)
-    right.enter(fitted)
+    held += seen[: max(LEAST_JUDGED - len(held), 0)]
+    before = _data_of(sites)
+    judge = SampleJudge(plan, engine, exact, held)
+    rounded = quantized_copy(plan, calibration).main
+    first = judge.score(rounded)
+    changed = plan.with_statics(plan.decision.statics)
+    right = Walk(rounded, lambda op: _result(op) in named, quantized=True, kernels=engine.kernels)
+    left.enter(seen)
+    right.enter(seen)
     done = 0
     for _ in range(left.count):
         left.advance()
@@ -84,28 +87,33 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
         for op in left.waiting():
             site = named[_result(op)]
             twin = twins[_result(op)]
-            found = _fit(job, site, (left, op), (right, twin), solve)
-            store(job, site, found, data=data)
-            show(job, site, found, twin)
+            fitted = _fit(changed, site, (left, op), (right, twin), solve)
+            store(changed.decision, site, fitted, data=data)
+            show(changed.decision, site, fitted, twin)
             done += 1
-            if job.step is not None:
-                job.step(name, done, len(sites))
-    last = judge.score(job.trial().main)
+            engine.report(name, done, len(sites))
+    last = judge.score(quantized_copy(changed, calibration).main)
     gain = last.mean_db - first.mean_db
     if gain < 0 or last.is_worse(first):
-        before.restore(job)
-        job.notes.append(
+        for tensor, stored in before.items():
+            tensor.data = stored
+        return plan.noted(
             f"{name}: taken back, for on {len(held)} samples the outputs "
             + (f"are {-gain:.1f} dB farther from float ones" if gain < 0 else "keep less of their task")
             + " with it"
         )
-        return
-    job.notes.append(
+    return changed.noted(
         f"{name}: {len(sites)} layers fitted; on {len(held)} samples the outputs are "
         f"{gain:.1f} dB nearer to float ones"
         if gain
         else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
     )
+
+
+def _data_of(ops: Iterable[Op]) -> dict[Tensor, TensorData]:
+    """Return the data of the weights and biases of some ops."""
+    tensors = [tensor for op in ops for tensor in op.inputs[1:3] if tensor is not None]
+    return {tensor: tensor.data for tensor in tensors if tensor.data is not None}
 
 
 def _result(op: Op) -> str:
@@ -129,7 +137,7 @@ def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
     return None
 
 
-def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve) -> Fitted:
+def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve) -> Fitted:
     import numpy as np
 
     (exact, op), layout = left, site.layout
@@ -158,7 +166,7 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
                 wanted += lost.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
             yield layout.rows(right[0].value(index, stored), chosen), wanted
 
-    scales = scales_of(site, job)
+    scales = scales_of(site, plan.decision)
     halves = Sums.of(rows(), matrix, centred=site.bias is not None)
 
     def weights(problem: Problem) -> Array:
@@ -168,4 +176,4 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
     halves[0].merge(halves[1])
     problem = halves[0].problem(damping)
     del halves
-    return solve(site, problem, matrix, scales)
+    return solve(plan, site, problem, matrix, scales)

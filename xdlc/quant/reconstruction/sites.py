@@ -9,7 +9,8 @@ from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import quantized_limits, to_quantized
-from xdlc.quant.job import Job
+from xdlc.quant.decision import Decision
+from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.layout import Layout, layout_of
 
 DEEPEST = 6144
@@ -50,17 +51,17 @@ class Fitted:
     bias: Array | None
 
 
-def find_sites(job: Job) -> tuple[dict[Op, Site], list[str]]:
-    """Return the layers of a job's graph that can be fitted, and why others with weights cannot."""
+def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
+    """Return the layers of a plan's graph that can be fitted, and why others with weights cannot."""
     sites: dict[Op, Site] = {}
     others: list[str] = []
-    for op in job.placement.fixed:
-        if (op, 1) not in job.decision.statics or is_udo(op):
+    for op in plan.placement.fixed:
+        if (op, 1) not in plan.decision.statics or is_udo(op):
             continue
         layout = layout_of(op)
         if layout is None:
             continue
-        found = _site(job, op, layout)
+        found = _site(plan, op, layout)
         if isinstance(found, Site):
             sites[op] = found
         else:
@@ -68,7 +69,7 @@ def find_sites(job: Job) -> tuple[dict[Op, Site], list[str]]:
     return sites, others
 
 
-def _site(job: Job, op: Op, layout: Layout) -> Site | str:
+def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     weight, source = op.inputs[1], op.inputs[0]
     if weight is None or source is None or source.is_static:
         return "its input is static"
@@ -76,38 +77,38 @@ def _site(job: Job, op: Op, layout: Layout) -> Site | str:
         return "its weight comes quantized"
     if layout.depth > DEEPEST:
         return f"each result has {layout.depth} inputs, and more than {DEEPEST} take too much memory"
-    if job.graph.sole_consumer(weight) is not op:
+    if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
-    dtype, encoding = job.decision.statics[op, 1]
+    dtype, encoding = plan.decision.statics[op, 1]
     if not isinstance(encoding, ScaleOffset | AxisScaleOffset) or dtype.bits > 8:
         return "its weight has blocks, or more than 8 bits"
     offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)
     if any(offsets) or not dtype.is_signed:
         return "its weight is not symmetric"
     low, high = quantized_limits(dtype, encoding.bits)
-    if job.options.restrict_quantization_steps is not None:
-        least, most = job.options.restrict_quantization_steps
+    if plan.options.restrict_quantization_steps is not None:
+        least, most = plan.options.restrict_quantization_steps
         low, high = max(low, least), min(high, most)
-    return Site(op, layout, weight, _free_bias(job, op), (low, high))
+    return Site(op, layout, weight, _free_bias(plan, op), (low, high))
 
 
-def _free_bias(job: Job, op: Op) -> Tensor | None:
+def _free_bias(plan: Plan, op: Op) -> Tensor | None:
     bias = op.inputs[2] if len(op.inputs) > 2 else None
     if bias is None or not bias.is_static or not bias.dtype.is_float:
         return None
-    if job.graph.sole_consumer(bias) is not op:
+    if plan.graph.sole_consumer(bias) is not op:
         return None
-    form, weight = job.decision.statics.get((op, 2)), job.decision.statics[op, 1]
+    form, weight = plan.decision.statics.get((op, 2)), plan.decision.statics[op, 1]
     # Steps of a scale of its own would not follow the weight's, nor its range the new values.
     follows = form is not None and form[0] is SFIXED32 and isinstance(form[1], type(weight[1]))
     return bias if follows and bias.rank == 1 else None
 
 
-def scales_of(site: Site, job: Job) -> Array:
+def scales_of(site: Site, decision: Decision) -> Array:
     """Return the scales decided for a layer, float64 [G, 1, M]."""
     import numpy as np
 
-    encoding = job.decision.statics[site.op, 1][1]
+    encoding = decision.statics[site.op, 1][1]
     shape = site.weight.shape
     if isinstance(encoding, AxisScaleOffset):
         along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
@@ -117,12 +118,12 @@ def scales_of(site: Site, job: Job) -> Array:
     return np.ascontiguousarray(site.layout.matrix(spread)[:, :1])
 
 
-def least_scales(site: Site, job: Job) -> Array:
+def least_scales(site: Site, decision: Decision) -> Array:
     """Return the smallest scales, [G, 1, M], with which the steps of the bias still hold it in 32 bits."""
     import numpy as np
 
-    decided, bias = scales_of(site, job), site.op.inputs[2] if len(site.op.inputs) > 2 else None
-    form = job.decision.statics.get((site.op, 2))
+    decided, bias = scales_of(site, decision), site.op.inputs[2] if len(site.op.inputs) > 2 else None
+    form = decision.statics.get((site.op, 2))
     if bias is None or bias.data is None or form is None or form[0] is not SFIXED32:
         return np.zeros_like(decided)
     held = form[1].scales if isinstance(form[1], AxisScaleOffset) else getattr(form[1], "scale", 1.0)
@@ -131,26 +132,24 @@ def least_scales(site: Site, job: Job) -> Array:
     return (np.abs(bias.numpy().reshape(-1)) / (source * 2.0**30)).reshape(decided.shape)
 
 
-def store(job: Job, site: Site, fitted: Fitted, *, data: bool) -> None:
-    """Put what a layer is to store into the job.
+def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None:
+    """Put what a layer is to store into a decision.
 
     Args:
-        job: The job.
         site: The layer.
-        fitted: What it is to store.
         data: Whether weights and biases change too, beside the scales.
     """
     import numpy as np
 
     layout = site.layout
-    dtype, encoding = job.decision.statics[site.op, 1]
-    ratios = (fitted.scales / scales_of(site, job)).reshape(-1)
+    dtype, encoding = decision.statics[site.op, 1]
+    ratios = (fitted.scales / scales_of(site, decision)).reshape(-1)
     spread = np.broadcast_to(fitted.scales, fitted.integers.shape)
     new = _with_scales(encoding, layout.weight(spread))
-    job.decision.statics[site.op, 1] = dtype, new
-    bias = job.decision.statics.get((site.op, 2))
+    decision.statics[site.op, 1] = dtype, new
+    bias = decision.statics.get((site.op, 2))
     if bias is not None and bias[0] is SFIXED32 and isinstance(bias[1], type(encoding)):
-        job.decision.statics[site.op, 2] = bias[0], _following(bias[1], ratios)
+        decision.statics[site.op, 2] = bias[0], _following(bias[1], ratios)
     if data:
         # Dividing by the scale results in these integers again.
         real = layout.weight((fitted.integers * spread).astype(site.weight.dtype.numpy))
@@ -178,17 +177,17 @@ def _following(encoding: Encoding, ratios: Array) -> Encoding:
     return encoding
 
 
-def show(job: Job, site: Site, fitted: Fitted, twin: Op) -> None:
+def show(decision: Decision, site: Site, fitted: Fitted, twin: Op) -> None:
     """Put what a layer is to store into its op of a quantized copy."""
     import numpy as np
 
     weight, bias = twin.inputs[1], twin.inputs[2] if len(twin.inputs) > 2 else None
     if weight is None:
         raise ValueError(f"op {twin.name!r} has no weight")
-    weight.dtype, weight.encoding = job.decision.statics[site.op, 1]
+    weight.dtype, weight.encoding = decision.statics[site.op, 1]
     stored = site.layout.weight(fitted.integers).astype(weight.dtype.numpy)
     weight.data = ArrayData(np.ascontiguousarray(stored))
-    own, form = site.op.inputs[2] if bias is not None else None, job.decision.statics.get((site.op, 2))
+    own, form = site.op.inputs[2] if bias is not None else None, decision.statics.get((site.op, 2))
     if bias is None or own is None or form is None:
         return
     real = own.numpy() if fitted.bias is None else fitted.bias.reshape(own.shape)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.plan import given_out, levels_of, partition_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
@@ -22,10 +22,7 @@ class Walk:
     A level ends before ops that part the graph: their inputs are there, their results are not yet.
 
     Args:
-        graph: A graph that runs no others.
-        parts: Whether an op parts it.
         quantized: Whether fixed-point tensors are rounded; they are kept as quantized values then.
-        kernels: Kernels of UDOs.
     """
 
     def __init__(
@@ -36,7 +33,7 @@ class Walk:
         self._quantized = quantized
         self._kernels = kernels
         self._parts = parts
-        self._levels = levels_of(graph.ops, parts)
+        self._levels = levels(graph.ops, lambda source, op: parts(source))
         self._values: list[dict[str, Array]] = []
 
     def enter(self, samples: Iterable[Sample]) -> None:
@@ -96,7 +93,7 @@ class Walk:
         return found
 
     def _session(self, ops: list[Op]) -> CpuSession | None:
-        outputs = given_out(self.graph, ops, ())
+        outputs = leaving(self.graph, ops)
         if not outputs:
             return None
         part = partition_of(self.graph, ops, outputs)

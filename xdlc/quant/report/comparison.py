@@ -11,12 +11,16 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
-from xdlc.quant.decision import Form, Use
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.decision import QuantType, Use
 from xdlc.quant.effective_range import EffectiveRange, effective_range
-from xdlc.quant.job import Job
+from xdlc.quant.encoding_groups import EncodingGroups
+from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
+from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Sample, run_sample
+from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28
@@ -30,20 +34,24 @@ Step = Callable[[], None]
 
 @dataclass
 class Subject:
-    """A job before it is finished, and samples to measure it with.
+    """A plan, and samples to measure it with.
 
     Attributes:
-        job: The job, decided.
+        plan: The plan, decided.
+        calibration: Its calibration.
+        engine: What runs networks.
         samples: Samples that calibration has not seen.
     """
 
-    job: Job
+    plan: Plan
+    calibration: Calibration
+    engine: Engine
     samples: Sequence[Sample] = ()
 
     @property
     def reference(self) -> Model:
-        """The float model before algorithms touched weights; ops and tensors have the job's names."""
-        return self.job.reference or self.job.model
+        """The float model before algorithms touched weights; ops and tensors have the plan's names."""
+        return self.plan.float_model
 
     @cached_property
     def reference_ops(self) -> dict[str, Op]:
@@ -53,21 +61,26 @@ class Subject:
     @cached_property
     def trial(self) -> Model:
         """The quantized model."""
-        return self.job.trial()
+        return quantized_copy(self.plan, self.calibration)
 
     @property
     def graph(self) -> Graph:
-        """The job's graph, whose ops and tensors decisions are about."""
-        return self.job.graph
+        """The plan's graph, whose ops and tensors decisions are about."""
+        return self.plan.graph
 
     @property
     def placement(self) -> Placement:
         """Which ops are quantized."""
-        return self.job.placement
+        return self.plan.placement
+
+    @property
+    def groups(self) -> EncodingGroups:
+        """Which tensors share an encoding."""
+        return self.plan.decision.groups or self.plan.main.groups
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Tensors of the job's graph that hold float values and are no static data, in order of execution."""
+        """Activations of the plan's graph that hold float values, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
 
@@ -77,10 +90,10 @@ class Subject:
         return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
-    def statics(self) -> dict[Use, Form]:
+    def statics(self) -> dict[Use, QuantType]:
         """The stored form of static data by use, in the main graph."""
         ops = set(self.graph.ops)
-        return {use: form for use, form in self.job.decision.statics.items() if use[0] in ops}
+        return {use: form for use, form in self.plan.decision.statics.items() if use[0] in ops}
 
     @cached_property
     def stored_statics(self) -> dict[tuple[str, int], Tensor]:
@@ -95,19 +108,19 @@ class Subject:
     def _trial_ops(self) -> dict[str, Op]:
         return {op.name: op for op in self.trial.main.ops}
 
-    def form(self, tensor: Tensor) -> Form | None:
+    def form(self, tensor: Tensor) -> QuantType | None:
         """Return the stored form of an activation, None if it stays float."""
-        return self.job.decision.activations.get(tensor)
+        return self.plan.decision.activations.get(tensor)
 
     def effect(self, tensor: Tensor) -> EffectiveRange:
         """Return the part of an activation that affects its readers."""
         form = self.form(tensor)
         if form is None:
             return EffectiveRange()
-        useful = self.job.decision.useful.get(tensor)
+        useful = self.plan.decision.useful.get(tensor)
         if useful is not None:
             return EffectiveRange(useful.low, useful.high)
-        found = effective_range(self.graph, self.placement, self.job.sharing, tensor, form)
+        found = effective_range(self.graph, self.placement, self.groups, tensor, form)
         return replace(found, joined=self.joined_to(tensor))
 
     def stored_name(self, tensor: Tensor) -> str:
@@ -131,21 +144,21 @@ class Subject:
     def weighted(self) -> list[Op]:
         """Return the ops that have quantized static data, and may run under another name too."""
         ops = set(self.graph.ops)
-        params = (op for op, _ in self.job.decision.params if op in ops)
+        params = (op for op, _ in self.plan.decision.params if op in ops)
         return [op for op in dict.fromkeys((*(op for op, _ in self.statics), *params)) if self._has_twin(op)]
 
     def _has_twin(self, op: Op) -> bool:
         """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
         if not is_udo(op):
             return True
-        kernels = self.job.kernels
+        kernels = self.engine.kernels
         return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
         """Return the float model with a second op beside some, which has the stored static data.
 
         Args:
-            ops: Ops of the job's graph.
+            ops: Ops of the plan's graph.
 
         Returns:
             The model, and by name of an op's result the name of that of its twin.

@@ -1,21 +1,22 @@
-"""Measurement of a job with held-out samples for a report."""
+"""Measurement of a plan with held-out samples for a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.quant.advice import warnings
+from xdlc.quant.advised import in_command
 from xdlc.quant.affine import representable
-from xdlc.quant.job import Job
 from xdlc.quant.mixed.record import RaisedOp
 from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors
 from xdlc.quant.output_accuracy import Figure
+from xdlc.quant.plan import Plan
+from xdlc.quant.remedies import Remedies
 from xdlc.quant.report.comparison import Subject, groups
 from xdlc.quant.report.model import (
     SCHEMA,
@@ -43,10 +44,11 @@ SHARED = 16
 
 
 def measure(
-    job: Job,
+    remedies: Remedies,
     samples: Iterable[Sample],
     *,
     held_out: bool = False,
+    command: Sequence[str] = (),
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
@@ -55,45 +57,46 @@ def measure(
     Everything is measured on the main graph; branches and loop bodies count with the op that runs them.
 
     Args:
-        job: A job that is decided and not finished.
+        remedies: What may help outputs, with the plan, its calibration and the figures of outputs.
         samples: Samples that calibration has not seen, read once; of a large network not all are.
-        held_out: Whether the samples are those that the job holds out: measured are the ranges of the others.
+        held_out: Whether the samples are those that are held out: measured are the ranges of the others.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
-        progress: Called with the number of runs done and of all.
 
     Raises:
         UsageError: If there are no samples, or one does not fit the inputs.
     """
-    subject = Subject(job)
+    plan, calibration = remedies.plan, remedies.calibration
+    measured = plan.without_held_out(calibration) if held_out else plan
+    subject = Subject(measured, calibration, remedies.engine)
     source = iter(samples)
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
         raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
     has_more = next(source, None) is not None
-    with job.without_held_out() if held_out else nullcontext():
-        found, outputs, effects, left = _measured(subject, trials, progress)
+    found, outputs, effects, left = _measured(subject, trials, progress)
+    subject.plan = plan  # measured by the samples held out, reported as stored
     tensors = _tensors(subject, found, effects)
     real = [output for output in outputs if output.sqnr is not None]
     return QuantReport(
         SCHEMA,
         f"xdlc {VERSION}",
-        job.graph.name,
-        job.options.stated(),
+        plan.graph.name,
+        plan.options.stated(),
         len(chosen),
         _mean([output.sqnr for output in real]),
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
-        tuple(_with_figures(outputs, job.figures)),
+        tuple(_with_figures(outputs, remedies.figures)),
         tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
-        tuple(_exceptions(job)),
-        (*job.notes, *job.decision.notes),
+        tuple(_exceptions(plan)),
+        tuple(in_command(line, command) for line in (*plan.notes, *plan.decision.notes)),
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
-        tuple(_lost(job)),
-        tuple(job.command),
-        tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in job.rungs),
+        tuple(_lost(remedies, command)),
+        tuple(command),
+        tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
     )
 
 
@@ -125,11 +128,11 @@ def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
         yield left
 
 
-def _lost(job: Job) -> Iterator[str]:
-    """Yield the warnings of a job: those of its decisions, and of its outputs."""
-    for line in (*job.notes, *warnings(job, job.figures)):
+def _lost(remedies: Remedies, command: Sequence[str]) -> Iterator[str]:
+    """Yield the warnings of a plan: those of its decisions, and of its outputs."""
+    for line in (*remedies.plan.notes, *warnings(remedies)):
         if line.startswith("warning: "):
-            yield line.removeprefix("warning: ")
+            yield in_command(line, command).removeprefix("warning: ")
 
 
 def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
@@ -162,10 +165,10 @@ def _worst_first(isolated: float | None, order: int) -> tuple[bool, float, int]:
     return isolated is None, isolated or 0.0, order
 
 
-def _exceptions(job: Job) -> list[str]:
-    precision = job.precision
+def _exceptions(plan: Plan) -> list[str]:
+    precision = plan.precision
     lines = []
-    for op in job.graph.ops:
+    for op in plan.graph.ops:
         acts, weights = precision.act_bits_of(op), precision.weight_bits_of(op)
         if acts != precision.act_bits:
             lines.append(f"{op.name}: activations {'float' if acts is None else f'{acts} bits'}")
@@ -192,9 +195,9 @@ def _tensors(
 def _activation(
     subject: Subject, tensor: Tensor, quality: Quality, order: dict[Op, int], effect: Effect | None
 ) -> TensorReport:
-    graph, job = subject.graph, subject.job
+    graph, plan = subject.graph, subject.plan
     role = "input" if tensor.producer is None else "output" if graph.is_output(tensor) else "activation"
-    statistics = job.calibration.found.get(tensor)
+    statistics = subject.calibration.found.get(tensor)
     calibrated = statistics.seen if statistics is not None and not statistics.seen.is_empty else None
     stored = str(subject.trial.main.tensors[tensor.name].dtype)
     scale = offset = bits = low = high = used = None
@@ -203,7 +206,7 @@ def _activation(
     if form is not None:
         dtype, encoding = form
         stored, bits = str(dtype), used_bits(dtype, encoding)
-        shared = tuple(member.name for member in job.sharing.members(tensor) if member is not tensor)
+        shared = tuple(member.name for member in subject.groups.members(tensor) if member is not tensor)
         if isinstance(encoding, ScaleOffset):
             held = representable(encoding, dtype)
             scale, offset, low, high = encoding.scale, encoding.offset, held.low, held.high
@@ -233,7 +236,7 @@ def _activation(
         cumulative=quality.cumulative.db if quality.effect.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
         sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
-        source=job.decision.sources.get(tensor),
+        source=plan.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
         heard=quality.effect.reason,
@@ -248,13 +251,13 @@ def _ops(subject: Subject, found: dict[Tensor, Quality], effects: dict[Trial, Ef
 def _op(
     subject: Subject, op: Op, order: int, found: dict[Tensor, Quality], effects: dict[Trial, Effect]
 ) -> OpReport:
-    job = subject.job
+    plan = subject.plan
     results = [found[tensor] for tensor in op.outputs if tensor in found]
     read = [found[tensor] for tensor in op.inputs if tensor in found]
     cumulative = _worst_in_network(results)
     before = _worst_in_network(read)
     isolated = min((quality.isolated.db for quality in results if quality.form is not None), default=None)
-    fixed = op in job.placement.fixed
+    fixed = op in plan.placement.fixed
     weight = subject.statics.get((op, 1))
     acts, weights = (
         [effects[trial] for tensor in op.outputs if (trial := Trial(tensor, weights=kind)) in effects]
@@ -266,8 +269,8 @@ def _op(
         order,
         op.origin.nodes,
         "fixed" if fixed else "float" if float_tensors(op) else "none",
-        job.placement.reasons.get(op),
-        next((_raised(record) for record in job.raised if record.op == op.name), None),
+        plan.placement.reasons.get(op),
+        next((_raised(record) for record in plan.search.raised if record.op == op.name), None),
         max((quality.form[0].bits for quality in results if quality.form is not None), default=None)
         if fixed
         else None,

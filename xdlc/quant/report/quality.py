@@ -9,7 +9,7 @@ from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.affine import representable, to_quantized
 from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
 from xdlc.quant.effective_range import EffectiveRange
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.ranges import NOTHING, Range, range_of
@@ -19,7 +19,7 @@ COUNTED = 1 << 16
 """Most values of a sample that a histogram counts, evenly spread."""
 
 
-def rounded(values: Array, form: Form) -> Array:
+def rounded(values: Array, form: QuantType) -> Array:
     """Return float values rounded to an activation's encoding, float32."""
     import numpy as np
 
@@ -64,7 +64,7 @@ class Quality:
         beyond: How far the farthest does.
     """
 
-    form: Form | None
+    form: QuantType | None
     effect: EffectiveRange
     cumulative: Noise = field(default_factory=Noise)
     isolated: Noise = field(default_factory=Noise)
@@ -107,7 +107,7 @@ class Quality:
         self.isolated.add(wanted, steps)
         self._count_clipped(wanted, self.form)
 
-    def _count_clipped(self, wanted: Array, form: Form) -> None:
+    def _count_clipped(self, wanted: Array, form: QuantType) -> None:
         import numpy as np
 
         dtype, encoding = form
@@ -129,10 +129,6 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     The float network and the quantized one run with all values of a group of tensors given out, a sample at
     a time; groups bound what is held.
 
-    Args:
-        subject: What is measured.
-        step: Called after each sample of each group.
-
     Raises:
         UsageError: If a sample does not fit the inputs.
     """
@@ -149,8 +145,8 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
-        floats = subject.job.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
-        quantized = subject.job.session(subject.trial, outputs=stored.values())
+        floats = subject.engine.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
+        quantized = subject.engine.session(subject.trial, outputs=stored.values())
         for index, sample in enumerate(subject.samples):
             values, results = run(floats, sample, index), run(quantized, sample, index)
             for tensor in group:

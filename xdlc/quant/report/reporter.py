@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model
-from xdlc.quant.job import Job
+from xdlc.quant.remedies import Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
 from xdlc.quant.report.writing import check_path, write
@@ -29,7 +29,6 @@ class Reporter:
             the calibration samples, measured under the ranges of the others.
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
-        progress: Called with the number of runs done and of all.
         title: Name of the network in the report; default: the file that it was converted from.
 
     Attributes:
@@ -74,28 +73,38 @@ class Reporter:
         """
         self._given, self._is_own = samples, is_own
 
-    def finish(self, job: Job) -> None:
-        """Measure a decided job, and write the report.
+    def finish(self, remedies: Remedies, command: Sequence[str]) -> None:
+        """Measure a decided plan, and write the report.
+
+        Args:
+            remedies: What may help outputs, with the plan and its calibration.
+            command: The command line that advice adds options to; empty: the API was called.
 
         Raises:
             UsageError: If a sample does not fit the inputs, or there is none.
             StorageError: If the file cannot be written.
         """
-        held_out = not self._is_own and job.holds_out
+        holds_out = remedies.calibration.holds_out
+        held_out = not self._is_own and holds_out
         made = measure(
-            job, self._chosen(job), held_out=held_out, trials=self._trials, progress=self._progress
+            remedies,
+            self._chosen(holds_out),
+            held_out=held_out,
+            command=command,
+            trials=self._trials,
+            progress=self._progress,
         )
         if not self._is_own and not held_out:
             note = (
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
             made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = replace(made, model=self._title or _source_of(job.model) or made.model)
+        self.result = replace(made, model=self._title or _source_of(remedies.plan.model) or made.model)
         if self._path is not None:
             write(self.result, self._path)
 
-    def _chosen(self, job: Job) -> Iterable[Sample]:
-        takes_all = self._is_own or not job.holds_out
+    def _chosen(self, holds_out: bool) -> Iterable[Sample]:
+        takes_all = self._is_own or not holds_out
         given = enumerate(self._given)
         return islice((sample for number, sample in given if takes_all or is_held_out(number)), self._most)
 

@@ -22,6 +22,7 @@ from xdlc.quant.report.comparison import Step, Subject, groups, run
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.report.quality import Quality, rounded
 from xdlc.quant.samples import Sample
+from xdlc.quant.storing import quantized_copy
 
 
 class Shifted(Protocol):
@@ -81,7 +82,7 @@ class _Parted:
         self._keys = {name: _add_shift(model.main, model.main.tensors[name]) for name in self._shapes}
         pairs = zip(subject.reference.main.outputs, model.main.outputs, strict=True)
         self._given = {output.name: moved.name for output, moved in pairs}
-        self._session = subject.job.session(Model({model.main.name: model.main}), quantized=False)
+        self._session = subject.engine.session(Model({model.main.name: model.main}), quantized=False)
 
     def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
         import numpy as np
@@ -146,7 +147,6 @@ def plan_trials(
     Reshape or a Relu that shares its input's encoding: they round nothing anew.
 
     Args:
-        subject: What is measured.
         found: Qualities of activations; the worst are tried first.
         most: Most trials; default: what ``WORK`` allows.
     """
@@ -183,8 +183,8 @@ def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
     rule = rule_of(producer) if producer is not None else None
     if producer is None or rule is None or producer.inputs[0] is None:
         return False
-    sharing = subject.job.sharing
-    clamps = rule.clamps and sharing.find(producer.inputs[0]) is sharing.find(tensor)
+    groups = subject.groups
+    clamps = rule.clamps and groups.find(producer.inputs[0]) is groups.find(tensor)
     return rule.selects or clamps
 
 
@@ -194,11 +194,7 @@ def measure_effects(
     """Return the noise of the outputs for each trial.
 
     Args:
-        subject: What is measured; its graph runs no others.
-        found: Qualities of activations, for their stored forms.
-        trials: What to try.
         samples: How many of the held-out samples to take.
-        step: Called after each run of a trial.
     """
     effects = {trial: Effect() for trial in trials}
     tensors = list(dict.fromkeys(trial.tensor for trial in trials))
@@ -209,7 +205,7 @@ def measure_effects(
         model, locals_ = subject.with_stored_weights(list(dict.fromkeys(ops)))
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
-        floats = subject.job.session(model, quantized=False, outputs=[*names, *local_names])
+        floats = subject.engine.session(model, quantized=False, outputs=[*names, *local_names])
         network = shifted(subject, group)
         for index, sample in enumerate(subject.samples[:samples]):
             values = run(floats, sample, index)
@@ -225,20 +221,17 @@ def measure_effects(
 
 
 def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
-    """Return what becomes of each output, also if weights or activations alone are quantized.
-
-    Args:
-        subject: What is measured.
-        step: Called after each sample.
-    """
+    """Return what becomes of each output, also if weights or activations alone are quantized."""
     import numpy as np
 
-    session = subject.job.session
+    session = subject.engine.session
     floats = session(subject.reference, quantized=False)
     variants = {
         "sqnr": session(subject.trial),
         "weights_only": session(subject.trial, quantized=False),
-        "activations_only": session(subject.job.trial(weights_of=subject.reference)),
+        "activations_only": session(
+            quantized_copy(subject.plan, subject.calibration, weights_of=subject.reference)
+        ),
     }
     outputs = subject.graph.outputs
     noises = {(output.name, kind): Noise() for output in outputs for kind in variants}

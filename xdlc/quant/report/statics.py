@@ -54,9 +54,6 @@ def report_static(
     """Return what becomes of a static tensor of an op.
 
     Args:
-        subject: What is measured.
-        op: An op of the job's graph.
-        index: The input that the tensor is.
         order: Place of the op in the order of execution.
         sensitivity: That of all static data of the op.
     """
@@ -113,9 +110,9 @@ def _role(op: Op, index: int) -> str:
 
 
 def _source(subject: Subject, op: Op, index: int) -> str:
-    tensor, options = op.inputs[index], subject.job.options
-    if tensor in subject.job.decision.sources:
-        return subject.job.decision.sources[tensor]
+    tensor, options = op.inputs[index], subject.plan.options
+    if tensor in subject.plan.decision.sources:
+        return subject.plan.decision.sources[tensor]
     if tensor is not None and tensor.encoding is not None:
         return "given"
     if _role(op, index) == "bias" and subject.statics[op, index][0].bits == 32:

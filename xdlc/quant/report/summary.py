@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdlc.quant.advice import written
+from xdlc.quant.advised import Advice
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.verdicts import POOR
 
@@ -156,7 +156,7 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
 
 
 def _advised(report: QuantReport, text: str, options: Mapping[str, object]) -> str:
-    return f"{text}: {printable(written(options, report.command))}"
+    return printable(Advice(text, options).in_command(report.command))
 
 
 def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:

@@ -114,7 +114,6 @@ def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:
     axis 1: there a converter with the same definition finds them.  Enumerations are written by name.
 
     Args:
-        op: The op.
         b: Where the node goes.
         definition: The op's definition in the model, if there is one.
 

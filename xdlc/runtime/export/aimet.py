@@ -1,4 +1,4 @@
-"""Encodings as a JSON file in AIMET's format 1.0.0, by the names that the ONNX model has.
+"""Encodings as a JSON file in AIMET's format 1.0.0, by ONNX names.
 
 AIMET counts stored values from 0 whatever their type, so that a symmetric encoding of n bits has the
 offset ``-2 ** (n - 1)``; ``real = (stored + offset) * scale``.
@@ -30,13 +30,12 @@ LPBQ_BITS = 4  # of a stored value; the blocks' integer scales add theirs
 
 
 def encodings_file(
-    graph: Graph, held: Mapping[str, Iterable[str]], path: str | os.PathLike[str]
+    graph: Graph, value_names: Mapping[str, Iterable[str]], path: str | os.PathLike[str]
 ) -> tuple[Path, bytes]:
-    """Return the file of encodings beside the model, under its name and ``.encodings``, and its text.
+    """Return the path (``.encodings`` beside the model) and text of the encodings.
 
     Args:
-        graph: The graph.
-        held: Names of the ONNX values that hold each tensor, by the tensor's name.
+        value_names: Names of the ONNX values that hold each tensor, by the tensor's name.
         path: The ONNX file.
 
     Raises:
@@ -47,7 +46,9 @@ def encodings_file(
     for tensor in graph.tensors.values():
         if tensor.encoding is None or not tensor.dtype.is_fixed:
             continue
-        for name in sorted(held.get(tensor.name, ())):  # tensors that differ in axis order may share values
+        for name in sorted(
+            value_names.get(tensor.name, ())
+        ):  # tensors that differ in axis order may share values
             (params if tensor.is_static else activations).setdefault(name, {"name": name, **_entry(tensor)})
     content = {
         "version": VERSION,
@@ -66,13 +67,13 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
         return _affine("PER_CHANNEL", tensor, encoding.scales, encoding.offsets, encoding.bits)
     if isinstance(encoding, BlockScaleOffset):
         scales, offsets = by_channel(encoding.scales, tensor), by_channel(encoding.offsets, tensor)
-        made = _affine("PER_BLOCK", tensor, scales, offsets, encoding.bits)
-        return {**made, "block_size": max(encoding.block_shape)}
+        fields = _affine("PER_BLOCK", tensor, scales, offsets, encoding.bits)
+        return {**fields, "block_size": max(encoding.block_shape)}
     if isinstance(encoding, BlockwiseExpansion):
-        made = _affine("LPBQ", tensor, encoding.scales, encoding.offsets, LPBQ_BITS)
+        fields = _affine("LPBQ", tensor, encoding.scales, encoding.offsets, LPBQ_BITS)
         axis, bits = encoding.axis, LPBQ_BITS + encoding.block_scale_bits
         return {
-            **made,
+            **fields,
             "bw": bits,
             "offset": [-(1 << (bits - 1))] * len(encoding.scales),  # AIMET counts in the bits after scaling
             "compressed_bw": LPBQ_BITS,
@@ -87,7 +88,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
 
 
 def by_channel(values: Sequence[T], tensor: Tensor) -> Sequence[T]:
-    """Return values of blocks, those of an output channel after one another, as files have them.
+    """Return values of blocks with those of each output channel in sequence.
 
     Args:
         values: One for each block, row-major over the blocks of the tensor.

@@ -1,4 +1,4 @@
-"""Names of the values and nodes of a lowered graph: those of the tensors and ops that they denote."""
+"""Names of values and nodes of a lowered graph after tensors and ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]]]:
-    """Return the ONNX model under the graph's names, and the values that hold each tensor.
+    """Return the ONNX model under the graph's names, and each tensor's values.
 
     Where a tensor exists in several axis orders, or rounded and not, the value that its op computes
     bears the name.  Values without a tensor keep their names, which no tensor has.
@@ -37,8 +37,8 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
         node.output[:] = [renamed.get(name, name) for name in node.output]
         kept.append(node)
     known = {entry.name for entry in proto.graph.initializer}
-    held = _holders(lowered, renamed)
-    _name_nodes(lowered, kept, held, known)
+    value_names = _holders(lowered, renamed)
+    _name_nodes(lowered, kept, value_names, known)
     for each, graph in inner:
         _name_nodes(each, list(graph.node), _holders(each, renamed), known)
         made = [op for op in each.graph.ops if is_udo(op)]  # whose results no inference finds
@@ -46,7 +46,7 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     describe(lowered, proto, renamed)
     del proto.graph.node[:]
     proto.graph.node.extend(kept)
-    return proto, held
+    return proto, value_names
 
 
 def _rename_reads(node: NodeProto, renamed: dict[str, str]) -> None:
@@ -72,7 +72,7 @@ def _holders(lowered: Lowered, renamed: dict[str, str]) -> dict[str, tuple[str, 
 def _inner_graphs(
     lowered: Lowered, nodes: Iterable[NodeProto], renamed: dict[str, str], taken: AbstractSet[str]
 ) -> Iterator[tuple[Lowered, GraphProto]]:
-    """Name the values of the graphs inside of nodes; iterate over these graphs, those inside of them too.
+    """Name the values of the graphs inside of nodes; iterate over these graphs.
 
     Names inside are not those of values around, but graphs beside one another may share them.
     """
@@ -82,18 +82,18 @@ def _inner_graphs(
             if attribute.name not in made:
                 continue
             inner, graph = made[attribute.name], attribute.g
-            known = taken | {name for each in graph.node for name in each.output}
+            names = taken | {name for each in graph.node for name in each.output}
             inputs = {entry.name for entry in graph.input}  # which keep their names
-            known |= inputs | {entry.name for entry in graph.output}
+            names |= inputs | {entry.name for entry in graph.output}
             for tensor in inner.graph.tensors.values():
                 value = next(iter(inner.values(tensor)), None)
-                if value is None or tensor.producer is None or value in renamed or tensor.name in known:
+                if value is None or tensor.producer is None or value in renamed or tensor.name in names:
                     continue
                 if value not in taken and value not in inputs:
                     renamed[value] = tensor.name
-                    known |= {tensor.name}
+                    names |= {tensor.name}
             yield inner, graph
-            yield from _inner_graphs(inner, graph.node, renamed, known)
+            yield from _inner_graphs(inner, graph.node, renamed, names)
 
 
 def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
@@ -123,15 +123,15 @@ def _is_dequantized(tensor: Tensor) -> bool:
 
 
 def _name_nodes(
-    lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[str, ...]], known: AbstractSet[str]
+    lowered: Lowered, nodes: list[NodeProto], value_names: dict[str, tuple[str, ...]], names: AbstractSet[str]
 ) -> None:
-    """Name the node that computes an op's first output like the op, those around it ``<op>/<type>``."""
+    """Name an op's main node like the op, the nodes around it ``<op>/<type>``."""
     owners = [lowered.op_of(node.name) for node in nodes]
     main: dict[Op, int] = {}
     results: dict[str, Op] = {}
     for op in lowered.graph.ops:
-        if op.outputs and op.outputs[0].name in held:
-            results.setdefault(held[op.outputs[0].name][0], op)
+        if op.outputs and op.outputs[0].name in value_names:
+            results.setdefault(value_names[op.outputs[0].name][0], op)
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
         for computed in filter(None, (results.get(name) for name in node.output)):
             main[computed] = position
@@ -160,14 +160,14 @@ def _name_nodes(
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
         if position in stands_for:
             node.name = stands_for[position].name
-            _note(node, stands_for[position], known)
+            _note(node, stands_for[position], names)
         else:
             node.name = free_name(f"{owner.name if owner else lowered.graph.name}/{node.op_type}")
             taken.add(node.name)
 
 
 def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> None:
-    """State types and shapes of the values that bear names of tensors: shape inference may know less.
+    """State types and shapes of values named after tensors, for shape inference.
 
     Args:
         lowered: The graph as ONNX.
@@ -182,12 +182,12 @@ def _describe(
 ) -> None:
     from onnx import helper
 
-    known = {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
+    names = {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
     unstated = {entry.name: entry for entry in graph.output if not entry.type.tensor_type.HasField("shape")}
     for tensor in tensors:
         value, order = lowered.form(tensor)
         name = renamed.get(value, value)
-        if not name or (renamed and name != tensor.name) or (name in known and name not in unstated):
+        if not name or (renamed and name != tensor.name) or (name in names and name not in unstated):
             continue
         elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
         shape = None
@@ -196,12 +196,12 @@ def _describe(
         info = helper.make_tensor_value_info(name, elements, shape)
         if name in unstated:
             unstated.pop(name).CopyFrom(info)
-        elif name not in known:
+        elif name not in names:
             graph.value_info.append(info)
-        known.add(name)
+        names.add(name)
 
 
-def _note(node: NodeProto, op: Op, known: AbstractSet[str]) -> None:
+def _note(node: NodeProto, op: Op, names: AbstractSet[str]) -> None:
     """Note on a node its op, the source of that, and names that only the op has."""
     node.metadata_props.add(key="xdlc.op", value=op.name)
     node.metadata_props.add(key="xdlc.type", value=op.type)
@@ -209,5 +209,5 @@ def _note(node: NodeProto, op: Op, known: AbstractSet[str]) -> None:
         origin = json.dumps([op.origin.reason, *op.origin.nodes], ensure_ascii=False)
         node.metadata_props.add(key="xdlc.origin", value=origin)
     statics = [tensor.name for tensor in op.inputs if tensor is not None and tensor.is_static]
-    if not known >= set(statics):
+    if not names >= set(statics):
         node.metadata_props.add(key="xdlc.statics", value=json.dumps(statics, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""ONNX files whose large weights are written from lazy tensor data, one after the other.
+"""ONNX files with large weights from lazy tensor data.
 
 A protobuf message is a row of fields in any order, so the weights can follow the rest: each large
 initializer is written as its header and then its bytes, straight from where they lie.  Format:
@@ -33,7 +33,7 @@ def parts(
     *,
     external_data: bool = False,
 ) -> list[tuple[Path, Writer]]:
-    """Return the files of a model, each with the function that writes it, the model last.
+    """Return the files of a model with the functions that write them, the model last.
 
     Args:
         proto: The model; the initializers that ``weights`` holds have types and shapes only.

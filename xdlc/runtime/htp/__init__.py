@@ -17,9 +17,10 @@ from xdlc.container import load
 from xdlc.container.caches import SHARED
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
-from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import SHARED_CACHE, Child, Launch, query, start, stored_model, validated
+from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
+from xdlc.runtime.htp.process import HtpWorker, Launch, query, start, stored_model, validated
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp
+from xdlc.worker.temporary import TemporaryFolder, temporary_files
 
 __all__ = [
     "CompileOptions",
@@ -38,7 +39,7 @@ class Compiled:
     """A cache for one SoC.
 
     Attributes:
-        data: The QNN context binary, in a nameless file that goes with the last use of it.
+        data: The QNN context binary, in a nameless file that is removed after its last use.
         entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
         shared: Records of weights that it does not hold itself, by name.
     """
@@ -57,7 +58,7 @@ def unsupported_ops(
     name: str | None = None,
     launch: Launch = start,
 ) -> list[UnsupportedOp]:
-    """Return the ops of every graph that HTP refuses, under the names that they have in its form.
+    """Return the ops that HTP rejects, under the names of its form of the graph.
 
     Args:
         model: A model, a graph, or the path of a DLC.
@@ -70,9 +71,9 @@ def unsupported_ops(
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Child(launch) as child, _request(model, soc, name) as (request, place):
-        given = {**request, "command": "validate", "skip": list(skip)}
-        return validated(given, **place, timeout=timeout, child=child)[1]
+    with HtpWorker(launch) as worker, _request(model, soc, name) as (request, place):
+        request |= {"do": "validate", "skip": list(skip)}
+        return validated(request, **place, timeout=timeout, worker=worker)[1]
 
 
 def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
@@ -85,9 +86,9 @@ def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Child(launch) as child:
-        request = {"command": "build"}
-        answer = query(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, child=child)
+    with HtpWorker(launch) as worker:
+        request = {"do": "build"}
+        answer = query(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, worker=worker)
         return str(answer["build"])
 
 
@@ -116,10 +117,12 @@ def compile_for(
     """
     import numpy
 
-    with Child(launch) as child, _request(model, soc, name) as (request, place):
-        given = {**request, "command": "compile", "options": asdict(options)}
-        answer = query(given, **place, timeout=timeout, child=child)
-        path, entry = child.folder / "cache.bin", answer.get("entry")
+    with temporary_files():
+        temporary = TemporaryFolder()
+    with temporary as folder, HtpWorker(launch) as worker, _request(model, soc, name) as (request, place):
+        request |= {"do": "compile", "options": asdict(options), "folder": folder}
+        answer = query(request, **place, timeout=timeout, worker=worker)
+        path, entry = Path(folder) / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
             raise BackendError(
                 "the vendor's library ended well but left no cache",
@@ -128,11 +131,11 @@ def compile_for(
             )
         file = MappedFile(path)
         data = MappedData(file, 0, (file.size,), numpy.uint8)
-        return Compiled(data, entry, _shared_weights(child.folder / SHARED_CACHE))
+        return Compiled(data, entry, _shared_weights(Path(folder) / SHARED_CACHE))
 
 
 def _shared_weights(path: Path) -> dict[str, TensorData]:
-    """Return the weights that a DLC has beside its cache, and their descriptions, by record."""
+    """Return the shared weights of a DLC and their descriptions, by record."""
     records = load(path).records if path.exists() else {}
     return {name: data for name, data in records.items() if name.startswith(SHARED)}
 
@@ -140,7 +143,7 @@ def _shared_weights(path: Path) -> dict[str, TensorData]:
 @contextmanager
 def _request(
     model: ModelOrPath, soc: str, name: str | None
-) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield the members of every request about a model, and of messages about it."""
     from xdlc.targets import find_soc
 

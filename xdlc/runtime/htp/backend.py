@@ -1,4 +1,4 @@
-"""Backend on libQnnHtp, set to one SoC: validates ops, builds, compiles and executes graphs.
+"""Backend on libQnnHtp for one SoC: validates, compiles and executes graphs.
 
 Runs in a child process only.  The library does not support a second SoC in one process.
 """
@@ -117,12 +117,12 @@ class Htp:
             graph: The graph; nothing of it is built.
             skip: (graph name, op name) of the ops to omit.
         """
-        found = []
+        unsupported = []
         for op in graph.ops:
             if (graph.name, op.name) in skip:
                 continue
             if (problem := scales_problem(op)) is not None:
-                found.append(UnsupportedOp(graph.name, op.name, type_name(op), *problem))
+                unsupported.append(UnsupportedOp(graph.name, op.name, type_name(op), *problem))
                 continue
             self._step(json.dumps(["validate", graph.name, op.name, type_name(op)]))
             lowering = Lowering()
@@ -130,11 +130,11 @@ class Htp:
             self.log.take()
             code = self.library.call("backendValidateOpConfig", self._backend, config)
             if code:
-                found.append(_unsupported(graph, op, code, self.log.take()))
+                unsupported.append(_unsupported(graph, op, code, self.log.take()))
             for tensor in op.inputs:
                 if tensor is not None and tensor.data is not None:
                     tensor.data.release()
-        return found
+        return unsupported
 
     def compile(self, graph: Graph, options: CompileOptions) -> CompiledGraph:
         """Build a graph and finalize it.
@@ -154,23 +154,23 @@ class Htp:
         )
         lowering = Lowering()
         self._keep.extend((configs, keep, lowering))
-        known: dict[str, st.QnnTensor] = {}
+        tensors: dict[str, st.QnnTensor] = {}
 
         def register(tensor: Tensor) -> st.QnnTensor:
-            found = known.get(tensor.name)
-            if found is None:
-                found = known[tensor.name] = lowering.tensor(tensor)
+            struct = tensors.get(tensor.name)
+            if struct is None:
+                struct = tensors[tensor.name] = lowering.tensor(tensor)
                 self._call(
                     "tensorCreateGraphTensor",
                     handle,
-                    byref(found),
+                    byref(struct),
                     doing=f"creating tensor {tensor.name} ({tensor.dtype} {list(tensor.shape)})",
                 )
-                found.client_data, found.client_size = None, 0
+                struct.client_data, struct.client_size = None, 0
                 lowering.forget_data()
                 if tensor.data is not None:
                     tensor.data.release()
-            return found
+            return struct
 
         # Tensors are created in the order of the vendor's own reader: the same model, the same bytes.
         # The library runs a graph that has inputs only if an op reads one.
@@ -205,7 +205,7 @@ class Htp:
         return (ctypes.c_char * written.value).from_buffer(buffer)
 
     def shared_cache(self, path: Path) -> bytes:
-        """Write a DLC with the context and return the cache in it, which shares its weights.
+        """Write a DLC with the context; return its cache, which shares its weights.
 
         The vendor's library calls it reference weight sharing: the DLC has a cache without weights and a
         record ``htp.shared.weights.<hash>`` with a description of it.  The hash is that of the weights in
@@ -246,7 +246,7 @@ class CompiledGraph:
         self._outputs = (st.QnnTensor * len(outputs))(*outputs)
 
     def execute(self, feeds: Sequence[Any], results: Sequence[Any]) -> None:
-        """Run once: read the arrays ``feeds`` and fill ``results``, both in order and of the tensors' types.
+        """Run once, from ``feeds`` into ``results``: arrays in order, of the right types.
 
         Args:
             feeds: An array for each input, which are not used if no op reads an input.
@@ -291,7 +291,7 @@ def build_id() -> str:
 
 
 def _explain(error: BackendError, graph: Graph) -> None:
-    """Add the cause and a fix to what the compiler logs of a graph: its ops, or tensors of many axes."""
+    """Add a cause and a fix to the compiler's log of a graph."""
     code, _, log = error.problem.partition("; ")
     of_code = explain_line(code)
     vague = {_VAGUE, *(reason.cause for reason in of_code)}
@@ -318,7 +318,7 @@ def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> Unsuppo
     problem, fix = explain(op, code, log)
     missing = missing_format(log)
     if missing is not None:
-        problem = f"this SoC has no {missing}: accepted are ops of quantized types"
+        problem = f"this SoC has no {missing}: it supports only ops of quantized types"
         fix = fix_of_floats(is_quantized=is_quantized(graph))
     return UnsupportedOp(graph.name, op.name, type_name(op), problem, fix, missing)
 

@@ -1,4 +1,4 @@
-"""Description of a context binary, in the form of the vendor's ``cacheList`` entries.
+"""Description of a context binary, as ``cacheList`` entries have it.
 
 The entry of a cache in ``dlc.metadata2.3.0`` is the library's own description of the binary, printed
 as JSON.  Field names and order follow entries that the vendor's writer produced.
@@ -48,7 +48,7 @@ class BinaryDescription:
             )
         self.info: st.QnnBinaryInfo = info[0]
         if self.info.version != 3:
-            raise BackendError(f"the cache is described in version {self.info.version}, known is 3")
+            raise BackendError(f"the cache is described in version {self.info.version}; only 3 is supported")
 
     def graph(self, name: str | None) -> Any:
         """Return the description of a graph; None denotes the only or first one.
@@ -64,7 +64,7 @@ class BinaryDescription:
         raise BackendError(f"the cache holds no graph {name!r}, only {held}", fix="name one of these")
 
     def entry(self) -> dict[str, Any]:
-        """Return the cache's ``cacheList`` entry without its name and timestamp, which the caller adds."""
+        """Return the cache's ``cacheList`` entry without name and timestamp."""
         info = self.info
         return {
             "header": {
@@ -133,7 +133,9 @@ def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
         graph.blob + size, _BLOB_V2
     )
     if (version, second) != (1, 2):
-        raise BackendError(f"graph facts of versions {version} and {second} in the cache, known are 1 and 2")
+        raise BackendError(
+            f"graph facts of versions {version} and {second} in the cache; only 1 and 2 are supported"
+        )
     return {
         "graphBlobInfo": {
             "version": "QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1",
@@ -201,7 +203,7 @@ def tensor_dtype(tensor: st.QnnTensor) -> DType:
 
 
 def scale_offset(tensor: st.QnnTensor) -> tuple[float, int] | None:
-    """Return scale and offset of a graph input or output, or None where it is not quantized.
+    """Return scale and offset of a graph input or output, or None.
 
     Raises:
         BackendError: If the encoding is not one of a whole tensor, which graph I/O always has.

@@ -15,7 +15,7 @@ _SHOWN = 40
 def judge(
     entry: CacheEntry, made_for: Soc | None, device: Soc, sdk: tuple[int, ...] | None, *, strict: bool
 ) -> Iterator[Finding | Unchecked]:
-    """Yield the rules that a cache breaks on a device, and those that cannot be judged.
+    """Yield the rules that a cache breaks on a device, and the unknown ones.
 
     Args:
         entry: The cache's description.
@@ -45,14 +45,14 @@ def _vtcm(
     entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool
 ) -> Iterator[Finding | Unchecked]:
     if device.vtcm_mb is None:
-        yield Unchecked("vtcm", f"how much vector memory {device.name} has is not known")
+        yield Unchecked("vtcm", f"the vector memory of {device.name} is not known")
         return
     needed = entry.vtcm_mb
     accepted = f"{device.vtcm_mb} MB" + (f", all that {device.name} has" if strict else " or less")
     if needed == 0:
         needed = made_for.vtcm_mb if made_for else None
         if needed is None:
-            yield Unchecked("vtcm", "the record plans for all that its SoC has, which is not known")
+            yield Unchecked("vtcm", "the record uses all of its SoC's vector memory, whose size is not known")
             return
     if needed is None:
         yield Finding("vtcm", "none stated", accepted)

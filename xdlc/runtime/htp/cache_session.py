@@ -1,4 +1,4 @@
-"""Sessions of a model's main graph from one of its caches, on the emulation: as a whole, or in partitions.
+"""Sessions of a model's main graph from one of its caches.
 
 Partitions, those of branches and loop bodies too, are steps of the CPU's execution plan.
 """
@@ -35,7 +35,6 @@ class CacheSession:
     """A cache, loaded in a child process.
 
     Args:
-        model: The model.
         cache: The cache, which the verdict finds usable.
         timeout: Seconds that loading may take.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
@@ -98,7 +97,7 @@ def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
 def _held(
     facts: cache_provenance.CacheFacts | None, main: str, graphs: Collection[str]
 ) -> tuple[str, dict[str, dict[str, tuple[str, ...]]]]:
-    """Return the name of the main graph in a cache, and the ops of partitions by graph and name.
+    """Return the main graph's name in a cache, and partitions' ops by name.
 
     Args:
         facts: What is known of the cache.
@@ -126,13 +125,13 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
 
 
 def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | None) -> None:
-    held = served.graphs.get(name)
-    if held is None:
+    sides = served.graphs.get(name)
+    if sides is None:
         problem = f"holds no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
-    elif graph is not None and list(map(sorted, held)) != [
+    elif graph is not None and list(map(sorted, sides)) != [
         sorted(tensor.name for tensor in side) for side in (graph.inputs, graph.outputs)
     ]:
-        problem = f"holds a graph {name!r} from {', '.join(held[0])} to {', '.join(held[1])}"
+        problem = f"holds a graph {name!r} from {', '.join(sides[0])} to {', '.join(sides[1])}"
     else:
         return
     raise BackendError(
@@ -150,7 +149,7 @@ class Emulation(Protocol):
 
 
 class _Compiled:
-    """A graph of a cache on the emulation, with inputs and outputs as the model has them."""
+    """A graph of a cache on the emulation, with the model's inputs and outputs."""
 
     def __init__(self, graph: Graph, stage: Sequence[passes.Pass], name: str, emulation: Emulation) -> None:
         adapted = graph.clone()
@@ -173,7 +172,7 @@ class _Step:
     compiled: _Compiled
 
     def run(self, values: Values, watch: Watch) -> None:
-        """Run the partition; the emulation cannot be stopped in it, so the loops around it wait."""
+        """Run the partition, which cannot be stopped; loops around it wait."""
         watch.check()
         results = self.compiled.run({name: values[name] for name in self.compiled.inputs}, native=False)
         for name, array in results.items():
@@ -185,7 +184,6 @@ class EmulatedPartitions:
     """Partitions of a model's graphs on the emulation, for a session of the CPU.
 
     Args:
-        model: The model.
         partitions: Names of the ops of each compiled partition, by the graph's name and the partition's name
             in the cache.
         emulation: Runs the cache.
@@ -197,7 +195,7 @@ class EmulatedPartitions:
         self._graphs, self._partitions, self._emulation = model.graphs, partitions, emulation
 
     def schedule(self, graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
-        """Return the ops of a graph in groups, each with the step that runs it on the emulation.
+        """Return the ops of a graph in groups, each with its step on the emulation.
 
         Raises:
             ContainerError: If the partitions do not fit the graph.

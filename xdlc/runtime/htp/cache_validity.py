@@ -1,4 +1,4 @@
-"""Validity of a cache for the model beside it: whether it is of these graphs and outputs."""
+"""Validity of a cache for the graphs and outputs of its model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _ROUNDING = 2.0**-23
 
 
 class CacheValidity:
-    """What a model's caches are compared with; hashes are made when they are needed, and once.
+    """Facts that a model's caches are compared with, computed once if needed.
 
     Args:
-        model: The model.
         outputs: Names of the tensors that are requested; default: the outputs of the main graph.
 
     Raises:
@@ -43,10 +42,10 @@ class CacheValidity:
         try:
             self._facts = cache_provenance.read(model)
         except ContainerError as error:
-            self._damage = f"what is recorded about the caches {error.problem}"
+            self._damage = f"the record of the caches {error.problem}"
 
     def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
-        """Yield violations of the rules ``outputs`` and ``graph``, and rules that cannot be judged."""
+        """Yield violations of rules ``outputs`` and ``graph``, and unknown ones."""
         facts = self._facts.get(record)
         yield from self._outputs(entry, facts)
         if self._main is None:
@@ -77,16 +76,16 @@ class CacheValidity:
     def _outputs(self, entry: CacheEntry, facts: CacheFacts | None) -> Iterator[Finding]:
         if self._requested is None:
             return
-        held: Sequence[str | None]
+        outputs: Sequence[str | None]
         if facts is not None and any(graph.ops is not None for graph in facts.graphs.values()):
-            held = [tensor.name for tensor in self._main.outputs] if self._main else []
+            outputs = [tensor.name for tensor in self._main.outputs] if self._main else []
         else:
             graph = _graph_of(entry, facts, self._main)
             if graph is None:
                 return  # reported by the rule of the graph
-            held = [tensor.name for tensor in graph.outputs]
-        if set(held) != set(self._requested):
-            yield Finding("outputs", _listed(held), _listed(self._requested))
+            outputs = [tensor.name for tensor in graph.outputs]
+        if set(outputs) != set(self._requested):
+            yield Finding("outputs", _listed(outputs), _listed(self._requested))
 
     def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unchecked]:
         cached = {graph.name for graph in entry.graphs}
@@ -106,7 +105,7 @@ class CacheValidity:
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
     def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unchecked]:
-        """Yield the graphs that a cache lacks, with all that they run; the main one is required."""
+        """Yield the graphs that a cache lacks; the main one is required."""
         for graph in outer_graphs(self._model):
             if any(each.name in held for each in reachable(graph, self._model.graphs)):
                 continue
@@ -169,32 +168,37 @@ def _described(tensor: Tensor) -> CachedTensor:
     return CachedTensor(tensor.name, tensor.shape, tensor.dtype.name, scale, offset)
 
 
-def _compared(kind: str, graph: str, held: Sequence[CachedTensor], ios: Sequence[_IO]) -> Iterator[Finding]:
-    """Yield the first difference between what a cache and a model have; outputs may be in any order."""
-    known = {wanted[0].name: wanted for wanted in ios}
-    if len(held) != len(ios):
+def _compared(kind: str, graph: str, cached: Sequence[CachedTensor], ios: Sequence[_IO]) -> Iterator[Finding]:
+    """Yield the first difference of a cache and a model, outputs in any order."""
+    forms_of = {io[0].name: io for io in ios}
+    if len(cached) != len(ios):
         yield Finding(
             "graph",
-            f"{len(held)} {kind}(s) of graph {_short(graph)}: {_listed([tensor.name for tensor in held])}",
-            f"{len(ios)}: {_listed(list(known))}",
+            f"{len(cached)} {kind}(s) of graph {_short(graph)}: {_listed([form.name for form in cached])}",
+            f"{len(ios)}: {_listed(list(forms_of))}",
         )
         return
-    for tensor in held:
-        wanted = known.get(tensor.name)
-        if wanted is None:
-            yield Finding("graph", f"{kind} {_short(tensor.name)}", _listed(list(known)))
+    for tensor in cached:
+        forms = forms_of.get(tensor.name)
+        if forms is None:
+            yield Finding("graph", f"{kind} {_short(tensor.name)}", _listed(list(forms_of)))
             return
-        if not any(_is_same(tensor, io) for io in wanted):
-            yield Finding("graph", f"{kind} {_words(tensor)}", _words(wanted[0]))
+        if not any(_is_same(tensor, io) for io in forms):
+            yield Finding("graph", f"{kind} {_words(tensor)}", _words(forms[0]))
             return
 
 
-def _is_same(one: CachedTensor, other: CachedTensor) -> bool:
-    if (one.name, one.shape, one.dtype, one.offset) != (other.name, other.shape, other.dtype, other.offset):
+def _is_same(cached: CachedTensor, form: CachedTensor) -> bool:
+    if (cached.name, cached.shape, cached.dtype, cached.offset) != (
+        form.name,
+        form.shape,
+        form.dtype,
+        form.offset,
+    ):
         return False
-    if one.scale is None or other.scale is None:
-        return one.scale is other.scale
-    return abs(one.scale - other.scale) <= _ROUNDING * abs(other.scale)
+    if cached.scale is None or form.scale is None:
+        return cached.scale is form.scale
+    return abs(cached.scale - form.scale) <= _ROUNDING * abs(form.scale)
 
 
 def _words(tensor: CachedTensor) -> str:
@@ -204,7 +208,7 @@ def _words(tensor: CachedTensor) -> str:
 
 
 def _graph_of(entry: CacheEntry, facts: CacheFacts | None, main: Graph | None) -> CachedGraph | None:
-    """Return the cached graph of the main one; of a file without graphs, the first one."""
+    """Return the cached main graph; of a file without graphs, the first one."""
     if main is None:
         return next(iter(entry.graphs), None)
     names = {main.name} if facts is None else {n for n, g in facts.graphs.items() if g.source == main.name}
@@ -224,7 +228,7 @@ def _requested(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, 
 
 
 def float_ops(ops: Iterable[Op]) -> int:
-    """Return the number of ops that compute with floats, without conversions from or to them."""
+    """Return the number of ops that compute with floats, without conversions."""
     return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in ops)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on the cache records of a model on a device, and the choice of the record that it runs.
+"""Verdicts on a model's cache records on a device, and the choice of one.
 
 The rules are the vendor's (public documentation of SNPE 2 and QAIRT): a record runs where architecture,
 vector memory and SDK are at least what it was made with, if the outputs requested are its own.  In strict
@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The rules that are broken, with what was found and what is accepted; empty if there are none."""
+        """The broken rules with actual and accepted values; empty if there are none."""
         return "; ".join(map(str, self.failed))
 
     def words(self) -> dict[str, Any]:
@@ -71,7 +71,6 @@ def verdicts(
     """Return a verdict for each cache record of a model.
 
     Args:
-        model: The model.
         device: Name, alias or id of the device's SoC.
         outputs: Names of the tensors that are requested; default: the outputs of the model's main graph.
         mode: ``permissive``, ``strict``, or ``always_generate_new``, in which no record will do.
@@ -92,12 +91,12 @@ def table(
     modes: Sequence[str] = (PERMISSIVE, STRICT),
     sdk: str | None = None,
 ) -> list[Verdict]:
-    """Return the verdicts for records, devices and modes: the record changes last, the mode first."""
+    """Return verdicts by record (slowest), device and mode (fastest)."""
     for mode in modes:
         if mode not in MODES:
             raise UsageError(
                 f"there is no mode {mode!r}",
-                fix=nearest_names(mode, MODES) or f"take one of {', '.join(MODES)}",
+                fix=nearest_names(mode, MODES) or f"use one of {', '.join(MODES)}",
             )
     version = read_version(sdk) if sdk is not None else installed_sdk()
     fresh = CacheValidity(model, outputs)
@@ -147,21 +146,21 @@ def _of_record(
 
 def _of_mode(mode: str) -> Iterator[Finding]:
     if mode == ALWAYS_NEW:
-        yield Finding("mode", "a stored record", f"none: {ALWAYS_NEW} takes no record")
+        yield Finding("mode", "a stored record", f"none: {ALWAYS_NEW} uses no record")
 
 
-def _verdict(record: str, device: str, mode: str, found: Sequence[Finding | Unchecked]) -> Verdict:
+def _verdict(record: str, device: str, mode: str, findings: Sequence[Finding | Unchecked]) -> Verdict:
     return Verdict(
         record,
         device,
         mode,
-        tuple(finding for finding in found if isinstance(finding, Finding)),
-        tuple(finding for finding in found if isinstance(finding, Unchecked)),
+        tuple(finding for finding in findings if isinstance(finding, Finding)),
+        tuple(finding for finding in findings if isinstance(finding, Unchecked)),
     )
 
 
 def soc_of(cache: Cache, entry: CacheEntry) -> Soc | None:
-    """Return the SoC that a cache was compiled for, by its entry or else its name; None if not known."""
+    """Return the SoC of a cache by its entry or its name, or None."""
     for soc in all_socs():
         if soc.id == entry.soc_id if entry.soc_id is not None else cache.soc in (soc.name, *soc.aliases):
             return soc
@@ -216,10 +215,9 @@ class Choice:
 
 
 def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) -> Choice:
-    """Return the choice of a device: of the usable caches its own one, or else the most capable.
+    """Return the cache that a device runs: its own, or the most capable.
 
     Args:
-        model: The model.
         soc: Name of the device's SoC; None for the one that the first usable cache was compiled for.
         outputs: Names of the tensors that are requested.
         mode: How caches are judged, see ``verdict.MODES``.
@@ -228,15 +226,15 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
         UsageError: If the SoC or the mode is not known.
         ConstraintError: If the SoC has no HTP.
     """
-    held = {cache.name: (cache, read_entry(cache.entry)) for cache in caches(model)}
-    made_for = {name: soc_of(*cache) for name, cache in held.items()}
+    entries = {cache.name: (cache, read_entry(cache.entry)) for cache in caches(model)}
+    made_for = {name: soc_of(*cache) for name, cache in entries.items()}
     if soc is not None and not find_soc(soc).arch:
         device = find_soc(soc)
-        notes = [f"{name}: the architecture of {device.name}'s DSP is not known" for name in held]
+        notes = [f"{name}: the architecture of {device.name}'s DSP is not known" for name in entries]
         return Choice(device.name, (), (), tuple(notes))
     devices = [device_soc(soc or DEFAULT_SOC)]
     if mode == ALWAYS_NEW:
-        why = (f"{', '.join(held)}: {ALWAYS_NEW} takes no record",) if held else ()
+        why = (f"{', '.join(entries)}: {ALWAYS_NEW} uses no record",) if entries else ()
         return Choice(devices[0].name, (), (), why)
     if soc is None:
         natives = dict.fromkeys(native for native in made_for.values() if native and native.has_htp)
@@ -247,7 +245,7 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
         names = (_name(made_for[row.record]) for row in rows if row.usable and _is_own(row, made_for))
         device = find_soc(next(names, DEFAULT_SOC))
     own = tuple(row for row in rows if row.device == device.name)
-    usable = [held[row.record] for row in own if row.usable]
+    usable = [entries[row.record] for row in own if row.usable]
     usable.sort(key=lambda cache: _rank(cache, device), reverse=True)
     return Choice(device.name, tuple(cache for cache, _ in usable), own)
 
@@ -276,7 +274,7 @@ def refuse_to_compile(
         failures: Why those that should be usable cannot be loaded.
         outputs: Names of the tensors that are requested.
     """
-    reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
+    reasons = "; ".join([*failures, *choice.reasons]) or "there is no record"
     flags = f"--htp_socs {choice.soc}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
         flags += f" --set_output_tensors {','.join(map(quote, outputs))}"

@@ -1,18 +1,17 @@
-"""Inputs and outputs of a graph that runs: float or quantized values, in and out of files."""
+"""Inputs and outputs of a running graph: float or quantized values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
-from xdlc.runtime.cpu import array_of, type_problem
+from xdlc.runtime.cpu import type_problem
 from xdlc.runtime.file_shapes import check_shape
 
 if TYPE_CHECKING:
@@ -39,12 +38,12 @@ class GraphIO:
         """Return the input or output that a context binary describes."""
         from xdlc.runtime.htp import binary_info
 
-        found = binary_info.scale_offset(struct)
+        encoding = binary_info.scale_offset(struct)
         tensor = Tensor(
             (struct.name or b"").decode(errors="replace"),
             binary_info.shape(struct),
             binary_info.tensor_dtype(struct),
-            ScaleOffset(*found) if found else None,
+            ScaleOffset(*encoding) if encoding else None,
         )
         return cls(tensor, tensor)
 
@@ -64,12 +63,12 @@ class GraphIO:
         Raises:
             UsageError: If shape or type do not fit.
         """
-        tensor, wanted = self.tensor, self.tensor.dtype.numpy
+        tensor, dtype = self.tensor, self.tensor.dtype.numpy
         try:
             check_shape(tensor, array.shape)
             if tensor.encoding is not None and array.dtype.kind == "f":
                 return self._lowered(to_quantized(array, tensor))
-            if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
+            if array.dtype != dtype and (tensor.dtype.is_fixed or not _holds(dtype, array)):
                 raise type_problem(tensor, array.dtype)
         except UsageError as error:
             error.where = self._where
@@ -90,7 +89,7 @@ class GraphIO:
         return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
 
     def returned(self, array: Array, *, native: bool) -> Array:
-        """Return a result as the caller wants it: quantized ones as stored, or as float values (float32)."""
+        """Return a result as stored, or as float values (float32)."""
         array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
         if native or self.tensor.encoding is None:
             return array
@@ -101,67 +100,35 @@ class GraphIO:
         return f"array for {self.tensor.name!r}"
 
 
-def _holds(wanted: Any, array: Array) -> bool:
+def _holds(dtype: Any, array: Array) -> bool:
     """Whether a conversion loses nothing but float precision."""
     import numpy
 
-    if wanted.kind == "f" or wanted == dt.BFLOAT16.numpy:
+    if dtype.kind == "f" or dtype == dt.BFLOAT16.numpy:
         return bool(array.dtype.kind in "fiub")
-    if wanted.kind == "b":
+    if dtype.kind == "b":
         return bool(array.dtype.kind in "iub")
-    return bool(array.dtype.kind in "iub" and numpy.array_equal(array.astype(wanted), array))
+    return bool(array.dtype.kind in "iub" and numpy.array_equal(array.astype(dtype), array))
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
-    """Store arrays by position; return name and dtype of each, for ``read_arrays``.
-
-    Names are kept apart because a tensor may have any name, and dtypes because numpy's file format
-    forgets the ones that numpy itself does not have.
-    """
-    import numpy
-
-    names = []
-    plain: dict[str, Any] = {}
-    for index, (name, given) in enumerate(arrays.items()):
-        array = array_of(given)
-        if array.dtype.hasobject:  # which numpy would store as a pickle
-            raise UsageError(f"input {name!r} is no array of numbers", fix="give a numpy array")
-        names.append([name, array.dtype.name])
-        plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
-    with open(path, "wb") as file:
-        numpy.savez(file, **plain)
-    return names
-
-
-def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
-    """Return the arrays that ``write_arrays`` stored."""
-    import numpy
-
-    with numpy.load(path, allow_pickle=False) as file:
-        return {
-            name: file[str(index)].view(dt.BFLOAT16.numpy) if kind == "bfloat16" else file[str(index)]
-            for index, (name, kind) in enumerate(names)
-        }
-
-
-def stored_feeds(inputs: Sequence[GraphIO], given: Mapping[str, Array]) -> dict[str, Array]:
+def stored_feeds(inputs: Sequence[GraphIO], feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the stored inputs of a graph by name, in order.
 
     Raises:
         UsageError: If arrays are missing, left over, or do not fit.
     """
-    wanted = [io.tensor.name for io in inputs]
-    missing = [name for name in wanted if name not in given]
-    unknown = [name for name in given if name not in wanted]
+    names = [io.tensor.name for io in inputs]
+    missing = [name for name in names if name not in feeds]
+    unknown = [name for name in feeds if name not in names]
     if missing or unknown:
         problems = [f"no array for input {name!r}" for name in missing]
         problems += [f"array {name!r} is for no input" for name in unknown]
-        hint = nearest_names(unknown[0], wanted) if unknown else ""
+        hint = nearest_names(unknown[0], names) if unknown else ""
         raise UsageError(
             "; ".join(problems),
-            fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
+            fix=f"give one array for each of: {', '.join(names)}" + (f" ({hint})" if hint else ""),
         )
-    return {io.tensor.name: io.stored(given[io.tensor.name]) for io in inputs}
+    return {io.tensor.name: io.stored(feeds[io.tensor.name]) for io in inputs}
 
 
 def as_known(tensor: Tensor) -> Tensor:
@@ -175,7 +142,6 @@ def given_results(
     """Return the outputs of a graph of a cache by name, in the form that callers have.
 
     Args:
-        outputs: The outputs.
         results: Arrays of the emulation, by name.
         native: Give quantized outputs as quantized values instead of float32.
         where: Place for errors.
@@ -183,37 +149,16 @@ def given_results(
     Raises:
         BackendError: If one is missing or has another number of elements: the cache is of another graph.
     """
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for io in outputs:
         name, shape = io.tensor.name, io.tensor.shape
         array = results.get(name)
         if array is None or array.size != math.prod(shape):
             given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
             raise BackendError(
-                f"should output {name!r} of shape {list(shape)}, outputs {given}",
+                f"expected output {name!r} of shape {list(shape)}, got {given}",
                 where=where,
                 fix="prepare the model again, with --overwrite_cache_records",
             )
-        found[name] = io.returned(array, native=native)
-    return found
-
-
-def read_feeds(folder: Path, inputs: Sequence[GraphIO], request: Mapping[str, Any]) -> list[Array]:
-    """Return the stored inputs of the graph, in order.
-
-    Raises:
-        UsageError: If arrays are missing, left over, or do not fit.
-    """
-    given = read_arrays(folder / "arrays.npz", request["arrays"])
-    return list(stored_feeds(inputs, given).values())
-
-
-def results_of(
-    folder: Path, outputs: Sequence[GraphIO], results: Sequence[Array], request: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Store the results; return the answer that names them."""
-    arrays = {
-        io.tensor.name: io.returned(array, native=request["native"])
-        for io, array in zip(outputs, results, strict=True)
-    }
-    return {"unsupported": [], "arrays": write_arrays(folder / "results.npz", arrays)}
+        arrays[name] = io.returned(array, native=native)
+    return arrays

@@ -1,6 +1,6 @@
 """Loader of the vendor's libraries from the package ``onnxruntime-qnn``, their versions and their log.
 
-Only a child process (see ``worker``) loads them: a crash in there must not end the caller.
+Only a child process (see ``service``) loads them: a crash in there must not end the caller.
 """
 
 from __future__ import annotations
@@ -76,6 +76,23 @@ def library_folder() -> Path:
             fix=INSTALL,
         )
     return Path(folders[0])
+
+
+def check_folder(parent: str) -> None:
+    """Refuse to load other libraries than the process found that has started this one.
+
+    Args:
+        parent: The folder that it found.
+
+    Raises:
+        BackendError: If this process finds another one.
+    """
+    own = str(library_folder())
+    if own != parent:
+        raise BackendError(
+            f"a child process finds the package onnxruntime-qnn in {own}, this process in {parent}",
+            fix="put the folder of the package that is meant first in PYTHONPATH, not in sys.path",
+        )
 
 
 class Library:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from xdlc.runtime.htp import structs as st
 
+SHARED_CACHE = "cache.dlc"
+"""File of a compile job that has the cache and its shared weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:

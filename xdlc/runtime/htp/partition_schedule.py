@@ -6,12 +6,13 @@ A partition is a set of ops that no path leaves and enters again, so that it can
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from xdlc.errors import ContainerError
 from xdlc.ir import Graph, Op
-from xdlc.runtime.plan import given_out, partition_of
+from xdlc.ir.partitions import leaving, partition_of, sources
 
 _Node = str | Op  # a partition, or an op that is in none
 
@@ -66,7 +67,7 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
             where=f"partition {name!r}",
             fix="prepare the model again",
         )
-    partition = partition_of(graph, found, given_out(graph, found, (tensor.name for tensor in graph.outputs)))
+    partition = partition_of(graph, found, leaving(graph, found, (tensor.name for tensor in graph.outputs)))
     partition.name = name
     return partition
 
@@ -86,58 +87,37 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[Sche
     rank = {name: number for number, name in enumerate(partitions)}
     place = {op: number for number, op in enumerate(graph.ops)}
     members: dict[_Node, list[Op]] = {}
-    for op in graph.ops:
-        members.setdefault(owner.get(op, op), []).append(op)
-    waits, followers = _order(graph, owner, members)
-    ready = [node for node in members if not waits[node]]
-    found: list[ScheduledPartition] = []
-    while ready:
-        host = [node for node in ready if isinstance(node, Op)]
-        ready = [node for node in ready if not isinstance(node, Op)]
-        for op in host:  # grows by all that needs no further partition
-            free = _released(op, waits, followers)
-            host += [node for node in free if isinstance(node, Op)]
-            ready += [node for node in free if not isinstance(node, Op)]
-        if host:
-            found.append(ScheduledPartition(None, tuple(sorted(host, key=place.__getitem__))))
-        if ready:
-            partition = min(ready, key=lambda node: rank[str(node)])
-            ready.remove(partition)
-            found.append(ScheduledPartition(str(partition), tuple(members[partition])))
-            ready += _released(partition, waits, followers)
-    held = [str(node) for node in members if waits[node] and not isinstance(node, Op)]
-    if held:
-        raise ContainerError(
-            "a path leaves this partition and enters it again, so that it cannot run in one go",
-            where=f"graph {graph.name!r}: partition {', '.join(held)}",
-            fix="prepare the model again",
-        )
-    return found
-
-
-def _order(
-    graph: Graph, owner: Mapping[Op, str], members: Mapping[_Node, Sequence[Op]]
-) -> tuple[dict[_Node, set[_Node]], dict[_Node, list[_Node]]]:
-    """Return the predecessors and the successors of each partition and op."""
-    waits: dict[_Node, set[_Node]] = {node: set() for node in members}
-    followers: dict[_Node, list[_Node]] = {node: [] for node in members}
+    sorter: TopologicalSorter[_Node] = TopologicalSorter()
     for op in graph.ops:
         node = owner.get(op, op)
-        for tensor in op.inputs:
-            before = tensor.producer if tensor is not None else None
-            source = owner.get(before, before) if before is not None else None
-            if source is not None and source != node and source not in waits[node]:
-                waits[node].add(source)
-                followers[source].append(node)
-    return waits, followers
-
-
-def _released(
-    done: _Node, waits: Mapping[_Node, set[_Node]], followers: Mapping[_Node, Sequence[_Node]]
-) -> list[_Node]:
-    for node in followers[done]:
-        waits[node].discard(done)
-    return [node for node in followers[done] if not waits[node]]
+        members.setdefault(node, []).append(op)
+        sorter.add(node, *({owner.get(source, source) for source in sources(op)} - {node}))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        names = [node for node in dict.fromkeys(error.args[1]) if not isinstance(node, Op)]
+        raise ContainerError(
+            "a path leaves this partition and enters it again, so that it cannot run in one go",
+            where=f"graph {graph.name!r}: partition {', '.join(names)}",
+            fix="prepare the model again",
+        ) from error
+    ready: list[str] = []
+    scheduled: list[ScheduledPartition] = []
+    while sorter.is_active():
+        host: list[Op] = []
+        while nodes := sorter.get_ready():  # grows by all ops that need no further partition
+            ready += [node for node in nodes if not isinstance(node, Op)]
+            ops = [node for node in nodes if isinstance(node, Op)]
+            sorter.done(*ops)
+            host += ops
+        if host:
+            scheduled.append(ScheduledPartition(None, tuple(sorted(host, key=place.__getitem__))))
+        if ready:
+            partition = min(ready, key=rank.__getitem__)
+            ready.remove(partition)
+            scheduled.append(ScheduledPartition(partition, tuple(members[partition])))
+            sorter.done(partition)
+    return scheduled
 
 
 def _owners(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> dict[Op, str]:

@@ -1,50 +1,155 @@
-"""Child process of the vendor's libraries: start, requests, and errors for its failures."""
+"""Child process with the vendor's libraries: start, requests, and errors for its failures."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
-from xdlc.runtime.child import TemporaryFolder, command, ending, error_of, temporary_files
-from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
+from xdlc.worker.content import error_of
+from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
 
-_TAIL = 400
-SHARED_CACHE = "cache.dlc"
-"""File of a compile job that has the cache and its shared weights."""
+SERVICE = "xdlc.runtime.htp.service"
+Launch = Callable[[], Process]
+_MOST_STEP = 1 << 16
+_LOADING = 1800.0
+"""Seconds that a process may take to read the model of its copies."""
 
 
-class ChildDiedError(BackendError):
-    """The child ended without an answer.
+def start() -> Process:
+    """Start a child process."""
+    return Process(SERVICE, {"OPENBLAS_NUM_THREADS": "1"})  # it multiplies no matrices: threads only cost
 
-    Attributes:
-        step: What it was doing: a sentence, or a JSON list about an op that was being validated.
-        is_late: Whether it was ended because it took too long.
-        is_killed: Whether it was killed, as the system and its own watch do where memory runs out.
+
+class HtpWorker:
+    """A child with the vendor's library, started with the first request.
+
+    A request after its death starts another one.  Use as a context manager: leaving it ends the child.
+
+    Args:
+        launch: Starts the process.
+
+    Raises:
+        StorageError: If there is no space for temporary files.
     """
 
-    def __init__(self, problem: str, step: str, *, is_late: bool = False, is_killed: bool = False) -> None:
-        super().__init__(
-            f"{problem} while {_step_words(step)}",
-            fix="if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
-            if is_killed
-            else "remove or rewrite what it was working on; the other SoCs are not affected",
-        )
-        self.step, self.is_late, self.is_killed = step, is_late, is_killed
+    def __init__(self, launch: Launch = start) -> None:
+        self._launch = launch
+        self._process: Process | None = None
+        self._note = temporary_file()
+        self._close = weakref.finalize(self, self._note.close)
+
+    def __enter__(self) -> HtpWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.end()
+        self._close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a child that has earlier requests loaded."""
+        return self._process is not None and self._process.is_alive
+
+    def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
+        """Send the child a request and return its answer.
+
+        Raises:
+            ChildDiedError: If it crashed or did not answer in time.
+            XdlcError: The error that the child reports.
+        """
+        if self._process is None or not self._process.is_alive:
+            self._process = self._launch()
+        os.ftruncate(self._note.fileno(), 0)
+        try:
+            return self._process.ask(request, [self._note.fileno(), *files], timeout=timeout)
+        except ChildDiedError as death:
+            death.step = os.pread(self._note.fileno(), _MOST_STEP, 0).decode(errors="replace") or "starting"
+            death.problem = f"the vendor's library {death.how} while {_step_words(death.step)}{death.tail}"
+            death.fix = (
+                "if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
+                if death.is_killed
+                else "remove or rewrite what it was working on; the other SoCs are not affected"
+            )
+            raise
+
+
+class ForkServer:
+    """Children that are copies of a process which has loaded xdlc and a model already.
+
+    Starting Python, importing xdlc and reading a model takes longer than many a compilation; for several SoCs
+    it is done once.  The vendor's library is loaded in the copies only, so that its crashes end nothing else.
+    Use as a context manager, which ends the children that are left.
+
+    The process is started with the first child.  Should it die, its copies go on, and further children are
+    started as processes of their own.
+
+    Args:
+        model: The DLC that most children will compile.
+    """
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._origin: Process | None = None
+        self._children: weakref.WeakSet[Process] = weakref.WeakSet()
+        self._is_closed = False
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def launch(self) -> Process:
+        """Start a child.
+
+        Raises:
+            BackendError: If the server has been closed.
+        """
+        with self._lock:
+            copy = None if self._is_closed else self._copy()
+            if self._is_closed:
+                raise BackendError("preparing has been given up")
+            child = copy or start()
+            self._children.add(child)
+            return child
+
+    def _copy(self) -> Process | None:
+        with suppress(ChildDiedError):
+            if self._origin is None:
+                self._origin = start()
+                self._origin.ask({"do": "load", "model": str(self._model)}, timeout=_LOADING)
+            if self._origin.is_alive:
+                return self._origin.copy()
+        return None
+
+    def close(self) -> None:
+        """End the process and all children, also those that other threads wait for."""
+        self._is_closed = True
+        if self._origin is not None and not self._children:  # it may be reading the model
+            self._origin.end()
+        with self._lock:
+            for child in self._children:
+                child.end()
+        if self._origin is not None:
+            self._origin.end()
 
 
 def _step_words(step: str) -> str:
-    found = validated_op(step)
-    return step if found is None else f"validating op {found[1]!r} ({found[2]}) of graph {found[0]!r}"
+    op = validated_op(step)
+    return step if op is None else f"validating op {op[1]!r} ({op[2]}) of graph {op[0]!r}"
 
 
 def validated_op(step: str) -> tuple[str, str, str] | None:
@@ -56,44 +161,6 @@ def validated_op(step: str) -> tuple[str, str, str] | None:
     except ValueError:  # the child was killed while it wrote
         return None
     return graph, op, kind
-
-
-def worker_command() -> list[str]:
-    """Return the command line of the child, to which the folder is appended."""
-    return command("xdlc.runtime.htp.worker")
-
-
-def environment() -> dict[str, str]:
-    """Return the child's environment."""
-    return environment_of({"OPENBLAS_NUM_THREADS": "1"})  # it multiplies no matrices: threads only cost
-
-
-class Running(Protocol):
-    """A child process, in the words of ``subprocess``."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return its status once it has ended; raises TimeoutExpired after ``timeout`` seconds."""
-
-    def kill(self) -> None:
-        """End it, if it has not ended."""
-
-
-Launch = Callable[[Path], Running]
-
-
-def start(
-    folder: Path, *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
-) -> subprocess.Popen[bytes]:
-    """Start a process that serves the request in ``folder``; what it prints goes to the file ``log``."""
-    with temporary_files(), open(folder / "log", "wb") as log:
-        return subprocess.Popen(
-            [*worker_command(), str(folder)],
-            bufsize=0,
-            stdin=stdin,
-            stdout=log if stdout is None else stdout,
-            stderr=log,
-            env=environment(),
-        )
 
 
 @contextmanager
@@ -119,99 +186,14 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
         yield path
 
 
-class Child:
-    """A folder and the child process that works in it.
-
-    Use as a context manager: leaving it ends the child and removes the folder.
-
-    Args:
-        launch: Starts the process.
-
-    Raises:
-        StorageError: If there is no space for temporary files.
-    """
-
-    def __init__(self, launch: Launch = start) -> None:
-        self._launch = launch
-        with temporary_files():
-            self._folder = TemporaryFolder()
-        self.folder = Path(self._folder.name)
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
-
-    def query(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
-        """Run the child on a request and return its answer.
-
-        Raises:
-            ChildDiedError: If it crashed or did not answer in time.
-            StorageError: If there is no space for temporary files.
-            XdlcError: The error that the child reports.
-        """
-        self.put(request)
-        running = self._launch(self.folder)
-        try:
-            status = running.wait(timeout)
-        except subprocess.TimeoutExpired as error:
-            raise self.late(timeout) from error
-        finally:
-            running.kill()
-            running.wait()
-        if not (self.folder / "answer.json").exists():
-            raise self.died(status)
-        return self.answer()
-
-    def put(self, request: Mapping[str, Any]) -> None:
-        """Write a request where the child looks for it."""
-        with temporary_files():
-            (self.folder / "request.json").write_text(json.dumps(request))
-
-    def answer(self) -> dict[str, Any]:
-        """Return the answer that the child has left.
-
-        Raises:
-            XdlcError: The error that the child reports.
-        """
-        try:
-            found = json.loads((self.folder / "answer.json").read_bytes())
-            errors = [error_of(words) for words in found.get("errors", ())]
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise ChildDiedError(
-                "the vendor's library left an answer that is garbage", self._step()
-            ) from error
-        raise_all(errors)
-        return dict(found)
-
-    def late(self, timeout: float) -> ChildDiedError:
-        """Return the error of a child that took longer than ``timeout`` seconds."""
-        problem = f"the vendor's library had no answer within {timeout:g} s"
-        return ChildDiedError(problem, self._step(), is_late=True)
-
-    def died(self, status: int) -> ChildDiedError:
-        """Return the error of a child that ended with ``status`` and left no answer."""
-        return ChildDiedError(self._death(status), self._step(), is_killed=status == -signal.SIGKILL)
-
-    def _step(self) -> str:
-        path = self.folder / "step"
-        return (path.read_text(errors="replace") if path.exists() else "") or "starting"
-
-    def _death(self, status: int) -> str:
-        log = self.folder / "log"  # not there yet if it was killed at once
-        said = log.read_text(errors="replace").strip()[-_TAIL:] if log.exists() else ""
-        last = said.splitlines()[-1] if said else ""
-        return f"the vendor's library ended with {ending(status)}" + (f" ({last})" if last else "")
-
-
 def query(
     request: Mapping[str, Any],
+    files: Sequence[int] = (),
     *,
     where: str,
     soc: str,
     timeout: float,
-    child: Child,
+    worker: HtpWorker,
 ) -> dict[str, Any]:
     """Run a request that validates ops first; return its answer.
 
@@ -220,54 +202,61 @@ def query(
 
     Args:
         request: What to do.
+        files: Open files that the child gets.
         where: The file or model, for messages.
         soc: Name of the SoC, for messages.
         timeout: Seconds that one child may take.
-        child: The child process.
+        worker: The child process.
 
     Raises:
         ConstraintError: If HTP refuses an op.
         ProblemList: If it refuses several.
         BackendError: If the library fails otherwise, is missing or unknown.
     """
-    answer, unsupported = validated(request, where=where, soc=soc, timeout=timeout, child=child)
+    answer, unsupported = validated(request, files, where=where, soc=soc, timeout=timeout, worker=worker)
     place = f"{where}: {soc}"
-    noticed = [error_of(words) for words in answer.get("problems", ())]
-    for problem in noticed:
+    problems = [error_of(words) for words in answer.get("problems", ())]
+    for problem in problems:
         problem.where = f"{place}: {problem.where}"
-    raise_all([*noticed, *problems_of(unsupported, place)], where=place)
+    raise_all([*problems, *problems_of(unsupported, place)], where=place)
     return answer
 
 
 def validated(
-    request: Mapping[str, Any], *, where: str, soc: str, timeout: float, child: Child
+    request: Mapping[str, Any],
+    files: Sequence[int] = (),
+    *,
+    where: str,
+    soc: str,
+    timeout: float,
+    worker: HtpWorker,
 ) -> tuple[dict[str, Any], list[UnsupportedOp]]:
     """Run a request that validates ops first; return its answer and the unsupported ops.
 
     Arguments and errors are those of ``query``, but for unsupported ops.
     """
-    library_folder()
+    folder = str(library_folder())
     crashed: list[tuple[str, str]] = list(request.get("skip", ()))
     unsupported: list[UnsupportedOp] = []
     suspected: set[tuple[str, str]] = set()
-    current = {**request, "skip": crashed}
+    current = {**request, "skip": crashed, "library": folder}
     while True:
         try:
-            answer = child.query(current, timeout=timeout)
+            answer = worker.ask(current, files, timeout=timeout)
         except ChildDiedError as death:
-            found = validated_op(death.step)
-            if found is None or found[:2] in crashed or death.is_killed:
+            op = validated_op(death.step)
+            if op is None or op[:2] in crashed or death.is_killed:
                 death.where = f"{where}: {soc}"
                 raise
-            if not death.is_late and found[:2] not in suspected:
-                suspected.add(found[:2])
+            if not death.is_late and op[:2] not in suspected:
+                suspected.add(op[:2])
                 continue
-            crashed.append((found[0], found[1]))
-            current = {**current, "command": "validate"}
-            unsupported.append(UnsupportedOp(*found, death.problem, "remove or rewrite this op"))
+            crashed.append((op[0], op[1]))
+            current = {**current, "do": "validate"}
+            unsupported.append(UnsupportedOp(*op, death.problem, "remove or rewrite this op"))
             continue
         except XdlcError as error:
             for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
-        return answer, [*unsupported, *(UnsupportedOp(**each) for each in answer.get("unsupported", ()))]
+        return answer, [*unsupported, *(UnsupportedOp(**words) for words in answer.get("unsupported", ()))]

@@ -1,4 +1,4 @@
-"""Session of a model on the emulation of a SoC: from a cache that fits, or compiled now."""
+"""Session of a model on the emulation of a SoC."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ class _Runs(Protocol):
 
 
 class HtpSession:
-    """The main graph of a model, ready to run on the emulation of a SoC as often as wanted.
+    """A model's main graph on the emulation of a SoC, for any number of runs.
 
     Of the model's caches the one is loaded that fits best: the SoC's own, or else the one of the latest
     architecture and the most vector memory.  If none is usable, ``notify`` receives the reason for each, and
     the model is compiled.  A child process holds what is loaded: use as a context manager, or call ``close``.
 
     Args:
-        model: The model.
         soc: Name of the SoC to emulate; default: the one of the first usable cache, or else sm8650.
         mode: How caches are judged: ``permissive``, ``strict`` or ``always_generate_new``.
         outputs: Names of tensors to give beside the graph's outputs.
@@ -125,7 +124,7 @@ class HtpSession:
         self._owned = ExitStack()
 
     def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> _Runs | None:
-        """Load the best cache that the library accepts; add the error of others to ``failures``."""
+        """Load the best accepted cache; add the errors of others to ``failures``."""
         for cache in self.choice.records:
             try:
                 stored = CacheSession(self._model, cache, **self._options)
@@ -201,19 +200,19 @@ class HtpSession:
 
 
 def with_outputs(model: Model, names: Iterable[str]) -> Model:
-    """Return a model with more outputs of its main graph; the same model if it has them.
+    """Return a model with more outputs of its main graph, or the same model.
 
     Raises:
         UsageError: If the main graph computes no such tensor; a ProblemList of all of them.
     """
     graph = model.main
     problems: list[XdlcError] = []
-    new = [name for name in dict.fromkeys(names) if all(name != held.name for held in graph.outputs)]
+    new = [name for name in dict.fromkeys(names) if all(name != output.name for output in graph.outputs)]
     for name in new:
         tensor = graph.tensors.get(name)
         if tensor is None or tensor.producer is None:
-            what = "computes no tensor" if tensor is None else "is given and does not compute the tensor"
-            computed = [held.name for held in graph.tensors.values() if held.producer is not None]
+            what = "has no tensor" if tensor is None else "does not compute the tensor"
+            computed = [entry.name for entry in graph.tensors.values() if entry.producer is not None]
             fix = nearest_names(name, computed) or "use the name of a tensor that an op computes"
             problems.append(UsageError(f"{what} {name!r}", where=f"graph {graph.name!r}", fix=fix))
     raise_all(problems)

@@ -1,4 +1,4 @@
-"""ctypes mirrors of the QNN API structs that xdlc passes or reads (x86-64 layouts).
+"""ctypes mirrors of the QNN API structs in use (x86-64 layouts).
 
 The API passes some structs by value, and ctypes passes no unions by value: a union is declared as
 plain words here and laid over with ``from_address`` or ``from_buffer``.
@@ -16,7 +16,7 @@ SCALE_OFFSET, AXIS, BITS, BITS_AXIS, BLOCK, BLOCKWISE_EXPANSION = range(6)
 
 
 class QnnQuantizeParams(Structure):
-    """Qnn_QuantizeParams_t: with ``definition`` 1 the union holds an encoding of kind ``encoding``."""
+    """Qnn_QuantizeParams_t; for ``definition`` 1 with the encoding in the union."""
 
     _fields_ = (("definition", c_uint32), ("encoding", c_uint32), ("union", c_uint64 * 4))
 
@@ -71,7 +71,7 @@ class QnnExpansion(Structure):
 
 
 class QnnTensor(Structure):
-    """Qnn_Tensor_t; version 1 ends after ``client_size``, the size is that of version 2 either way."""
+    """Qnn_Tensor_t of version 2; version 1 ends after ``client_size``."""
 
     _fields_ = (
         ("version", c_uint32),
@@ -167,19 +167,19 @@ class QnnBinaryInfo(Structure):
 
 
 class QnnConfig(Structure):
-    """An element of a graph, device or context configuration list; option 0 is backend-specific."""
+    """An element of a graph, device or context configuration; 0 is custom."""
 
     _fields_ = (("option", c_uint32), ("custom", c_void_p))
 
 
 class HtpConfig(Structure):
-    """QnnHtpGraph_CustomConfig_t and QnnHtpDevice_CustomConfig_t: a union of words from offset 8."""
+    """QnnHtpGraph_CustomConfig_t, QnnHtpDevice_CustomConfig_t: words from offset 8."""
 
     _fields_ = (("option", c_uint32), ("_align", c_uint32), ("words", c_uint32 * 6))
 
 
 def config_list(options: list[HtpConfig]) -> tuple[ctypes.Array[c_void_p], list[object]]:
-    """Return the options as the NULL-terminated list the API wants, and what must stay alive for it."""
+    """Return a NULL-terminated list of options, and the objects to keep alive."""
     configs = [QnnConfig(0, ctypes.addressof(option)) for option in options]
     pointers = (c_void_p * (len(configs) + 1))(*[ctypes.addressof(config) for config in configs], None)
     return pointers, [*options, *configs]

@@ -1,4 +1,4 @@
-"""Support of a model's ops by a SoC's HTP: by the vendor's library, or else by xdlc's tables."""
+"""Support of a model's ops by a SoC's HTP: by its library or xdlc's tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     no problems if HTP supports the graphs that they run: caches hold partitions of these.
 
     Args:
-        model: The model.
         soc: The SoC.
         timeout: Seconds to wait for the vendor's library.
         tables_only: Whether to use xdlc's tables even where the vendor's library is installed, which needs
@@ -111,12 +110,14 @@ _Kept = dict[tuple[str, str], XdlcError]
 
 
 def _inner(model: Model, kept: _Kept) -> Iterator[str]:
-    held: dict[str, list[str]] = {}
+    by_graph: dict[str, list[str]] = {}
     for (graph, op), problem in kept.items():
-        held.setdefault(graph, []).append(f"{op!r} ({problem.op}): {problem.problem}")
+        by_graph.setdefault(graph, []).append(f"{op!r} ({problem.op}): {problem.problem}")
     for name, (role, caller) in roles(model.graphs).items():
         if role != CONDITION and name in model.graphs:
-            found = f"stays off HTP: {shortened(held[name])}" if name in held else "HTP supports all ops"
+            found = (
+                f"stays off HTP: {shortened(by_graph[name])}" if name in by_graph else "HTP supports all ops"
+            )
             yield f"{role} of {caller.name!r}: {found}"
 
 
@@ -124,14 +125,16 @@ def _by_vendor(
     model: Model, soc: Soc, timeout: float, skip: Collection[tuple[str, str]]
 ) -> tuple[list[XdlcError], _Kept]:
     try:
-        found = unsupported_ops(model, soc.name, timeout=timeout, skip=sorted(skip))
+        unsupported = unsupported_ops(model, soc.name, timeout=timeout, skip=sorted(skip))
     except XdlcError as error:
         refused = each_problem(error)
         if all(isinstance(problem, ConstraintError) for problem in refused):
             return list(refused), {}
         raise
     place = f"model: {soc.name}"
-    return problems_of(found, place), {(one.graph, one.op): problems_of([one], place)[0] for one in found}
+    return problems_of(unsupported, place), {
+        (one.graph, one.op): problems_of([one], place)[0] for one in unsupported
+    }
 
 
 def _is_dynamic(op: Op) -> bool:
@@ -156,7 +159,7 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> tup
 
 
 def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
-    """Yield violations of HTP's op definitions and of the SoC's capabilities by an adapted graph."""
+    """Yield violations of HTP's definitions and capabilities by an adapted graph."""
     violations = opdefs.verify_graph(graph, backend="htp")
     yield from (problem for problem in violations if (graph.name, problem.node) not in skip)
     floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]

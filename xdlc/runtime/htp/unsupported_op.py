@@ -1,4 +1,4 @@
-"""Ops that HTP does not support, and the errors that report them; branches, loops and UDOs among them."""
+"""Ops that HTP does not support, and the errors that report them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UnsupportedOp:
 
 
 def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcError]:
-    """Return one problem for each op, but a single one for all ops whose number format the SoC lacks.
+    """Return a problem for each op, one for all of a missing number format.
 
     Args:
         unsupported: The ops.
@@ -55,7 +55,7 @@ def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
     first, others = ops[0], " and others" if len(ops) > 1 else ""
     missing = first.missing_format
     return ConstraintError(
-        first.problem + (f", found are {len(ops)} that compute in {missing}" if missing else ""),
+        first.problem + (f"; {len(ops)} op(s) compute in {missing}" if missing else ""),
         where=f"{place}: graph {first.graph!r}: op {first.op!r} ({first.type}){others}",
         fix=first.fix,
         node=first.op + others,
@@ -70,7 +70,7 @@ def shortened(names: Sequence[str]) -> str:
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Return whether a graph computes in fixed point already; quantized weights alone do not count."""
+    """Return whether a graph computes in fixed point, beyond its weights."""
     return any(tensor.dtype.is_fixed and not tensor.is_static for op in graph.ops for tensor in op.outputs)
 
 
@@ -89,7 +89,7 @@ def fix_of_floats(*, is_quantized: bool) -> str:
 
 
 def scales_problem(op: Op) -> tuple[str, str] | None:
-    """Return the problem and fix of scales with which HTP computes other numbers, None without such ones.
+    """Return problem and fix of scales that HTP computes wrongly, or None.
 
     The vendor's validator accepts most products of fixed point and weights with a real scale per block, its
     compiler none but Conv2d without a bias from v81 on, and that computes other numbers.  Activations with a
@@ -123,7 +123,7 @@ def host_problems(
     *,
     whole: bool = True,
 ) -> Iterator[ConstraintError]:
-    """Yield a problem for each op that only the host has, one for all that dynamic inputs keep there.
+    """Yield a problem for each host op, one for all with dynamic inputs.
 
     HTP has no op that runs other graphs; the problem of one names the ops in each branch and body that HTP
     does not support.
@@ -164,7 +164,6 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
 
     Args:
         graph: Name of its graph.
-        op: The op.
         inside: The ops that HTP does not support either, by the branch or body of it that has them.
     """
     fix = "rewrite it with operators that QNN has, or cut the model there and run this part on the host"

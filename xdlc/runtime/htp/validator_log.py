@@ -1,4 +1,4 @@
-"""Reasons and fixes for the log lines of the vendor's op validator (wordings of SDK 2.51)."""
+"""Reasons and fixes for log lines of the op validator (SDK 2.51)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VALUE_FIXES = (
 
 
 def missing_format(log: Sequence[str]) -> str | None:
-    """Return the number format that the SoC lacks altogether (``FP16``), if the log reports it."""
+    """Return the number format that the SoC lacks (``FP16``), if reported."""
     found = (_MISSING_FORMAT.search(line) for line in log)
     return next((match[1] for match in found if match), None)
 
@@ -105,23 +105,23 @@ def _without_reason(op: Op, code: int) -> tuple[str, str]:
 
 
 def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
-    """Return the fields of the texts: the groups of a line, and what xdlc has on the op."""
+    """Return the fields of the texts: groups of a line, and facts of the op."""
     definition, params = opdefs.find(op.type), _numbers(op)
     side = "output" if line["side"].lower().startswith("out") else "input"
     index, rank = int(line["index"] or 0), int(line["rank"] or -1)
     operands = [] if definition is None else definition.outputs if side == "output" else definition.inputs
     operand = operands[index] if index < len(operands) else None
     of_rank = [_named(place, tensor) for place, tensor in _tensors(op).items() if tensor.rank == rank]
-    code, other = _dtype(line["code"]), _dtype(line["other_code"])
+    code, other_code = _dtype(line["code"]), _dtype(line["other_code"])
     first, second = (
         [
             _named(place, tensor)
             for place, tensor in _tensors(op).items()
             if tensor.dtype.name == dtype and place.endswith(line[end])
         ]
-        for dtype, end in ((code, "first"), (other, "second"))
+        for dtype, end in ((code, "first"), (other_code, "second"))
     )
-    holders, wanted = _holders(op, line["value"]), line["wanted"].replace("equal to", "only")
+    holders, condition = _holders(op, line["value"]), line["wanted"].replace("equal to", "only")
     return {
         **line,
         **_parameter_fields(op, line),
@@ -130,11 +130,12 @@ def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
         "ranked": _at(op, side, index) if line["side"] else " or ".join(of_rank) or "a tensor",
         "ranks": _ranks(side if line["side"] else "", None if operand is None else operand.rank, rank),
         "holders": " or ".join(holders[:3]) or "a parameter, a rank or an encoding offset",
-        "wanted": wanted.replace("not only", "anything but").replace(" & ", " and "),
+        "wanted": condition.replace("not only", "anything but").replace(" & ", " and "),
         "value_fix": next((fix for word, fix in _VALUE_FIXES if word in " ".join(holders)), _OTHER_VALUE),
         "inputs": _input_count(definition),
         "present": f"the parameters {', '.join(params)}" if params else "no parameters",
-        "mismatch": f"{(first or ['a tensor'])[0]} is {code} and {(second or ['another'])[-1]} is {other}",
+        "mismatch": f"{(first or ['a tensor'])[0]} is {code} and "
+        f"{(second or ['another'])[-1]} is {other_code}",
         "dtype": code,
         "dtypes": ", ".join(dtype.name for dtype in operand.dtypes) if operand else "another data type",
         "group": line["group"].lower(),
@@ -145,60 +146,62 @@ def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
 
 
 def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
-    """Return the fields on the parameter at the index of a line, and on all parameters."""
-    known, params, value = _params(op.type), _numbers(op), _number(line["value"])
-    name = dict(enumerate(known)).get(int(line["param"] or 0), "")
+    """Return the fields on the parameter of a line, and on all parameters."""
+    definitions, params, value = _params(op.type), _numbers(op), _number(line["value"])
+    name = dict(enumerate(definitions)).get(int(line["param"] or 0), "")
     shown = f"parameter {name!r}" if name else f"parameter {line['param']}"
-    rank = f"rank {known[name].rank}" if name else "another one"
+    rank = f"rank {definitions[name].rank}" if name else "another one"
     if name in params and value is not None and value not in params[name]:  # the line names another one
         found = [f"parameter {other!r}" for other, values in params.items() if value in values]
         shown, name = (" or ".join(found), "") if found else (shown, name)
     accepted = "other values, or not in this combination"
     if name:
-        rules = [rule.text for rule in known[name].constraints if rule.type in ("Value", "Number")]
+        rules = [rule.text for rule in definitions[name].constraints if rule.type in ("Value", "Number")]
         accepted = f"values {' and '.join(rules)}" if rules else "other values, or not with these shapes"
         depth = next((tensor.rank for tensor in _tensors(op).values()), 0)
-        if known[name].enumeration:
-            accepted = f"some of {', '.join(f'{n} {word}' for n, word in enumerate(known[name].enumeration))}"
+        if definitions[name].enumeration:
+            accepted = (
+                f"some of {', '.join(f'{n} {word}' for n, word in enumerate(definitions[name].enumeration))}"
+            )
         elif name in ("axis", "axes", "perm") and depth:
             accepted = f"0 to {depth - 1}, for input 0 has rank {depth}"
-    odd = [each for each in params if each not in known]
-    missing = [each for each, param in known.items() if param.mandatory and each not in params]
-    more = f"; {', '.join(odd)} is none of them" if odd else ""
+    odd = [each for each in params if each not in definitions]
+    missing = [each for each, param in definitions.items() if param.mandatory and each not in params]
+    more = f"; {', '.join(odd)} unknown" if odd else ""
     more = more or (f"; {', '.join(missing)} is missing" if missing else "")
     return {
         "parameter": shown,
         "parameter_rank": rank,
         "values": accepted,
-        "params": f"{', '.join(known) or 'none'}{more}",
+        "params": f"{', '.join(definitions) or 'none'}{more}",
     }
 
 
 def _holders(op: Op, text: str) -> list[str]:
-    """Return the places of a value in the op: offsets of tensors and parameters, or else ranks."""
+    """Return the places of a value: offsets and parameters, or else ranks."""
     value = _number(text)
     if value is None:
         return []
-    found = [
+    places = [
         f"the offset of {_named(place, tensor)}"
         for place, tensor in _tensors(op).items()
         if isinstance(tensor.encoding, ScaleOffset) and tensor.encoding.offset == value
     ]
-    found += [f"parameter {name!r}" for name, values in _numbers(op).items() if value in values]
+    places += [f"parameter {name!r}" for name, values in _numbers(op).items() if value in values]
     ranked = [
         _named(place, tensor) for place, tensor in _tensors(op).items() if tensor.rank == int(value) > 0
     ]
-    return found or [f"the rank of {tensor}" for tensor in ranked]
+    return places or [f"the rank of {tensor}" for tensor in ranked]
 
 
-def _ranks(side: str, exact: int | None, found: int) -> str:
+def _ranks(side: str, exact: int | None, rank: int) -> str:
     if side == "output":
         return "the rank that follows from its inputs and parameters"
     if side and exact is not None:
         return f"rank {exact}"
-    if found > _HIGHEST_RANK:
+    if rank > _HIGHEST_RANK:
         return f"at most rank {_HIGHEST_RANK}"
-    return "other ranks, of many ops up to 4 only" if found else "rank 1 or more"
+    return "other ranks, of many ops up to 4 only" if rank else "rank 1 or more"
 
 
 def _input_count(definition: OpDef | None) -> str:
@@ -237,13 +240,13 @@ def _params(kind: str) -> Mapping[str, ParamDef]:
 
 def _numbers(op: Op) -> dict[str, list[float]]:
     """Return the numbers of each parameter, of a tensor the first ones."""
-    found = {}
+    numbers = {}
     for name, param in op.params.items():
         values = (
             param.numpy().reshape(-1)[:_MAX_VALUES].tolist() if isinstance(param, Tensor) else [param.value]
         )
-        found[name] = [value for value in values if isinstance(value, int | float)]
-    return found
+        numbers[name] = [value for value in values if isinstance(value, int | float)]
+    return numbers
 
 
 def _number(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Patterns of the lines of the vendor's op validator, with reason and fix (wordings of SDK 2.51)."""
+"""Patterns of the op validator's lines, with reason and fix (SDK 2.51)."""
 
 from __future__ import annotations
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
-import subprocess
 import threading
-import weakref
-from collections.abc import Mapping
-from typing import IO, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Model, TensorData, raw_data
-from xdlc.runtime.child import temporary_files
-from xdlc.runtime.htp import process
-from xdlc.runtime.htp.graph_io import read_arrays, write_arrays
-from xdlc.runtime.htp.process import Child, query, stored_model
+from xdlc.runtime.cpu import array_of
+from xdlc.runtime.htp.process import HtpWorker, query, stored_model
+from xdlc.worker import content
+from xdlc.worker.temporary import temporary_file, temporary_files
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
@@ -24,101 +20,6 @@ OPENING = 1800.0
 """Seconds that loading or compiling may take by default."""
 RUNNING = 600.0
 """Seconds that one run may take by default."""
-
-
-class _Connection:
-    """Pipes to a running child: one that wakes it, one on which it reports its answers."""
-
-    def __init__(self, folder: str, log: IO[bytes], notices: int, answer_pipe: int) -> None:
-        self.notices = notices
-        self.process = subprocess.Popen(
-            [*process.worker_command(), folder],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env=process.environment(),
-            pass_fds=[answer_pipe],
-        )
-
-    def wake(self) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died since, as its notices show
-            self.process.stdin.write(b".")
-
-    def end(self) -> int:
-        """End the child and return its status."""
-        self.process.kill()
-        status = self.process.wait()
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        os.close(self.notices)
-        return status
-
-
-class WorkerProcess(Child):
-    """A child that stays for further requests; a request after it died starts another one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._connection: _Connection | None = None
-        self._answer_pipe = -1
-        self._end: Any = None
-
-    def __exit__(self, *_: object) -> None:
-        self._end_child()
-        super().__exit__()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether there is a child that has earlier requests loaded."""
-        return self._connection is not None
-
-    def query(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
-        """Send the child a request and return its answer.
-
-        Raises:
-            ChildDiedError: If it crashed or did not answer in time; it is gone then.
-            XdlcError: The error that the child reports.
-        """
-        (self.folder / "answer.json").unlink(missing_ok=True)
-        if self._connection is None:
-            (self.folder / "step").unlink(missing_ok=True)
-            self._connection = self._start(request)
-        else:
-            self._put(request)
-            self._connection.wake()
-        poll = select.poll()
-        poll.register(self._connection.notices, select.POLLIN)
-        if not poll.poll(timeout * 1000):
-            self._end_child()
-            raise self.late(timeout)
-        if not os.read(self._connection.notices, 1):
-            self._connection.process.wait()
-            raise self.died(self._end_child())
-        return self.answer()
-
-    def _start(self, request: Mapping[str, Any]) -> _Connection:
-        notices, self._answer_pipe = os.pipe()
-        try:
-            self._put(request)
-            with open(self.folder / "log", "wb") as log:
-                connection = _Connection(str(self.folder), log, notices, self._answer_pipe)
-        except BaseException:
-            os.close(notices)
-            raise
-        finally:
-            os.close(self._answer_pipe)
-        self._end = weakref.finalize(self, connection.end)
-        return connection
-
-    def _put(self, request: Mapping[str, Any]) -> None:
-        self.put({**request, "notify": self._answer_pipe})
-
-    def _end_child(self) -> int:
-        self._connection = None
-        status: int = self._end() if self._end is not None and self._end.alive else 0
-        return status
 
 
 class WorkerSession:
@@ -134,7 +35,7 @@ class WorkerSession:
     """
 
     def __init__(self, where: str, soc: str) -> None:
-        self._worker = WorkerProcess()
+        self._worker = HtpWorker()
         self._where, self._soc = where, soc
         self._lock = threading.Lock()
         self.run_timeout = RUNNING
@@ -181,7 +82,7 @@ class WorkerSession:
         where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
         with stored_model(model) as path:
             served = cls(where, target.name)
-            served._open({"model": str(path), "graph": graph, "soc_id": target.id}, timeout)
+            served._open({"model": str(path), "graph": graph, "soc_id": target.id}, (), timeout)
         return served
 
     @classmethod
@@ -209,19 +110,16 @@ class WorkerSession:
 
         target = find_soc(soc) if soc else None
         served = cls(name, target.name if target else "HTP emulation")
-        path = served._worker.folder / "cache.bin"
-        try:
-            with temporary_files(), open(path, "wb") as file:
+        with temporary_file() as file:
+            with temporary_files():
                 (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
-        except BaseException:
-            served.close()
-            raise
-        served._open({"cache": str(path), "soc_id": target.id if target else None}, timeout)
+                file.flush()
+            served._open({"soc_id": target.id if target else None}, [file.fileno()], timeout)
         return served
 
-    def _open(self, opening: dict[str, Any], timeout: float) -> None:
+    def _open(self, opening: dict[str, Any], files: Sequence[int], timeout: float) -> None:
         try:
-            answer = self._query(timeout, command="open", **opening)
+            answer = self._query(files, timeout, do="open", **opening)
         except BaseException:
             self.close()
             raise
@@ -262,10 +160,31 @@ class WorkerSession:
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )
-        with temporary_files():
-            names = write_arrays(self._worker.folder / "arrays.npz", feeds)
-        answer = self._query(seconds, command="execute", arrays=names, native=native, graph=graph)
-        return read_arrays(self._worker.folder / "results.npz", answer["arrays"])
+        place = {"where": self._where, "soc": self._soc}
+        return execute(self._worker, feeds, **place, native=native, graph=graph, timeout=seconds)
 
-    def _query(self, timeout: float, **request: Any) -> dict[str, Any]:
-        return query(request, where=self._where, soc=self._soc, timeout=timeout, child=self._worker)
+    def _query(self, files: Sequence[int], timeout: float, **request: Any) -> dict[str, Any]:
+        return query(request, files, where=self._where, soc=self._soc, timeout=timeout, worker=self._worker)
+
+
+def execute(
+    worker: HtpWorker,
+    feeds: Mapping[str, Array],
+    *,
+    where: str,
+    soc: str,
+    native: bool,
+    graph: str | None,
+    timeout: float,
+) -> dict[str, Array]:
+    """Run a graph that a child has loaded and return its outputs; arguments as of ``query`` and ``run``."""
+    stored = {name: array_of(value) for name, value in feeds.items()}
+    for name, array in stored.items():
+        if array.dtype.hasobject or array.dtype.names:
+            raise UsageError(f"input {name!r} is no array of numbers", fix="give a numpy array")
+    with content.shared_file() as file:
+        with temporary_files():
+            forms = content.write_arrays(file, stored.values())
+        request = {"do": "execute", "inputs": list(stored), "arrays": forms, "native": native, "graph": graph}
+        answer = query(request, [file], where=where, soc=soc, timeout=timeout, worker=worker)
+        return dict(zip(answer["outputs"], content.read_arrays(file, answer["arrays"]), strict=True))

@@ -1,4 +1,4 @@
-"""Products of activations with static weights that the host computes in integers, as HTP does."""
+"""Products of activations with static weights, in integers as on HTP."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Product:
     target: Tensor
 
     def bits(self, b: Builder) -> int | None:
-        """Return the bits of the activations if the host computes the product as HTP does, else None."""
+        """Return the activations' bits if the host computes as HTP does, else None."""
         kind = self.source.dtype
         fits = (
             are_rounded(b, self.source, self.target)
@@ -85,7 +85,7 @@ class Product:
 
     @property
     def multipliers(self) -> Array:
-        """Input scale times weight scale over output scale, float64, one per output channel."""
+        """Input times weight scale over output scale, float64, per output channel."""
         return self._scales * (_single(self.source).scale / _single(self.target).scale)
 
     @property
@@ -108,7 +108,7 @@ class Product:
         return unpacked(self.weight).numpy().sum(axis=others, dtype=np.int64)
 
     def constant(self, b: Builder, values: Array, dtype: Any) -> str:
-        """Return numbers per output channel as a constant that goes with results, channels on axis 1."""
+        """Return numbers per output channel as a constant, channels on axis 1."""
         import numpy as np
 
         whole = np.broadcast_to(np.asarray(values, dtype), (self.channels,))
@@ -133,7 +133,7 @@ class Product:
         return bool(np.allclose(scales, _single(self.source).scale * self._scales, rtol=1e-5, atol=0.0))
 
     def _is_read_unrounded(self, b: Builder) -> bool:
-        """Return whether an activation function may be fused with the product (``htp_fusion``)."""
+        """Return whether a fusible activation function follows (``htp_fusion``)."""
         return any(
             shapes_product(op) and op.outputs[0].encoding != self.target.encoding
             for op in b.graph.consumers(self.target)
@@ -141,7 +141,7 @@ class Product:
 
 
 def are_rounded(b: Builder, *tensors: Tensor) -> bool:
-    """Return whether tensors are unsigned activations that the host rounds as HTP does."""
+    """Return whether the host rounds tensors as HTP: unsigned activations."""
     return not (b.native or b.stated or b.adjusted is not None) and all(
         tensor.dtype in (UFIXED8, UFIXED16)
         and not tensor.is_static
@@ -154,7 +154,7 @@ def are_rounded(b: Builder, *tensors: Tensor) -> bool:
 
 
 def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """Return the ONNX values of the bytes of weights, unsigned, and of their zero point.
+    """Return the ONNX values of unsigned weight bytes and their zero point.
 
     On CPUs without VNNI, sums of two products of unsigned and signed bytes saturate at 16 bits.
 
@@ -204,7 +204,7 @@ def fifteen_bits(multipliers: Array) -> Array:
 
 
 def clipped(b: Builder, value: str, dtype: Any, stored: Any) -> str:
-    """Return whole numbers of a float type as quantized values, those beyond as the nearest."""
+    """Return whole numbers of a float type as saturated quantized values."""
     import numpy as np
 
     low, high = (b.constant(np.asarray(end, dtype)) for end in (0, np.iinfo(stored).max))
@@ -212,7 +212,7 @@ def clipped(b: Builder, value: str, dtype: Any, stored: Any) -> str:
 
 
 def _offsets(tensor: Tensor) -> tuple[int, ...]:
-    """Return the offsets of a tensor's encoding; one that is not 0 for encodings of other kinds."""
+    """Return the offsets of a tensor's encoding; a nonzero one for other kinds."""
     encoding = tensor.encoding
     if isinstance(encoding, AxisScaleOffset):
         return tuple(encoding.offsets)

@@ -42,21 +42,20 @@ _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
 
 
-def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
-    """Return the quantized values of the result of a product of 16-bit activations with static weights.
+def u16_results(b: Builder, product: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
+    """Return the quantized product of 16-bit activations with static weights.
 
     Args:
         b: The builder.
-        held: The product.
         value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
     import numpy as np
 
-    if held.is_wide:
-        return _wide_results(b, held, value, multiply)
-    zero = -held.offset
+    if product.is_wide:
+        return _wide_results(b, product, value, multiply)
+    zero = -product.offset
     high, low = bytes_of(b, b.cast(value, np.int32))
     high = multiply(high, b.constant(np.uint8(zero >> 8)))
     low = multiply(low, b.constant(np.uint8(zero & 255)))
@@ -64,40 +63,40 @@ def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, wh
         # The products have the input's offset taken off already.
         upper = b.node("Mul", [b.cast(high, np.float64), b.constant(np.float64(256))])
         total = b.node("Add", [upper, b.cast(low, np.float64)])
-        rest = held.added - np.rint(held.output_offset / held.multipliers)
-        factor = fifteen_bits(held.multipliers)
+        rest = product.added - np.rint(product.output_offset / product.multipliers)
+        factor = fifteen_bits(product.multipliers)
     else:
-        lifted = held.constant(b, (zero & 255) * held.sums + 256 * _LIFT, np.int32)
+        lifted = product.constant(b, (zero & 255) * product.sums + 256 * _LIFT, np.int32)
         # The lift makes division round down.
         quotient = b.node("Div", [b.node("Add", [low, lifted]), b.constant(256, np.int32)])
         total = b.cast(b.node("Add", [high, quotient]), np.float64)
-        rest = (zero >> 8) * held.sums - _LIFT + half_down(held.offset * held.sums / 256)
-        rest = rest + np.trunc(held.added / 256)
-        factor = 256.0 * held.multipliers
-    total = b.node("Add", [total, held.constant(b, rest, np.float64)])
-    steps = b.node("Mul", [total, held.constant(b, factor, np.float64)])
+        rest = (zero >> 8) * product.sums - _LIFT + half_down(product.offset * product.sums / 256)
+        rest = rest + np.trunc(product.added / 256)
+        factor = 256.0 * product.multipliers
+    total = b.node("Add", [total, product.constant(b, rest, np.float64)])
+    steps = b.node("Mul", [total, product.constant(b, factor, np.float64)])
     if whole:
         placed = b.node("Floor", [b.node("Add", [steps, b.constant(np.float64(0.5))])])
     else:
-        placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-held.output_offset))])
+        placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-product.output_offset))])
     return clipped(b, placed, np.float64, np.uint16)
 
 
-def _wide_results(b: Builder, held: Product, value: str, multiply: Multiply) -> str:
-    """Return the quantized values of a product with 16-bit weights; float64 holds its sums exactly."""
+def _wide_results(b: Builder, operands: Product, value: str, multiply: Multiply) -> str:
+    """Return the quantized product with 16-bit weights, exact in float64."""
     import numpy as np
 
-    zero = -held.offset
+    zero = -operands.offset
     zeros = b.constant(np.uint8(zero >> 8)), b.constant(np.uint8(zero & 255))
-    total = held.constant(b, zero * held.sums / 65536, np.float64)
+    total = operands.constant(b, zero * operands.sums / 65536, np.float64)
     for place, byte in enumerate(bytes_of(b, b.cast(value, np.int32))):
         for part in (0, 1):
             product = b.cast(multiply(byte, zeros[place], part), np.float64)
             total = b.node("Add", [total, _times(b, product, 256.0 ** -(place + part))])
-    rest = half_down(held.offset * held.sums / 65536) + np.rint(held.added / 65536)
-    total = b.node("Add", [b.node("Floor", [total]), held.constant(b, rest, np.float64)])
-    steps = b.node("Mul", [total, held.constant(b, 65536.0 * held.multipliers, np.float64)])
-    placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-held.output_offset))])
+    rest = half_down(operands.offset * operands.sums / 65536) + np.rint(operands.added / 65536)
+    total = b.node("Add", [b.node("Floor", [total]), operands.constant(b, rest, np.float64)])
+    steps = b.node("Mul", [total, operands.constant(b, 65536.0 * operands.multipliers, np.float64)])
+    placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-operands.output_offset))])
     return clipped(b, placed, np.float64, np.uint16)
 
 
@@ -122,7 +121,7 @@ _MIDDLE = 32768
 
 
 def is_centred(tensor: Tensor) -> bool:
-    """Return whether a 16-bit activation has the zero in the middle, as HTP wants the second factor."""
+    """Return whether the zero of a 16-bit activation is in the middle, as for HTP."""
     return (
         isinstance(tensor.encoding, ScaleOffset) and tensor.encoding.offset == -_MIDDLE and tensor.rank >= 2
     )
@@ -142,9 +141,11 @@ def write_u16_matmul(
     """
     import numpy as np
 
-    entry, other, result = first.encoding, second.encoding, target.encoding
+    entry, second_entry, result = first.encoding, second.encoding, target.encoding
     if not (
-        isinstance(entry, ScaleOffset) and isinstance(other, ScaleOffset) and isinstance(result, ScaleOffset)
+        isinstance(entry, ScaleOffset)
+        and isinstance(second_entry, ScaleOffset)
+        and isinstance(result, ScaleOffset)
     ):
         raise ValueError(f"{target.name!r} has no encoding")
     high, low = bytes_of(b, b.cast(b.read_stored_as(first, orders[0]), np.int32))
@@ -169,7 +170,7 @@ def write_u16_matmul(
         sums = b.node("ReduceSum", [b.cast(whole, np.float64), axes], keepdims=1)
         shift = b.node("Sub", [_times(b, sums, entry.offset / 65536), b.constant(np.float64(0.5))])
         total = b.node("Add", [total, b.node("Ceil", [shift])])
-    steps = _times(b, total, 65536.0 * entry.scale * other.scale / result.scale)
+    steps = _times(b, total, 65536.0 * entry.scale * second_entry.scale / result.scale)
     placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-result.offset))])
     b.write_stored(target, clipped(b, placed, np.float64, np.uint16), tuple(range(target.rank)))
 

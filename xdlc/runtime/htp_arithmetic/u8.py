@@ -30,35 +30,34 @@ _EXACT = 1 << 24
 """Whole numbers below this are float32 numbers."""
 
 
-def u8_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
-    """Return the quantized values of the result of a product of 8-bit activations with static weights.
+def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
+    """Return the quantized product of 8-bit activations with static weights.
 
     Args:
         b: The builder.
-        held: The product.
         value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
     import numpy as np
 
-    kind = np.float32 if held.largest < _EXACT and not whole else np.float64
-    total = b.cast(multiply(value, b.constant(np.uint8(-held.offset))), kind)
-    multipliers = held.multipliers
+    kind = np.float32 if product.largest < _EXACT and not whole else np.float64
+    total = b.cast(multiply(value, b.constant(np.uint8(-product.offset))), kind)
+    multipliers = product.multipliers
     if whole:
-        rest = held.added - np.rint(held.output_offset / multipliers)
-        steps = b.node("Add", [total, held.constant(b, rest, kind)])
-        steps = b.node("Mul", [steps, held.constant(b, fifteen_bits(multipliers), kind)])
+        rest = product.added - np.rint(product.output_offset / multipliers)
+        steps = b.node("Add", [total, product.constant(b, rest, kind)])
+        steps = b.node("Mul", [steps, product.constant(b, fifteen_bits(multipliers), kind)])
         placed = b.node("Floor", [b.node("Add", [steps, b.constant(kind(0.5))])])
         return clipped(b, placed, kind, np.uint8)
     unit, factor = dropped(multipliers)
-    if held.added.any():
-        total = b.node("Add", [total, held.constant(b, held.added, kind)])
-    steps = b.node("Floor", [b.node("Mul", [total, held.constant(b, 1 / unit, kind)])])
-    steps = b.node("Mul", [steps, held.constant(b, factor, kind)])
-    placed = b.node("Floor", [b.node("Add", [steps, held.constant(b, factor / 2 + 0.5, kind)])])
-    if held.output_offset:
-        placed = b.node("Add", [placed, b.constant(kind(-held.output_offset))])
+    if product.added.any():
+        total = b.node("Add", [total, product.constant(b, product.added, kind)])
+    steps = b.node("Floor", [b.node("Mul", [total, product.constant(b, 1 / unit, kind)])])
+    steps = b.node("Mul", [steps, product.constant(b, factor, kind)])
+    placed = b.node("Floor", [b.node("Add", [steps, product.constant(b, factor / 2 + 0.5, kind)])])
+    if product.output_offset:
+        placed = b.node("Add", [placed, b.constant(kind(-product.output_offset))])
     return clipped(b, placed, kind, np.uint8)
 
 

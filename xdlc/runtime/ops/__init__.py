@@ -49,7 +49,7 @@ def is_uint64(*tensors: Tensor) -> bool:
 
 
 def flip_sign_bit(b: Builder, value: str) -> str:
-    """Return numbers whose signed order is the unsigned order of ``value``; its own inverse."""
+    """Return numbers with the order of unsigned ``value``; its own inverse."""
     return b.node("Add", [value, b.constant(_INT64_MIN, "int64")])
 
 

@@ -1,4 +1,4 @@
-"""Element-wise operations of two operands, broadcast as in numpy, and ElementWiseSelect."""
+"""Element-wise operations of two operands, and ElementWiseSelect."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ UNSIGNED: dict[str, Callable[[Builder, str, str], str]] = {
 
 
 def _shared_order(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> Perm | None:
-    """Return the axis order both operands exist in already, where shapes allow another than the plain one."""
+    """Return the axis order that both operands exist in, where shapes permit."""
     if not first.rank == second.rank == target.rank:
         return None
     for tensor, other in ((first, second), (second, first)):

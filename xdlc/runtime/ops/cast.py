@@ -1,4 +1,4 @@
-"""Changes of the datatype: Cast between plain types; Quantize, Dequantize and Convert of encodings."""
+"""Changes of the datatype: Cast, Quantize, Dequantize and Convert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdlc.runtime.ops.reinterpret import keep_stored, keeps_stored
 
 @lowering("Cast")
 def cast(op: Op, b: Builder) -> None:
-    """Lower to Cast; narrow integers wrap around as the stored type would, float16 is rounded.
+    """Lower to Cast; narrow integers wrap around, float16 is rounded.
 
     Between fixed point and integers of the same width the quantized values stay, as on HTP (emulation of
     SDK 2.51, SM8650).
@@ -34,7 +34,7 @@ def cast(op: Op, b: Builder) -> None:
 
 @lowering("Quantize", "Dequantize", "Convert")
 def convert(op: Op, b: Builder) -> None:
-    """Pass the real numbers on; rounding to the output's encoding is part of every write."""
+    """Pass the real numbers on; each write rounds to the output's encoding."""
     source = args.operand(op, 0)
     order = b.orders(source)[0] if b.orders(source) else None
     target = args.result(op)

@@ -1,4 +1,4 @@
-"""If and While as ONNX's If and Loop, whose graphs read what they need from the graph around them."""
+"""If and While as ONNX's If and Loop with captured values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _branch_graph(inner: Builder, values: Sequence[str], label: str) -> Any:
 
 @lowering(WHILE, package=HOST_PACKAGE)
 def loop(op: Op, b: Builder) -> None:
-    """Lower to Loop, whose condition is worked out once before it and then at the end of each iteration."""
+    """Lower to Loop, with the condition before it and after each iteration."""
     cond, body = (b.graphs[name] for name in called(op))
     counts = Loop.of(op, body)
     given = [b.read(args.operand(op, index)) for index in range(len(op.inputs))]
@@ -47,7 +47,7 @@ def loop(op: Op, b: Builder) -> None:
     first = _scalar(b, before.read(cond.outputs[0]))
 
     inner = b.inner(body)
-    iteration, held = inner.name(f"{op.name}~iteration"), inner.name(f"{op.name}~condition")
+    iteration, goes_on = inner.name(f"{op.name}~iteration"), inner.name(f"{op.name}~condition")
     states = [inner.name(f"{op.name}~state") for _ in initial]
     _lower_inner(inner, body, [*states, *constants])
     results = _results(inner)
@@ -60,7 +60,7 @@ def loop(op: Op, b: Builder) -> None:
         "body",
         [
             _info(iteration, "int64", ()),
-            _info(held, "bool", ()),
+            _info(goes_on, "bool", ()),
             *(_info(name, b.dtype(tensor)) for name, tensor in zip(states, body.inputs, strict=False)),
         ],
         [(going_on, _info(going_on, "bool", ())), *results],
@@ -78,7 +78,7 @@ def _lower_inner(inner: Builder, graph: Graph, values: Sequence[str]) -> None:
 
 
 def _results(inner: Builder) -> list[tuple[str, Any]]:
-    """Return a value of the graph's own for each of its outputs, and the description of it."""
+    """Return a value and a description for each output of the graph."""
     values = [inner.read(tensor) for tensor in inner.graph.outputs]
     free = {name for node in inner.nodes for name in node.output}
     results = []

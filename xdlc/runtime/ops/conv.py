@@ -1,4 +1,4 @@
-"""Convolutions of one to three spatial axes, depthwise and transposed ones included."""
+"""Convolutions of one to three spatial axes, depthwise and transposed too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conv(op: Op, b: Builder) -> None:
     target = args.result(op)
     count = source.rank - 2
     if count < 1 or weight.rank != source.rank:
-        raise ModelError(f"input of rank {source.rank} does not go with weights of rank {weight.rank}")
+        raise ModelError(f"input of rank {source.rank} does not fit weights of rank {weight.rank}")
     depthwise = op.type.startswith("DepthWise")
     order = channels_first(source.rank)
     to_onnx = (count + 1, count, *range(count))
@@ -35,19 +35,19 @@ def conv(op: Op, b: Builder) -> None:
         "pads": args.pads(op, count),
         "group": source.shape[-1] if depthwise else int(op.param("group", 1)),
     }
-    held = Product(source, weight, bias, target)
-    bits = held.bits(b)
+    product = Product(source, weight, bias, target)
+    bits = product.bits(b)
     whole = depthwise and window["strides"] != [1] * count
     if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
         whole = not whole
-    if bits is not None and not (whole and held.is_wide):
+    if bits is not None and not (whole and product.is_wide):
         taps, middle = unsigned_weights(b, weight, to_onnx)
 
         def multiply(value: str, zero: str, part: int = 0) -> str:
             return b.node("ConvInteger", [value, taps[part], zero, middle], **window)
 
         results = u16_results if bits == 16 else u8_results
-        stored = results(b, held, b.read_stored_as(source, order), multiply, whole=whole)
+        stored = results(b, product, b.read_stored_as(source, order), multiply, whole=whole)
         b.write_stored(target, stored, order)
         return
     inputs = [b.read(source, order), b.read(weight, to_onnx)]
@@ -58,11 +58,14 @@ def conv(op: Op, b: Builder) -> None:
 
 @lowering("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 def transpose_conv(op: Op, b: Builder) -> None:
-    """Lower to ConvTranspose; weights [..., cin, cout / group] become [cin, cout / group, ...]."""
+    """Lower to ConvTranspose with weights [cin, cout / group, ...].
+
+    Those of the op are [..., cin, cout / group].
+    """
     source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     count = source.rank - 2
     if count < 1 or weight.rank != source.rank:
-        raise ModelError(f"input of rank {source.rank} does not go with weights of rank {weight.rank}")
+        raise ModelError(f"input of rank {source.rank} does not fit weights of rank {weight.rank}")
     order = channels_first(source.rank)
     inputs = [b.read(source, order), b.read(weight, (count, count + 1, *range(count)))]
     if bias is not None:

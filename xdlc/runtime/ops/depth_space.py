@@ -1,4 +1,4 @@
-"""Moves between depth, space and batch, and between groups of channels: reshapes around a transpose."""
+"""Moves between depth, space, batch and groups: reshapes and a transpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DCR, CRD = range(2)
 def _mode(op: Op) -> int:
     mode = int(op.param("mode", DCR))
     if mode not in (DCR, CRD):
-        raise ModelError(f"parameter 'mode' is {mode}, known are 0 (DCR) and 1 (CRD)")
+        raise ModelError(f"parameter 'mode' is {mode}; valid values are 0 (DCR) and 1 (CRD)")
     return mode
 
 
@@ -26,7 +26,7 @@ def _divided(dim: int, by: int, what: str) -> int:
 
 @lowering("DepthToSpace")
 def depth_to_space(op: Op, b: Builder) -> None:
-    """Lower to Reshape, Transpose, Reshape; DCR keeps the block's position in front of the channel."""
+    """Lower to Reshape, Transpose, Reshape; DCR has the block before the channel."""
     source, target = args.operand(op, 0), args.result(op)
     tall, wide = args.integers(op, "block_size", 2)
     batch, height, width, depth = _shape(op)
@@ -51,7 +51,7 @@ def space_to_depth(op: Op, b: Builder) -> None:
 
 @lowering("BatchToSpace")
 def batch_to_space(op: Op, b: Builder) -> None:
-    """Lower to Reshape, Transpose, Reshape, Slice: batches are block positions, the outermost first."""
+    """Lower to Reshape, Transpose, Reshape, Slice; batches are block positions."""
     source, target = args.operand(op, 0), args.result(op)
     tall, wide = args.integers(op, "block_size", 2)
     top, bottom, left, right = args.integers(op, "crops", 4, default=0)

@@ -39,7 +39,7 @@ def top_k(op: Op, b: Builder) -> None:
 
 @lowering("OneHot")
 def one_hot(op: Op, b: Builder) -> None:
-    """Lower to OneHot; indices below 0 or beyond the depth give a row of the off value.
+    """Lower to OneHot; indices out of range result in rows of the off value.
 
     So does the vendor's emulation of HTP (SDK 2.51); ONNX's operator counts those below 0 from the end.
     """

@@ -16,7 +16,7 @@ INDEX = numpy.dtype(numpy.int64)
 
 
 def _indices(b: Builder, index: Tensor) -> str:
-    """Return indices in a type that the ONNX ops take: 64 bits where they are static, else 32 or 64."""
+    """Return indices in a type of the ONNX ops: int64 if static, else int32 too."""
     return b.read(index, dtype=INDEX if index.is_static else None)
 
 
@@ -46,7 +46,7 @@ def scatter(op: Op, b: Builder) -> None:
     source, index, updates = (args.operand(op, position) for position in range(3))
     number = int(op.param("reduction", 0))
     if not 0 <= number < len(REDUCTIONS):
-        raise ModelError(f"parameter 'reduction' is {number}, known are 0 to {len(REDUCTIONS) - 1}")
+        raise ModelError(f"parameter 'reduction' is {number}; valid values are 0 to {len(REDUCTIONS) - 1}")
     dtype = b.dtype(source)
     inputs = [b.read(source), b.read(index, dtype=numpy.dtype(numpy.int64)), b.read(updates, dtype=dtype)]
     along: dict[str, Any] = (

@@ -46,7 +46,7 @@ def _operand(tensor: Tensor | None, b: Builder, double: bool) -> str:
 
 
 def _given(tensor: Tensor, b: Builder, double: bool) -> Any:
-    """Return the type that the operator gets: integers in their own width, floats as computed."""
+    """Return the operator's type: integers in their width, floats as computed."""
     if double and tensor.dtype.is_float:
         return numpy.dtype(numpy.float64)
     return tensor.dtype.numpy if tensor.dtype.is_integer else b.dtype(tensor)

@@ -16,7 +16,7 @@ ACROSS_CHANNEL, WITHIN_CHANNEL = range(2)
 
 @lowering("Lrn")
 def lrn(op: Op, b: Builder) -> None:
-    """Lower to ``x / (bias + alpha * sum(x^2)) ^ beta`` over windows of ``2 * radius + 1``.
+    """Lower to ``x / (bias + alpha * sum(x^2)) ^ beta`` over ``2 * radius + 1``.
 
     ONNX divides alpha by the window's size, the QNN op does not.
     """

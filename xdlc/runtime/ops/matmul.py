@@ -59,8 +59,8 @@ def fully_connected(op: Op, b: Builder) -> None:
         raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
     shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
     is_matrix = source.rank == 2 and source.shape[1] == width
-    held = Product(source, weight, bias, target)
-    bits = held.bits(b)
+    product = Product(source, weight, bias, target)
+    bits = product.bits(b)
     if bits is not None:
         rows, middle = unsigned_weights(b, weight, (1, 0))
 
@@ -69,7 +69,7 @@ def fully_connected(op: Op, b: Builder) -> None:
 
         stored = b.read_stored_as(source, tuple(range(source.rank)))
         results = u16_results if bits == 16 else u8_results
-        made = results(b, held, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
+        made = results(b, product, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
         b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
         return
     value = b.read(source)

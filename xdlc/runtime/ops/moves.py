@@ -26,7 +26,7 @@ def reshape(op: Op, b: Builder) -> None:
 
 @lowering("Transpose")
 def transpose(op: Op, b: Builder) -> None:
-    """Keep the value in its layout; a reader of another axis order inserts a Transpose."""
+    """Keep the value; readers of another axis order insert a Transpose."""
     source = args.operand(op, 0)
     perm = args.axes(op, source.rank, name="perm")
     if len(perm) != source.rank:

@@ -1,4 +1,4 @@
-"""Activation functions, as ElementWiseNeuron and as op types of their own, Prelu among them."""
+"""Activation functions: ElementWiseNeuron, Prelu and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizations: layer, RMS, instance, group, L2 and batch normalization, Softmax."""
+"""Normalizations of layers, RMS, instances, groups, L2, batches; Softmax."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _mean(b: Builder, x: str, axes: Sequence[int]) -> str:
 
 
 def _affine(op: Op, b: Builder, value: str, shape: Sequence[int] | None = None) -> str:
-    """Return ``value * gamma + beta``, without factors that are ones: importers drop these, too."""
+    """Return ``value * gamma + beta``, omitting factors of one."""
     dtype = b.dtype(args.operand(op, 0))
     for index, type in ((1, "Mul"), (2, "Add")):
         tensor = args.optional(op, index)
@@ -45,7 +45,7 @@ def _scaled(b: Builder, source: Tensor, x: str, axes: Sequence[int], epsilon: fl
 
 
 def _spread(source: Tensor, axes: Sequence[int]) -> list[int]:
-    """Return the shape that lets a factor of the axes' sizes broadcast against ``source``."""
+    """Return the shape in which a factor of axes broadcasts against ``source``."""
     return [source.shape[axis] if axis in axes else 1 for axis in range(source.rank)]
 
 
@@ -88,7 +88,7 @@ def instance_norm(op: Op, b: Builder) -> None:
     rms, region = int(op.param("mode", 0)) == 1, int(op.param("region", ACROSS_SPATIAL))
     divides = bool(op.param("normalize_variance", True))
     if region not in (ACROSS_SPATIAL, ACROSS_CHANNEL, ACROSS_ALL):
-        raise ModelError(f"parameter 'region' is {region}, known are 0 to 2")
+        raise ModelError(f"parameter 'region' is {region}; valid values are 0 to 2")
     if region == ACROSS_SPATIAL and not rms and divides and source.rank > 2 and gamma.rank == 1:
         order = channels_first(source.rank)
         dtype = b.dtype(source)
@@ -129,7 +129,7 @@ def group_norm(op: Op, b: Builder) -> None:
 
 @lowering("L2Norm")
 def l2_norm(op: Op, b: Builder) -> None:
-    """Lower to ``x / sqrt(max(sum(x^2), epsilon))`` over ``axes``, or ``axis`` (0 if neither is given)."""
+    """Lower to ``x / sqrt(max(sum(x^2), epsilon))`` over ``axes`` or ``axis`` (0)."""
     source = args.operand(op, 0)
     axes = args.axes(op, source.rank) if "axes" in op.params else (args.axis(op, source.rank, default=0),)
     x = b.read(source)
@@ -140,7 +140,7 @@ def l2_norm(op: Op, b: Builder) -> None:
 
 @lowering("Batchnorm")
 def batchnorm(op: Op, b: Builder) -> None:
-    """Lower to BatchNormalization of statistics that change nothing, or to ``x * weight + bias``."""
+    """Lower to a neutral BatchNormalization, or to ``x * weight + bias``."""
     source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     if source.rank > 1 and source.dtype.is_float and weight.shape == source.shape[-1:]:
         order, dtype = channels_first(source.rank), b.dtype(source)

@@ -16,7 +16,7 @@ MODES = {CONSTANT: "constant", MIRROR_REFLECT: "reflect", EDGE: "edge"}
 
 @lowering("Pad")
 def pad(op: Op, b: Builder) -> None:
-    """Lower to Pad; the symmetric mirror, which ONNX lacks, to a Gather along each padded axis."""
+    """Lower to Pad; the symmetric mirror to a Gather along each padded axis."""
     source, target = args.operand(op, 0), args.result(op)
     scheme = int(args.required(op, "scheme"))
     amounts = args.pads(op, source.rank)
@@ -32,7 +32,7 @@ def pad(op: Op, b: Builder) -> None:
         b.write(target, value)
         return
     if scheme not in MODES:
-        raise ModelError(f"parameter 'scheme' is {scheme}, known are 0 to 3")
+        raise ModelError(f"parameter 'scheme' is {scheme}; valid values are 0 to 3")
     inputs = [value, b.ints(*amounts)]
     if scheme == CONSTANT:
         inputs.append(b.like(source, op.param("pad_constant_value", 0)))

@@ -80,7 +80,7 @@ def pool_avg(op: Op, b: Builder) -> None:
 
 @lowering("L2Pool2d")
 def pool_l2(op: Op, b: Builder) -> None:
-    """Lower to LpPool: the root of the sum of squares, as in the ONNX op that the OpDef maps from."""
+    """Lower to LpPool, the root of the sum of squares, as the OpDef states."""
     source, target = args.operand(op, 0), args.result(op)
     order, window = channels_first(source.rank), _window(op, source)
     value = b.node("LpPool", [b.read(source, order)], p=2, **window)

@@ -1,4 +1,4 @@
-"""Lstm and Gru: one direction of a recurrence, over a sequence or for a single step."""
+"""Lstm and Gru in one direction, over a sequence or a single step."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[Part]:
     negated argument: the negated weights of the forget gate.
     """
     forget = _part(args.operand(op, first + FORGET), b)
-    given = args.optional(op, input_gate)
+    input_part = args.optional(op, input_gate)
     own: Part
     if args.optional(op, INPUT_GATE_WEIGHTS) is None:
         own = forget.transform(numpy.negative) if isinstance(forget, TensorData) else b.node("Neg", [forget])
-    elif given is None:
+    elif input_part is None:
         own = ArrayData(numpy.zeros(args.operand(op, first + FORGET).shape, FLOAT))
     else:
-        own = _part(given, b)
+        own = _part(input_part, b)
     return [own, _part(args.operand(op, first + OUTPUT), b), forget, _part(args.operand(op, first + CELL), b)]
 
 
@@ -142,7 +142,7 @@ def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
 
 @lowering("Gru")
 def gru(op: Op, b: Builder) -> None:
-    """Lower to GRU; data are [time, batch, ...] with ``time_major``, else [batch, time, ...]."""
+    """Lower to GRU of [time, batch, ...] (``time_major``) or [batch, time, ...]."""
     if args.optional(op, GRU_RESET) is not None:
         raise b.unsupported("the reset input has no host implementation", "leave it out")
     source = args.operand(op, 0)

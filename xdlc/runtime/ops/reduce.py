@@ -20,7 +20,7 @@ TYPES = {
 
 @lowering(*TYPES)
 def reduce(op: Op, b: Builder) -> None:
-    """Lower to the ONNX op; a mean over the spatial axes of an image to GlobalAveragePool."""
+    """Lower to the ONNX op; spatial means of images to GlobalAveragePool."""
     source, target = args.operand(op, 0), args.result(op)
     axes, keep = args.axes(op, source.rank), bool(op.param("keep_dims", False))
     if op.type == "ReduceMean" and keep and source.rank == 4 and sorted(axes) == [1, 2]:

@@ -1,4 +1,4 @@
-"""Reinterpret: quantized values of a fixed-point tensor as plain integers, and the reverse."""
+"""Reinterpret: quantized values as plain integers, and the reverse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdlc.runtime.ops import lowering
 
 @lowering("Reinterpret", package=HOST_PACKAGE)
 def reinterpret(op: Op, b: Builder) -> None:
-    """Lower to QuantizeLinear or DequantizeLinear, which undo what reading and writing do."""
+    """Lower to the QuantizeLinear or DequantizeLinear that undoes the access."""
     source, target = args.operand(op, 0), args.result(op)
     if not keeps_stored(source.dtype, target.dtype):
         raise ModelError(f"turns {source.dtype} into {target.dtype}, not integers into fixed point or back")
@@ -20,7 +20,7 @@ def reinterpret(op: Op, b: Builder) -> None:
 
 
 def keeps_stored(source: DType, target: DType) -> bool:
-    """Return whether one type is fixed point and the other the plain integers that it stores."""
+    """Return whether one type is fixed point and the other its plain integers."""
     kinds = {source.kind, target.kind}
     return source.bits == target.bits and kinds in ({"sfixed", "int"}, {"ufixed", "uint"})
 

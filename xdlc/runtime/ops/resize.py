@@ -21,7 +21,7 @@ _NEAR = 64
 def _choice(op: Op, name: str, names: tuple[str, ...]) -> str:
     number = int(op.param(name, 0))
     if not 0 <= number < len(names):
-        raise ModelError(f"parameter {name!r} is {number}, known are 0 to {len(names) - 1}")
+        raise ModelError(f"parameter {name!r} is {number}; valid values are 0 to {len(names) - 1}")
     return names[number]
 
 
@@ -52,7 +52,7 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
 
 
 def _follows_transpose(tensor: Tensor) -> bool:
-    """Return whether a Transpose is near, which onnxruntime's optimizer may move past a Resize.
+    """Return whether onnxruntime may move a near Transpose past a Resize.
 
     The Resize then has axes 1 and 3, which its kernels refuse; a Reshape stops the Transpose.
     """
@@ -88,7 +88,7 @@ def resize(op: Op, b: Builder) -> None:
 
 
 def corners_of(op: Op) -> str:
-    """Return how ResizeBilinear and ResizeNearestNeighbor map places of the output, in ONNX's words."""
+    """Return how Resize ops map output positions, in ONNX's words."""
     if "transformation_mode" in op.params:  # left from a Resize that the vendor's writer renamed
         return _choice(op, "transformation_mode", TRANSFORMATIONS)
     if op.param("align_corners", False):
@@ -104,7 +104,7 @@ def resize_bilinear(op: Op, b: Builder) -> None:
 
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
-    """Lower to a Resize; to Gathers of the elements that the op picks where a Resize picks others."""
+    """Lower to a Resize, or to Gathers where it picks other elements."""
     flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
     source, target = args.operand(op, 0), args.result(op)
     _check_ranks(source, target)
@@ -125,7 +125,7 @@ def resize_nearest(op: Op, b: Builder) -> None:
 
 
 def _picks_the_same(n: int, m: int, align: bool, half: bool) -> bool:
-    """Return whether onnxruntime, which computes places in float32, picks the elements of the op."""
+    """Return whether onnxruntime's float32 positions pick the op's elements."""
     import numpy
 
     exact = resize_places.picks(n, m, align, half)

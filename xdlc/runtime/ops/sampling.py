@@ -21,7 +21,7 @@ def grid_sample(op: Op, b: Builder) -> None:
     source, grid = args.operand(op, 0), args.operand(op, 1)
     mode, padding = int(op.param("mode", 0)), int(op.param("padding_mode", 0))
     if mode >= len(MODES) or padding >= len(PADDINGS):
-        raise ModelError(f"mode {mode} and padding_mode {padding}, known are 0 to 1 and 0 to 2")
+        raise ModelError(f"mode {mode} and padding_mode {padding}; valid values are 0 to 1 and 0 to 2")
     order = channels_first(source.rank)
     value = b.node(
         "GridSample",
@@ -43,7 +43,7 @@ def roi_align(op: Op, b: Builder) -> None:
     if len(set(ratios.tolist())) != 1 or len(samples) != 1:
         raise b.unsupported("different ratios or numbers of samples for height and width")
     if not ratios[0] > 0:
-        raise ModelError(f"parameter 'img_size_ratio' is {ratios[0]}, and should be above 0")
+        raise ModelError(f"parameter 'img_size_ratio' is {ratios[0]}, but must be above 0")
     order = channels_first(source.rank)
     value = b.node(
         "RoiAlign",

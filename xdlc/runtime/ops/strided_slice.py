@@ -12,7 +12,7 @@ BEFORE_ALL = -(1 << 62)
 
 
 def _bounds(begin: int, end: int, step: int, dim: int) -> tuple[int, int]:
-    """Return begin and end of a range, normalized so that both count from 0 (end may be -1)."""
+    """Return begin and end of a range counted from 0 (end may be -1)."""
     begin = begin + dim if begin < 0 else begin
     if step > 0:
         end = end + dim if end < 0 else end

@@ -24,7 +24,6 @@ def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
     """Check the types of activations at a kernel against its definition.
 
     Args:
-        op: The op.
         form: Its descriptor.
         definition: Its definition for a CPU; another one does not state the types of a CPU.
 
@@ -50,13 +49,13 @@ def _misfits(
         place = places[min(index, len(places) - 1)] if places else None
         if tensor is None or place is None or place.is_static or _takes(place, BY_CODE[form.dtype]):
             continue
-        found, wanted = BY_CODE[form.dtype], " or ".join(map(_word, place.dtypes))
-        stored = f", for kernels {_word(found)}" if found is not tensor.dtype else ""
+        dtype, accepted = BY_CODE[form.dtype], " or ".join(map(_word, place.dtypes))
+        stored = f", for kernels {_word(dtype)}" if dtype is not tensor.dtype else ""
         yield BackendError(
-            f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition takes "
-            f"{wanted} on a CPU",
+            f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition accepts "
+            f"{accepted} on a CPU",
             where=place_of(op),
-            fix=f"give the CPU {_word(found)} there, with per_core_data_types of JSON or a supplement of "
+            fix=f"give the CPU {_word(dtype)} there, with per_core_data_types of JSON or a supplement of "
             "XML, and convert the model again",
         )
 
@@ -72,7 +71,7 @@ def _word(dtype: DType) -> str:
 
 
 def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None) -> list[TensorSpec] | None:
-    """Give outputs without a data type that of the first input, or else the first that is allowed.
+    """Set missing data types of outputs: of the first input, or the first allowed.
 
     Args:
         specs: Outputs; those of type undefined get a type.
@@ -83,11 +82,11 @@ def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None
         return None
     first = kernel_dtype(next((spec.dtype for spec in view.inputs if spec is not None), FLOAT32))
     places = definition.outputs if definition is not None else ()
-    found = []
+    typed_specs = []
     for index, spec in enumerate(specs):
         allowed = places[min(index, len(places) - 1)].dtypes if places else ()
         # integers of SNPE's DSPs are quantized values
         kinds = [FLOAT32 if dtype in (UINT8, UINT16) else kernel_dtype(dtype) for dtype in allowed]
         dtype = first if first in (*kinds, *allowed) or not kinds else kernel_dtype(allowed[0])
-        found.append(replace(spec, dtype=dtype) if spec.dtype is UNDEFINED else spec)
-    return found
+        typed_specs.append(replace(spec, dtype=dtype) if spec.dtype is UNDEFINED else spec)
+    return typed_specs

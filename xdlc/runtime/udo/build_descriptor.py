@@ -1,4 +1,4 @@
-"""Descriptors of ops for the worker, from ops of a graph and from views of a converter."""
+"""Descriptors of ops for the worker, from graph ops and converter views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
     """Return the descriptor of an op.
 
     Args:
-        op: The op.
         definition: Its definition in the model; without it, operands have names like ``in[0]``.
         reals: Whether the kernel gets quantized static data as float values, whatever the definition states.
 
@@ -56,15 +55,15 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
 
 
 def _operands(
-    given: Sequence[Any], definition: OpDef | None, view: Callable[[OpDef], OpView]
+    inputs: Sequence[Any], definition: OpDef | None, view: Callable[[OpDef], OpView]
 ) -> Iterator[tuple[Any, tuple[str, TensorDef | None]]]:
-    """Yield the inputs of an op with their places: all that the definition has, with defaults filled in."""
-    count, filled = len(given), dict[int, Tensor]()
+    """Yield the inputs of an op with their places, defaults filled in."""
+    count, filled = len(inputs), dict[int, Tensor]()
     if definition is not None:
         count = max(count, sum(not place.repeated for place in definition.inputs))
         if any(place.default is not None for place in definition.inputs):
             filled = default_inputs(definition, view(definition))
-    held = [*given, *[None] * (count - len(given))]
+    held = [*inputs, *[None] * (count - len(inputs))]
     operands = [filled.get(at, tensor) for at, tensor in enumerate(held)]
     yield from zip(operands, _places("in", count, definition), strict=True)
 
@@ -84,31 +83,31 @@ def _check(op: Op, tensor: Tensor) -> None:
     where = place_of(op)
     if tensor.rank > MAX_RANK:
         raise BackendError(
-            f"{tensor.name!r} has {tensor.rank} axes, kernels take {MAX_RANK}",
+            f"{tensor.name!r} has {tensor.rank} axes, kernels support {MAX_RANK}",
             where=where,
             fix="reshape it before the op",
         )
     if tensor.dtype.kind in ("string", "undefined"):
         raise BackendError(
-            f"{tensor.name!r} is {tensor.dtype}, and kernels take tensors of numbers",
+            f"{tensor.name!r} is {tensor.dtype}, but kernels support numbers only",
             where=where,
             fix="hand texts over as string parameters",
         )
 
 
 def _places(word: str, count: int, definition: OpDef | None) -> list[tuple[str, TensorDef | None]]:
-    """Return name and definition of each operand; a repeated one is that of all that follow."""
-    known: Sequence[TensorDef] = ()
+    """Return name and definition of each operand, also after a repeated one."""
+    definitions: Sequence[TensorDef] = ()
     if definition is not None:
-        known = definition.inputs if word == "in" else definition.outputs
-    found: list[tuple[str, TensorDef | None]] = []
+        definitions = definition.inputs if word == "in" else definition.outputs
+    places: list[tuple[str, TensorDef | None]] = []
     for index in range(count):
-        place = known[min(index, len(known) - 1)] if known else None
-        if place is None or (index >= len(known) and not place.repeated):
-            found.append((f"{word}[{index}]", None))
+        place = definitions[min(index, len(definitions) - 1)] if definitions else None
+        if place is None or (index >= len(definitions) and not place.repeated):
+            places.append((f"{word}[{index}]", None))
         else:
-            found.append((place.name, place))
-    return found
+            places.append((place.name, place))
+    return places
 
 
 def _layout(place: TensorDef | None) -> str:
@@ -128,7 +127,7 @@ def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData
 
 
 def _types(tensor: Tensor, place: TensorDef | None, reals: bool) -> tuple[DType, ...]:
-    """Return the types in which a kernel takes static data; none: as stored, or as float values."""
+    """Return the types of static data for a kernel; none: stored, or floats."""
     if place is None or not reals or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
         return () if place is None else place.dtypes
     return () if tensor.dtype.is_fixed else (FLOAT32, FLOAT64)
@@ -137,13 +136,13 @@ def _types(tensor: Tensor, place: TensorDef | None, reals: bool) -> tuple[DType,
 def _param(
     name: str, param: Scalar | Tensor, definition: OpDef | None, data: StaticData, reals: bool
 ) -> ParamForm:
-    known = definition.params.get(name) if definition is not None else None
+    place = definition.params.get(name) if definition is not None else None
     if isinstance(param, Tensor):
-        layout = _layout(known)
-        tensor = static_form(param, name, layout, _types(param, known, reals), data)
+        layout = _layout(place)
+        tensor = static_form(param, name, layout, _types(param, place, reals), data)
         return ParamForm(name, tensor.dtype, tensor=tensor)
     value = param.value
-    names = known.enumeration if known is not None else ()
+    names = place.enumeration if place is not None else ()
     named = isinstance(value, int) and 0 <= value < len(names)
     return ParamForm(name, param.dtype.code, value, names[int(value)] if named else None)
 
@@ -193,10 +192,10 @@ def _static_of_view(
 def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) -> ParamForm:
     import numpy
 
-    known = definition.params.get(name) if definition is not None else None
-    stated = known.dtypes[0] if known is not None and len(known.dtypes) == 1 else None
-    if known is not None and isinstance(value, str) and value in known.enumeration:
-        return ParamForm(name, UINT32.code, known.enumeration.index(value), value)
+    place = definition.params.get(name) if definition is not None else None
+    stated = place.dtypes[0] if place is not None and len(place.dtypes) == 1 else None
+    if place is not None and isinstance(value, str) and value in place.enumeration:
+        return ParamForm(name, UINT32.code, place.enumeration.index(value), value)
     if isinstance(value, str):
         return ParamForm(name, STRING.code, value)
     if isinstance(value, bool | int | float | numpy.generic):
@@ -207,7 +206,7 @@ def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) ->
         array = array.astype(stated.numpy)
     elif array.dtype == numpy.float64:
         array = array.astype(numpy.float32)
-    return _array(name, array, _layout(known), data)
+    return _array(name, array, _layout(place), data)
 
 
 def _array(name: str, array: Array, layout: str, data: StaticData) -> ParamForm:
@@ -224,7 +223,7 @@ def _type_of(value: bool | int | float) -> DType:
 
 
 def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
-    """Return the arguments of a compiled kernel as parameters that are named by their letters.
+    """Return a compiled kernel's arguments as parameters named by letters.
 
     Raises:
         BackendError: If letters and values do not fit together.

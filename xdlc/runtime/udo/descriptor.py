@@ -68,7 +68,7 @@ def nbytes(shape: tuple[int, ...], itemsize: int) -> int:
 
 
 def element(code: int) -> Any:
-    """Return the numpy dtype of an element by the code of its type; 4 bits take a byte each."""
+    """Return the numpy dtype of a type code; 4-bit elements take a byte."""
     import numpy
 
     dtype = BY_CODE[code]
@@ -86,7 +86,6 @@ class ParamForm:
         dtype: Code of its data type.
         value: A scalar or string; None for a tensor.
         enumerator: Name of the value of an enumeration.
-        tensor: A tensor.
     """
 
     name: str
@@ -140,13 +139,13 @@ class OpForm:
 
     def values(self, memory: Memory) -> dict[str, Value]:
         """Return the parameters as plain values."""
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for param in self.params:
             if param.tensor is not None:
-                found[param.name] = static_array(param.tensor, memory)
+                values[param.name] = static_array(param.tensor, memory)
             else:
-                found[param.name] = param.value if param.enumerator is None else param.enumerator
-        return found
+                values[param.name] = param.value if param.enumerator is None else param.enumerator
+        return values
 
 
 def _tensor(words: Mapping[str, Any]) -> TensorForm:
@@ -175,7 +174,7 @@ def dtype_of(form: TensorForm) -> DType:
 
 
 def specs_in(answer: Mapping[str, Any]) -> list[TensorSpec] | None:
-    """Return the outputs in an answer of the worker; the inverse of ``words_of_specs``."""
+    """Return the outputs in a worker's answer, the inverse of ``words_of_specs``."""
     words = answer.get("outputs")
     if words is None:
         return None

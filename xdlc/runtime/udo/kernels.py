@@ -13,17 +13,15 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.activations import place_of, typed
 from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
 from xdlc.runtime.udo.descriptor import specs_in
+from xdlc.runtime.udo.kernel_files import Call, read_calls
 from xdlc.runtime.udo.operation import Operation
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
-    NOT_EMBEDDED,
     OWN_MACHINE,
-    Embedded,
     Offer,
     PathLike,
     alike,
     checked_timeout,
-    embedded_in,
     paths_of,
     sources_of,
 )
@@ -34,11 +32,13 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo.static_data import StaticData
 
 _log = logging.getLogger(__name__)
-LIBRARY_NEEDED = "give the registration library or Python file that has it with --udo_package_path"
+LIBRARY_NEEDED = (
+    "give the registration library, Python file or folder kernel_meta that has it with --udo_package_path"
+)
 
 
 class Kernels:
-    """Libraries, Python files and embedded kernels, in a child process of their own.
+    """Libraries, Python files and compiled kernels, in a child process.
 
     The process is started with the first request.  One that dies is replaced, a few times.
     Any number of sessions and threads may use the same object.  One operation runs at a time, so that a crash
@@ -46,9 +46,8 @@ class Kernels:
     or call ``close``.
 
     Args:
-        paths: Registration libraries, and Python files with kernels or shape functions.
+        paths: Registration libraries, Python files with kernels or shape functions, and ``kernel_meta``.
         model: The model; its definitions name operands and enumerators.
-        embedded: Whether kernels that the model carries may be loaded.
         timeout: Seconds that each call may take.
 
     Raises:
@@ -61,14 +60,16 @@ class Kernels:
         paths: PathLike | Iterable[PathLike] | None = (),
         *,
         model: Model | None = None,
-        embedded: bool = False,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self._sources = sources_of(paths_of(paths))
-        self._carried = embedded_in(model)
-        self._embedded = [held for held in self._carried if embedded and held.fits]
+        sources = sources_of(paths_of(paths))
+        self._sources = [source for source in sources if source.kind != "kernels"]
+        self._described = [source for source in sources if source.kind == "kernels"]
+        every = [call for source in self._described for call in read_calls(source.path)]
+        self._foreign = [call for call in every if call.kernel.machine != OWN_MACHINE]
+        self._calls = [call for call in every if call.kernel.machine == OWN_MACHINE]
         self._definitions = _definitions(model)
-        self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
+        self._link = Link(self._sources, self._calls, checked_timeout(timeout))
         self._numbers = 0
         self._used: set[int] = set()
         self._logged: set[tuple[str, str]] = set()
@@ -94,7 +95,7 @@ class Kernels:
         return self._offer(op) is not None
 
     def origin(self, op: Op) -> str:
-        """Return the source of the kernel of an op; empty if there is none."""
+        """Return the source of the kernel of an op, or ""."""
         offer = self._offer(op)
         return offer.origin if offer is not None else ""
 
@@ -105,29 +106,27 @@ class Kernels:
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
-        title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
-        carried = [held for held in self._carried if _is_for(held, op)]
+        title, elsewhere = f"{op.package}::{op.type}", offers.elsewhere(key)
         problem = f"there is no kernel for {title}"
-        if any(held.fits for held in carried):  # and may not be loaded
-            origin = next(held.origin for held in carried if held.fits)
-            return problem, (
-                f"give --allow_embedded_kernels if you trust the DLC, which carries {origin}, "
-                "or a library or Python file with --udo_package_path"
-            )
-        if carried:
-            origins = " and ".join(held.origin for held in carried)
-            return (
-                f"there is no kernel for {title} on this machine, {OWN_MACHINE}: there is {origins}",
-                NOT_EMBEDDED,
-            )
-        if other is not None:
-            return problem, f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
+        foreign = next((call for call in self._foreign if call.names(op)), None)
+        if foreign is not None:
+            fix = "convert the model again on a machine like this one, or give a library or a Python kernel"
+            return f"{problem} on this machine, {OWN_MACHINE}: there is {foreign.origin}", fix
+        unfit = next((call for call in self._calls if call.names(op)), None)
+        if unfit is not None:
+            fix = "give the kernel_meta that was written with this DLC, or convert the model again"
+            return f"{problem} of these shapes and parameters: {unfit.origin} is for others", fix
+        if elsewhere is not None:
+            cores = ", ".join(elsewhere.cores)
+            return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
         near = nearest_names(title, offers.types())
         return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
         """Return the files of which nothing was used."""
-        return [str(source.path) for at, source in enumerate(self._sources) if at not in self._used]
+        files = [str(source.path) for number, source in enumerate(self._sources) if number not in self._used]
+        used = {call.path for number in self._used if (call := self._call(number)) is not None}
+        return files + [str(source.path) for source in self._described if str(source.path) not in used]
 
     # ------------------------------------------------------------------ what it does
 
@@ -150,7 +149,7 @@ class Kernels:
             shapes = self._link.offers().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
-            number = offer.source - len(self._sources)
+            call = self._call(offer.source)
             return Operation(
                 self._link,
                 op,
@@ -159,7 +158,7 @@ class Kernels:
                 data,
                 offer,
                 shapes.source if shapes is not None else None,
-                kernel=self._embedded[number].kernel if number >= 0 else None,
+                kernel=None if call is None else call.kernel,
                 is_python=python,
             )
 
@@ -179,7 +178,7 @@ class Kernels:
         self._logged.add(key)
         named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition takes no floats there; Python kernels get them unrounded",
+            "%s: %s::%s gets %s: its definition accepts no floats there; Python kernels get them unrounded",
             origin,
             *key,
             named,
@@ -228,17 +227,21 @@ class Kernels:
         found = self._link.offers().kernel((op.package, op.type))
         if found is not None:
             return found
-        fitting = [index for index, held in enumerate(self._embedded) if _is_for(held, op)]
+        fitting = [index for index, call in enumerate(self._calls) if call.names(op) and call.fits(op)]
         if len(fitting) > 1:
             raise BackendError(
-                f"the DLC carries {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
-                where=self._embedded[fitting[0]].origin,
-                fix="give a library or a Python kernel with --udo_package_path",
+                f"there are {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
+                where=" and ".join(self._calls[index].path for index in fitting),
+                fix="give one of the files with --udo_package_path",
             )
         for index in fitting:
-            origin = self._embedded[index].origin
-            return Offer(len(self._sources) + index, origin, True, False, ("CPU",), False)
+            number, origin = len(self._sources) + index, self._calls[index].origin
+            return Offer(number, origin, kernel=True, shapes=False, cores=("CPU",), is_explicit=False)
         return None
+
+    def _call(self, source: int) -> Call | None:
+        """Return the call of a compiled kernel by its offer's number, or None."""
+        return self._calls[source - len(self._sources)] if source >= len(self._sources) else None
 
     def _is_python(self, source: int) -> bool:
         return source < len(self._sources) and self._sources[source].kind == "python"
@@ -246,10 +249,6 @@ class Kernels:
     def _definition(self, package: str, type: str) -> OpDef | None:
         found = alike((package, type), self._definitions)
         return None if found is None else self._definitions[found]
-
-
-def _is_for(held: Embedded, op: Op) -> bool:
-    return (held.package, held.type) == (op.package, op.type) and op.name in held.ops
 
 
 def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
@@ -274,32 +273,22 @@ def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
 def open_kernels(
     model: Model,
     udo_package_path: PathLike | Iterable[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
 ) -> Kernels:
     """Open the kernels of the UDOs of a model; close them in the end.
 
     Args:
-        model: The model.
-        udo_package_path: Registration libraries and Python files with kernels: paths, or a text with commas
-            between them.
-        allow_embedded_kernels: Load kernels that the model carries.
+        udo_package_path: Registration libraries, Python files with kernels, and folders ``kernel_meta``:
+            paths, or a text with commas between them.
         udo_timeout: Seconds that each call of a kernel may take; default: 60.
 
     Raises:
         UsageError: If a file is not there, the time-out is not valid, or an option has nothing to work on.
         ContainerError: If a record of the model is damaged.
     """
-    if allow_embedded_kernels and not embedded_in(model):
-        raise UsageError(
-            "the model carries no kernels that --allow_embedded_kernels could allow",
-            fix="omit the option",
-        )
     paths = paths_of(udo_package_path)
-    if udo_timeout is not None and not paths and not allow_embedded_kernels:
+    if udo_timeout is not None and not paths:
         raise UsageError(
-            "--udo_timeout is given, but no kernels are",
-            fix="give --udo_package_path or --allow_embedded_kernels, or omit it",
+            "--udo_timeout has no effect without kernels", fix="give --udo_package_path, or omit it"
         )
-    seconds = DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout
-    return Kernels(paths, model=model, embedded=allow_embedded_kernels, timeout=seconds)
+    return Kernels(paths, model=model, timeout=DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout)

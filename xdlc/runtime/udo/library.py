@@ -41,7 +41,7 @@ def open_library(path: str, where: str) -> ctypes.CDLL:
 
 
 def _other_machine(path: str) -> str:
-    """Return why the system refuses an ELF file of another processor; the system's message misleads."""
+    """Return why the system refuses an ELF file of another processor."""
     head = b""
     with suppress(OSError), open(path, "rb") as file:
         head = file.read(20)
@@ -169,7 +169,7 @@ class Registration:
         path = self.path.parent / name
         if Path(name).name != name or not path.is_file():
             raise UsageError(
-                f"names the implementation library {name!r}, and there is no such file in its folder",
+                f"names the implementation library {name!r}, which is not in its folder",
                 where=self.where,
                 fix="put the implementation library beside the registration library",
             )
@@ -246,7 +246,6 @@ class LibraryOp:
     """An operation that a library executes.
 
     Args:
-        library: The library.
         form: The operation.
         memory: Its static data.
 

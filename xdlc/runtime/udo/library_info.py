@@ -57,7 +57,7 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
 
 
 def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:
-    """Return package, core and operation types of the implementation info at an address.
+    """Return package, core and operations of an implementation info.
 
     Raises:
         BackendError: If it is not valid.
@@ -72,7 +72,7 @@ def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], w
     """Return the table of functions at an address.
 
     Raises:
-        BackendError: If there is none, its version is another, or a function is missing.
+        BackendError: If it is missing, its version is another, or a function is missing.
     """
     if not pointer:
         _refuse(f"has no table of functions: its {_getter(kind)} returned NULL", where)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from xdlc.errors import StorageError
-from xdlc.runtime.child import temporary_files
+from xdlc.worker.temporary import temporary_files
 
 Array = Any  # numpy.ndarray
 

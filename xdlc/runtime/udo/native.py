@@ -55,8 +55,8 @@ class Native:
 
     def params(self, forms: Sequence[ParamForm], memory: Memory) -> Any:
         """Return an array of parameters, whose tensors are in a memory."""
-        made = (structs.Param * max(len(forms), 1))()
-        for param, form in zip(made, forms, strict=False):
+        params = (structs.Param * max(len(forms), 1))()
+        for param, form in zip(params, forms, strict=False):
             param.name, param.data_type = utf8(form.name), form.dtype
             if form.tensor is not None:
                 param.kind = structs.TENSOR
@@ -68,13 +68,13 @@ class Native:
             else:
                 number = int(form.value or 0)
                 param.integer = number - (1 << 64) if number >= 1 << 63 else number
-        self._kept.append(made)
-        return made
+        self._kept.append(params)
+        return params
 
     def op(self, form: OpForm, memory: Memory, addresses: Mapping[int, int] | None = None) -> structs.Op:
-        """Return an operation; static data is in ``memory``, other inputs at ``addresses``."""
+        """Return an operation with static data in ``memory``, inputs at ``addresses``."""
         inputs = self.tensors(form.inputs, {**static_addresses(form, memory), **(addresses or {})})
-        made = structs.Op(
+        op = structs.Op(
             utf8(form.package),
             utf8(form.type),
             utf8(form.name),
@@ -85,8 +85,8 @@ class Native:
             len(form.outputs),
             self.tensors(form.outputs, {}),
         )
-        self._kept.append(made)
-        return made
+        self._kept.append(op)
+        return op
 
 
 def static_addresses(form: OpForm, memory: Memory) -> dict[int, int]:

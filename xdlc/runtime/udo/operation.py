@@ -168,16 +168,16 @@ class Operation:
         return self._results()
 
     def _settle(self, inferred: list[TensorSpec] | None, timeout: float) -> None:
-        """Bind the outputs in the worker, or describe those whose shapes follow from the run."""
+        """Bind outputs in the worker, or describe those of unknown shape."""
         dims: list[Dims] = [form.dims for form in self._form.outputs]
-        if any(None in one for one in dims):
+        if any(None in shape for shape in dims):
             dims = [] if inferred is None else self._agreed(inferred)
-            if (not dims or any(None in one for one in dims)) and not self._is_python:
+            if (not dims or any(None in shape for shape in dims)) and not self._is_python:
                 self._fail(
                     "does not infer the shapes of outputs that are dynamic in the model",
                     fix="give the library infer_outputs, or a shape function in a Python file beside it",
                 )
-        self._is_known = bool(dims) and all(None not in one for one in dims)
+        self._is_known = bool(dims) and all(None not in shape for shape in dims)
         if self._is_known:
             self._place("outputs", dims, "binding its buffers", timeout)
         else:
@@ -200,22 +200,22 @@ class Operation:
         self._place("collect", dims, "fetching its results", timeout)
 
     def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
-        """Store the inputs in shared memory; return the inferred outputs if the model leaves them dynamic."""
+        """Store inputs in shared memory; return inferred outputs of a dynamic model."""
         forms = self._form.inputs
         if len(arrays) != self._count:
-            self._fail(f"takes {self._count} inputs, got {len(arrays)}")
+            self._fail(f"expects {self._count} inputs, got {len(arrays)}")
         arrays = [*arrays, *[None] * (len(forms) - self._count)]
-        held = [
+        checked = [
             self._checked(index, form, array)
             for index, (form, array) in enumerate(zip(forms, arrays, strict=True))
         ]
-        places, size = layout(0 if array is None else array.nbytes for array in held)
+        places, size = layout(0 if array is None else array.nbytes for array in checked)
         memory = self._memory("inputs", size, timeout)
-        for place, array in zip(places, held, strict=True):
+        for place, array in zip(places, checked, strict=True):
             if array is not None:
                 memory.array(place, array.shape, array.dtype)[...] = array
         dims: list[Dims] = [
-            form.dims if array is None else array.shape for form, array in zip(forms, held, strict=True)
+            form.dims if array is None else array.shape for form, array in zip(forms, checked, strict=True)
         ]
         if self._is_settled and dims == self._given:
             return None
@@ -224,7 +224,9 @@ class Operation:
             "do": "inputs",
             "op": self._number,
             "dims": dims,
-            "places": [None if array is None else place for place, array in zip(places, held, strict=True)],
+            "places": [
+                None if array is None else place for place, array in zip(places, checked, strict=True)
+            ],
             "ask": self._asks,
         }
         return specs_in(self._ask(request, (), "inferring its shapes", timeout))
@@ -232,10 +234,10 @@ class Operation:
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
         if form.omitted or form.place is not None:
             return None
-        wanted = element(form.dtype)
+        dtype = element(form.dtype)
         fits = (
             array is not None
-            and array.dtype == wanted
+            and array.dtype == dtype
             and (
                 form.dims == (None,)  # the rank may be open too
                 or (
@@ -246,7 +248,7 @@ class Operation:
         )
         if array is None or not fits:
             got = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-            self._fail(f"takes {wanted}{_words(form.dims)} as input {index}, got {got}")
+            self._fail(f"expects {dtype}{_words(form.dims)} as input {index}, got {got}")
         return array
 
     def _place(self, command: str, dims: Sequence[Dims], doing: str, timeout: float) -> None:

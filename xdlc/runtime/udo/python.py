@@ -57,7 +57,9 @@ def shape_function(package: str, type: str) -> Callable[[Function], Function]:
 def _marked(mark: Mark) -> Callable[[Function], Function]:
     for word in (mark.package, mark.type):
         if not isinstance(word, str) or not word:
-            raise TypeError(f'{mark.role} takes names, as in @{mark.role}("Package", "Type"), not {word!r}')
+            raise TypeError(
+                f'{mark.role} requires names, as in @{mark.role}("Package", "Type"), not {word!r}'
+            )
 
     def note(function: Function) -> Function:
         setattr(function, _ATTRIBUTE, (*_marks_of(function), mark))
@@ -72,10 +74,10 @@ def _marks_of(function: Any) -> tuple[Mark, ...]:
     return found if isinstance(found, tuple) else ()
 
 
-def functions_of(held: Any) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return what an object of a file is for: a function that is marked, or those that a class brings.
+def functions_of(entry: Any) -> list[tuple[Mark, Callable[..., Any]]]:
+    """Return the functions of an object: a marked one, or those of a class.
 
     A class brings functions by a class method ``__xdlc_udo_functions__``, which returns what this does.
     """
-    brought = getattr(held, _BROUGHT, None) if isinstance(held, type) else None
-    return list(brought()) if brought is not None else [(mark, held) for mark in _marks_of(held)]
+    brought = getattr(entry, _BROUGHT, None) if isinstance(entry, type) else None
+    return list(brought()) if brought is not None else [(mark, entry) for mark in _marks_of(entry)]

@@ -43,12 +43,9 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
 
 
 class Siblings:
-    """The modules in a folder, which can be imported only while ``importable`` is open.
+    """The modules in a folder, importable only while ``importable`` is open.
 
     So files of two folders may each have a ``helper`` in theirs.
-
-    Args:
-        folder: The folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,7 +70,7 @@ class Siblings:
                     self._modules[name] = sys.modules.pop(name)
 
     def _is_here(self, module: ModuleType) -> bool:
-        """Return whether a module or package is in the folder itself, not in a folder below it."""
+        """Return whether a module or package is directly in the folder."""
         folders = [os.path.dirname(path) for path in getattr(module, "__path__", ())]
         file = getattr(module, "__file__", None)
         return self._folder in (folders or [os.path.dirname(file) if isinstance(file, str) else ""])
@@ -136,23 +133,23 @@ class PythonFile:
         """
         try:
             with self.siblings.importable():
-                given = self.functions[mark](view)
+                result = self.functions[mark](view)
         except BaseException as error:
             raise raised(error, self.where, f"the shape function of {mark.package}::{mark.type}") from error
-        if given is None:
+        if result is None:
             return None
-        found = self._specs(mark, view, given)
-        if len(found) > MOST_OUTPUTS:
+        specs = self._specs(mark, view, result)
+        if len(specs) > MOST_OUTPUTS:
             raise BackendError(
                 f"the shape function of {mark.package}::{mark.type} returned over {MOST_OUTPUTS} outputs",
                 where=self.where,
                 fix=f"return one for each of the {len(view.outputs)} outputs",
             )
-        return found
+        return specs
 
-    def _specs(self, mark: Mark, view: OpView, given: Any) -> list[TensorSpec]:
-        found = []
-        for index, item in enumerate(_items(given, len(view.outputs))):
+    def _specs(self, mark: Mark, view: OpView, result: Any) -> list[TensorSpec]:
+        specs = []
+        for index, item in enumerate(_items(result, len(view.outputs))):
             known = view.outputs[index] if index < len(view.outputs) else None
             spec = _spec_of(item, known.dtype if known else UNDEFINED)
             if spec is None:
@@ -163,18 +160,18 @@ class PythonFile:
                     fix="return a TensorSpec, or a tuple of dimensions, for each output: at most "
                     f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None for a dynamic one",
                 )
-            found.append(spec)
-        return found
+            specs.append(spec)
+        return specs
 
 
-def _items(given: Any, count: int) -> list[Any]:
-    """Return the results of a function by output; a shape by itself is that of the only one."""
-    given = _plain(given)
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        return [given]
-    items = [_plain(item) for item in given[: MOST_OUTPUTS + 1]]
+def _items(result: Any, count: int) -> list[Any]:
+    """Return a function's results by output; a bare shape is the only one."""
+    result = _plain(result)
+    if not isinstance(result, Sequence) or isinstance(result, str):
+        return [result]
+    items = [_plain(item) for item in result[: MOST_OUTPUTS + 1]]
     several = any(isinstance(one, TensorSpec | Sequence) and not isinstance(one, str) for one in items)
-    return items if several or (not items and not count) else [given]
+    return items if several or (not items and not count) else [result]
 
 
 def _plain(item: Any) -> Any:
@@ -205,7 +202,6 @@ class PythonOp:
     """An operation that a function computes.
 
     Args:
-        file: The file.
         function: The kernel.
         form: The operation.
         memory: Its static data.
@@ -259,18 +255,18 @@ class PythonOp:
                 self._refuse(
                     f"returned an object of type {type(array).__name__} for output {index}, not an array"
                 )
-            found = numpy.asarray(array)
+            output = numpy.asarray(array)
             wanted = element(form.dtype)
-            if found.dtype != wanted:
+            if output.dtype != wanted:
                 fix = f"give it that type: .astype(numpy.{wanted})"
-                self._refuse(f"returned output {index} as {found.dtype}, expected {wanted}", fix)
-            if form.shape == (1,) and not found.shape:
-                found = found.reshape(1)  # as a model stores a scalar
-            if not form.is_open and found.shape != form.shape:
+                self._refuse(f"returned output {index} as {output.dtype}, expected {wanted}", fix)
+            if form.shape == (1,) and not output.shape:
+                output = output.reshape(1)  # as a model stores a scalar
+            if not form.is_open and output.shape != form.shape:
                 self._refuse(
-                    f"returned output {index} of shape {list(found.shape)}, expected {list(form.shape)}"
+                    f"returned output {index} of shape {list(output.shape)}, expected {list(form.shape)}"
                 )
-            results.append(found)
+            results.append(output)
         return results
 
     def _refuse(self, problem: str, fix: str = "") -> None:

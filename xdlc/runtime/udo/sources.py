@@ -9,14 +9,9 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
-
-if TYPE_CHECKING:
-    from xdlc.ir import Model
-    from xdlc.opdefs.source_match import Kernel
-
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 MACHINE = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
@@ -25,10 +20,7 @@ PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
 OWN_MACHINE = f"linux-{MACHINE}"
-NOT_EMBEDDED = (
-    "convert the model again on a machine like this one, or give a library or a Python kernel with "
-    "--udo_package_path"
-)
+_KINDS = {".py": "python", ".json": "kernels"}
 _BUILT = "libs/x86-64_linux_clang"  # where make puts the libraries of a generated package
 
 
@@ -38,15 +30,15 @@ class Source:
 
     Attributes:
         path: Its absolute path.
-        kind: ``library`` or ``python``.
+        kind: ``library``, ``python``, or ``kernels`` for the description of compiled kernels.
     """
 
     path: Path
     kind: str
 
 
-def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
-    """Return paths; a text that names no file may hold several, with commas between them.
+def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
+    """Return paths; a text that names no file may list several with commas.
 
     Raises:
         UsageError: If one is empty.
@@ -55,43 +47,47 @@ def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
         >>> paths_of("a.so, b.py")
         ['a.so', 'b.py']
     """
-    if given is None:
+    if paths is None:
         return []
-    found: list[PathLike]
-    if isinstance(given, str):
-        found = [given] if os.path.isfile(given) else [part.strip() for part in given.split(",")]
+    parts: list[PathLike]
+    if isinstance(paths, str):
+        parts = [paths] if os.path.isfile(paths) else [part.strip() for part in paths.split(",")]
     else:
-        found = [given] if isinstance(given, os.PathLike) else list(given)
-    if "" in found:
+        parts = [paths] if isinstance(paths, os.PathLike) else list(paths)
+    if "" in parts:
         raise UsageError(
-            f"there is an empty name among the libraries and Python files of UDOs: {given!r}",
+            f"there is an empty name among the libraries and Python files of UDOs: {paths!r}",
             fix="remove it and the comma beside it; an empty variable of a shell script is one, too",
         )
-    return found
+    return parts
 
 
 def sources_of(paths: Iterable[PathLike]) -> list[Source]:
-    """Return the files at some paths.
+    """Return the files at some paths; of a folder of kernels its descriptions.
 
     Raises:
         UsageError: If there is no file, or it is given twice; a ProblemList of several.
     """
     problems: list[XdlcError] = []
-    found: dict[Path, Source] = {}
-    for given in paths:
-        path = Path(given).absolute()
+    sources: dict[Path, Source] = {}
+    for path in (file for entry in paths for file in _files(Path(entry).absolute())):
         if not os.path.isfile(path):
             problems.append(_no_file(path))
-        elif path in found:
+        elif path in sources:
             problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
         else:
-            found[path] = Source(path, "python" if path.suffix == ".py" else "library")
+            sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)
-    return list(found.values())
+    return list(sources.values())
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a path, or the descriptions of kernels in a folder that has some."""
+    return (sorted(path.glob("*.json")) if os.path.isdir(path) else []) or [path]
 
 
 def _no_file(path: Path) -> UsageError:
-    fix = "give the path of a registration library or of a Python file; libraries are not searched for"
+    fix = "give a registration library, a Python file or a folder of kernels; libraries are not searched for"
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, ValueError):
@@ -122,56 +118,13 @@ def checked_timeout(seconds: float) -> float:
     return float(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """A kernel that a DLC carries.
-
-    Attributes:
-        package: Op package.
-        type: Operation type.
-        ops: Names of the ops that it is for.
-        kernel: The kernel.
-    """
-
-    package: str
-    type: str
-    ops: frozenset[str]
-    kernel: Kernel
-
-    @property
-    def fits(self) -> bool:
-        """Whether it is for this machine."""
-        return self.kernel.machine == OWN_MACHINE
-
-    @property
-    def origin(self) -> str:
-        """Its title in messages."""
-        held = self.kernel
-        return f"kernel {held.name!r} in the DLC, built by {held.tool!r} for {held.machine!r}"
-
-
-def embedded_in(model: Model | None) -> list[Embedded]:
-    """Return the kernels that a DLC carries.
-
-    Raises:
-        ContainerError: If one is damaged.
-    """
-    if model is None or not any(name.startswith("xdlc.kernel.") for name in model.records):
-        return []
-    from xdlc.container import udo
-
-    return [
-        Embedded(held.package, held.type, frozenset(held.ops), held.kernel) for held in udo.kernels(model)
-    ]
-
-
 Key = tuple[str, str]
 """Op package and operation type."""
 _SUFFIX = re.compile(r"(?<=.)(Cpu|Gpu|Dsp|HtpMcp|Htp|Hta|Lpai|Aic)$")
 
 
 def plain_package(name: str) -> str:
-    """Return the name of a package without the suffix of a backend, which QNN's tools append.
+    """Return a package's name without the backend suffix of QNN's tools.
 
     Example:
         >>> plain_package("MyPackageHtp"), plain_package("MyPackage"), plain_package("Htp")
@@ -181,7 +134,7 @@ def plain_package(name: str) -> str:
 
 
 def alike(key: Key, keys: Iterable[Key]) -> Key | None:
-    """Return a key among others: itself, or else one whose package differs in the backend's suffix alone.
+    """Return a key among others, also if only the backend suffix differs.
 
     Without itself, one that has no suffix goes first, then that of the CPU.
 
@@ -209,7 +162,7 @@ class Offer:
         shapes: Whether it infers shapes of outputs.
         cores: Cores that it runs on.
         is_explicit: Whether its shapes go before those of a library.
-        package: Name of its package; empty for kernels that a DLC carries.
+        package: Name of its package; empty for compiled kernels of plugins.
     """
 
     source: int
@@ -274,12 +227,12 @@ class Offers:
         return [f"{package}::{type}" for package, type in sorted(self._kernels)]
 
 
-def _clash(key: Key, held: Offer, offer: Offer, what: str) -> list[XdlcError]:
-    if held is offer:
+def _clash(key: Key, present: Offer, offer: Offer, what: str) -> list[XdlcError]:
+    if present is offer:
         return []
     return [
         BackendError(
-            f"{held.origin} and {offer.origin} both have a {what} for {key[0]}::{key[1]}",
+            f"{present.origin} and {offer.origin} both have a {what} for {key[0]}::{key[1]}",
             fix="give only one of them",
         )
     ]

@@ -73,7 +73,6 @@ def static_form(
     """Return a static tensor, whose elements are added to the data of its operation.
 
     Args:
-        tensor: The tensor.
         name: Name of its place.
         layout: Layout of its place.
         allowed: Types that its place takes: quantized values stay such if it takes them, and become
@@ -121,7 +120,7 @@ def array_form(
 
 
 def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
-    """Quantize static data under one scale; return None if the place takes floats, or no such integers.
+    """Quantize static data under one scale; None if the place rejects integers.
 
     Before a model is quantized its static data are floats; a library that was built for integers
     runs on these.

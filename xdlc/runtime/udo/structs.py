@@ -205,7 +205,7 @@ _strnlen.argtypes, _strnlen.restype = (c_void_p, c_size_t), c_size_t
 
 
 def text_at(address: int | None, limit: int = 1024) -> str | None:
-    """Return the text that ends with a zero byte at an address, cut off at a limit; None at NULL."""
+    """Return the zero-terminated text at an address, up to a limit; None at NULL."""
     if not address:
         return None
     return ctypes.string_at(address, _strnlen(address, limit)).decode("utf-8", "backslashreplace")

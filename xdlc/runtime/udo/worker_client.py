@@ -11,15 +11,21 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
-from xdlc.runtime.child import error_of, temporary_files
+from xdlc.runtime.udo.kernel_files import Call
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.sources import Embedded, Offers, Source
-from xdlc.runtime.udo.worker_process import DiedError, Process
+from xdlc.runtime.udo.sources import Offers, Source
+from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.temporary import temporary_files
+
+SERVICE = "xdlc.runtime.udo.service"
 
 LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
+_LATE = "give it more time with --udo_timeout, or make it end"
+_EXIT = "let it return, and not end the process that it runs in"
+_WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 _log = logging.getLogger(__name__)
 
 
@@ -28,17 +34,17 @@ class Link:
 
     Args:
         sources: Files to load, in the order of their numbers.
-        embedded: Kernels of a DLC to load, numbered on.
+        calls: Calls of compiled kernels to load, numbered on.
         timeout: Seconds that a request may take.
 
     Attributes:
         generation: How many children there have been.
     """
 
-    def __init__(self, sources: Sequence[Source], embedded: Sequence[Embedded], timeout: float) -> None:
+    def __init__(self, sources: Sequence[Source], calls: Sequence[Call], timeout: float) -> None:
         self.timeout = timeout
         self.generation = 0
-        self._sources, self._embedded = sources, embedded
+        self._sources, self._calls = sources, calls
         self._offers: Offers | None = None
         self._process: Process | None = None
         self._lock = threading.RLock()
@@ -65,7 +71,7 @@ class Link:
         """
         with self.held():
             if self._offers is None:
-                if self._sources or self._embedded:
+                if self._sources or self._calls:
                     self._start()
                 else:
                     self._offers = Offers()
@@ -110,16 +116,17 @@ class Link:
         seconds = self.timeout if timeout is None else timeout
         try:
             answer = process.ask(request, files, timeout=seconds)
-        except DiedError as error:
+        except ChildDiedError as error:
             raise self._died(doing, error, place, origin) from error
+        except XdlcError as error:
+            _log_printed(process, ": ".join(filter(None, (place, origin))))
+            for problem in each_problem(error):
+                problem.where = ": ".join(filter(None, (place, problem.where or origin)))
+            raise
         except BaseException:
             self._process = None
             raise
         _log_printed(process, ": ".join(filter(None, (place, origin))))
-        problems = _errors(answer)
-        for problem in problems:
-            problem.where = ": ".join(filter(None, (place, problem.where or origin)))
-        raise_all(problems)
         return answer
 
     def give_up(self) -> None:
@@ -162,10 +169,9 @@ class Link:
             if process is None:
                 return
             try:
-                answer = process.close()
-            except DiedError as error:
+                process.close()
+            except ChildDiedError as error:
                 raise self._died("releasing all", error, "", self._names()) from error
-            raise_all(_errors(answer))
 
     # ------------------------------------------------------------------ starting
 
@@ -182,7 +188,7 @@ class Link:
                 where=self._names(),
                 fix="correct the kernels, then open the model again",
             )
-        self._process = process = Process()
+        self._process = process = Process(SERVICE)
         self._memories.clear()
         self.generation += 1
         try:
@@ -194,10 +200,10 @@ class Link:
 
     def _load(self, process: Process) -> Offers:
         offers, problems = Offers(), list[XdlcError]()
-        every: list[Source | Embedded] = [*self._sources, *self._embedded]
+        every: list[Source | Call] = [*self._sources, *self._calls]
         for number, source in enumerate(every):
             try:
-                if isinstance(source, Embedded):
+                if isinstance(source, Call):
                     self._embed(process, source)
                 else:
                     self._load_file(process, number, source, offers)
@@ -214,14 +220,14 @@ class Link:
         words = self._answer(process, request, (), where).get("offers", [])
         offers.add(number, where, words, is_file=source.kind == "python")
 
-    def _embed(self, process: Process, held: Embedded) -> None:
+    def _embed(self, process: Process, call: Call) -> None:
         with temporary_files():
             file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
         try:
             with temporary_files(), open(file, "wb", closefd=False) as target:
-                target.write(held.kernel.binary)
-            request = {"do": "embed", "entry": held.kernel.entry, "where": held.origin}
-            self._answer(process, request, (file,), held.origin)
+                target.write(call.kernel.binary)
+            request = {"do": "embed", "entry": call.kernel.entry, "where": call.origin}
+            self._answer(process, request, (file,), call.origin)
         finally:
             os.close(file)
 
@@ -229,20 +235,22 @@ class Link:
         self, process: Process, request: Mapping[str, Any], files: Sequence[int], where: str
     ) -> dict[str, Any]:
         try:
-            answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
-        except DiedError as error:
+            return process.ask(request, files, timeout=max(self.timeout, LOADING))
+        except ChildDiedError as error:
             raise self._died("loading it", error, "", where) from error
-        _log_printed(process, where)
-        raise_all(_errors(answer))
-        return answer
+        finally:
+            if process.is_alive:
+                _log_printed(process, where)
 
     # ------------------------------------------------------------------ ending
 
-    def _died(self, doing: str, error: DiedError, place: str, origin: str) -> BackendError:
+    def _died(self, doing: str, error: ChildDiedError, place: str, origin: str) -> BackendError:
         self._process = None
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
-        return BackendError(f"{doing} {error.how}", where=where, fix=error.fix)
+        is_exit = error.status is not None and error.status >= 0
+        fix = _LATE if error.is_late else _EXIT if is_exit else _WRONG
+        return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 
     def _release(self, process: Process) -> None:
         numbers = []
@@ -253,15 +261,16 @@ class Link:
         if not numbers:
             return
         try:
-            answer = process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
-        except DiedError as error:
+            process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
+        except ChildDiedError as error:
             raise self._died("releasing operations", error, "", self._names()) from error
-        for problem in _errors(answer):
-            _log.warning("%s", problem)
+        except XdlcError as error:
+            for problem in each_problem(error):
+                _log.warning("%s", problem)
 
     def _names(self) -> str:
         files = [str(source.path) for source in self._sources]
-        return ", ".join([*files, *(held.origin for held in self._embedded)])
+        return ", ".join([*files, *(call.origin for call in self._calls)])
 
 
 def _grown(before: int, size: int) -> Memory:
@@ -281,7 +290,3 @@ def _log_printed(process: Process, where: str) -> None:
     """Log the lines that a kernel has printed."""
     for line in process.printed():
         _log.warning("%s: printed: %s", where, line)
-
-
-def _errors(answer: Mapping[str, Any]) -> list[XdlcError]:
-    return [error_of(words) for words in answer.get("errors", ())]

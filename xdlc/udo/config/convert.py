@@ -56,7 +56,7 @@ class Converted:
 
 
 def schema(target: str | os.PathLike[str]) -> Converted:
-    """Return the XML Schema of OpDef XML as a file to be written; ``-`` is standard output."""
+    """Return the XML Schema of OpDef XML as a file; ``-`` is standard output."""
     return Converted({str(target): schema_text()}, ())
 
 
@@ -73,7 +73,6 @@ def convert(
     Packages of one name become one.
 
     Args:
-        paths: The configurations.
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         form: ``xml`` or ``json``; default: as the target's name ends, or else the other one.
         package: Name of the only package to take.
@@ -120,7 +119,6 @@ def drafted(
     Args:
         nodes: Their nodes.
         others: Other problems that the model has.
-        model: The model.
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
@@ -147,30 +145,32 @@ def drafted(
             )
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
-    made = draft(
+    drafts = draft(
         nodes, package, name, same_shapes=same_shapes, float_types=float_types, backends=backends or BACKENDS
     )
-    notices = list(made.notices)
+    notices = list(drafts.notices)
     if others:
         count = f"{os.fspath(model)} has {len(others)} other problem(s)"
         notices.append(f"{count}: {_first(others)}")
     where = os.fspath(target)
     _check_target(where, [model])
     if (
-        len(made.collections) > 1
+        len(drafts.collections) > 1
         and form != "json"
         and _form_of(where) != "json"
         and not os.path.isdir(where)
     ):
-        held = ", ".join(held.package for held in made.collections)
+        held = ", ".join(held.package for held in drafts.collections)
         raise UsageError(
             f"operators of several domains have one name, so that there are the packages {held}; "
             "an OpDef XML file holds one",
             where=where,
             fix="name a folder that exists for a file each, or a .json file for all",
         )
-    texts = render(made.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices)
-    return Converted(texts, tuple(notices), made.problems)
+    texts = render(
+        drafts.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices
+    )
+    return Converted(texts, tuple(notices), drafts.problems)
 
 
 def _first(problems: Sequence[XdlcError]) -> str:
@@ -181,7 +181,7 @@ def _first(problems: Sequence[XdlcError]) -> str:
 
 
 def _float_types(names: Sequence[str]) -> list[DType]:
-    found = []
+    dtypes = []
     for name in names:
         dtype = TYPES.get(name)
         if dtype is None or not (dtype.is_float or dtype.is_fixed or dtype in QUANTIZED):
@@ -189,8 +189,8 @@ def _float_types(names: Sequence[str]) -> list[DType]:
                 f"{name!r} is no data type of float values",
                 fix=choice(name, ("FLOAT_32", "FLOAT_16", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16")),
             )
-        found.append(dtype)
-    return found
+        dtypes.append(dtype)
+    return dtypes
 
 
 def render(
@@ -199,7 +199,6 @@ def render(
     """Return the texts of packages by path.
 
     Args:
-        collections: The packages.
         target: File or folder to be written; ``-`` for standard output.
         form: ``xml`` or ``json``.
         extended: Whether JSON gets fields of xdlc's own.

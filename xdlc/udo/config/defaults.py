@@ -46,7 +46,6 @@ class WrongDefaultError(Exception):
 
         Args:
             what: Title of the input or parameter.
-            default: The whole default.
 
         Example:
             >>> WrongDefaultError("a number", node := Node("1")).message("param 'axis'", node)
@@ -71,7 +70,6 @@ def default_text(
     """Return a default as OpDef XML writes it.
 
     Args:
-        node: The value.
         dtypes: Types of the parameter; none if that is not known.
         names: Names of its values, if it is an enumeration.
         is_scalar: Whether it has to be one value.
@@ -128,10 +126,9 @@ def _element(node: Node, kind: str) -> str:
 
 
 def default_json(tensor: TensorDef, extended: bool) -> Any:
-    """Return a default as JSON; numbers as they are written, where JSON writes them the same way.
+    """Return a default as JSON, numbers as written where JSON writes them alike.
 
     Args:
-        tensor: The tensor.
         extended: Whether the JSON has its enumeration, so that the name is written instead of the number.
 
     Example:

@@ -41,10 +41,9 @@ _SUPPLEMENT = {
 
 
 def differences(before: Collection, after: Collection) -> Iterator[tuple[str, list[str]]]:
-    """Yield each part that has changed, with the names that OpDef XML has for what is different about it.
+    """Yield each changed part, with the names that OpDef XML has for the change.
 
     Args:
-        before: A package.
         after: The same in another form: with the same operations, inputs, outputs and parameters.
     """
     title = f"package {before.package!r}"
@@ -63,7 +62,7 @@ def differences(before: Collection, after: Collection) -> Iterator[tuple[str, li
 
 
 def _supplements(collection: Collection) -> Iterator[tuple[str, Key, SupplementTensor]]:
-    """Yield what backends add: the backend, core, operator, side and name that it is about, and the row."""
+    """Yield rows of supplements with backend, core, operator, side and name."""
     for table in collection.supplements:
         core = (cores_of((table.backend,))[0] or [table.backend])[0]
         for op in (op for alternatives in table.ops.values() for op in alternatives):
@@ -73,7 +72,7 @@ def _supplements(collection: Collection) -> Iterator[tuple[str, Key, SupplementT
 
 
 def _implied(key: Key, row: SupplementTensor, collection: Collection) -> SupplementTensor:
-    """Return what follows for a backend from the definition alone, as far as the row speaks of it."""
+    """Return the definition's defaults for the fields that the row states."""
     _, op, side, name = key
     definition = next((held for held in collection.opdefs if held.name == op), None)
     dtypes: tuple[DType, ...] = ()

@@ -157,7 +157,7 @@ def _decoded(content: bytes, where: str) -> str:
 
 
 def _without(pattern: re.Pattern[str], text: str, where: str, notice: str, notices: list[str]) -> str:
-    """Return a text with blanks for the first group of a pattern, and add a notice with the lines."""
+    """Blank the first group of a pattern in a text, and add a notice with the lines."""
     starts: list[int] = []
 
     def blanks(match: re.Match[str]) -> str:
@@ -166,7 +166,7 @@ def _without(pattern: re.Pattern[str], text: str, where: str, notice: str, notic
         starts.append(match.start())
         return re.sub(r"[^\r\n]", " ", match[0])
 
-    made = pattern.sub(blanks, text)
+    blanked = pattern.sub(blanks, text)
     if starts:
         lines, line, last = dict[int, None](), 1, 0
         for start in starts:
@@ -175,7 +175,7 @@ def _without(pattern: re.Pattern[str], text: str, where: str, notice: str, notic
             lines[line] = None
         more = f" (also on lines {', '.join(map(str, list(lines)[1:20]))})" if len(lines) > 1 else ""
         notices.append(f"{where}:{next(iter(lines))}: {notice}{more}")
-    return made
+    return blanked
 
 
 def _too_deep(where: str) -> ModelError:

@@ -29,7 +29,6 @@ def write_json(
     """Return packages as a JSON UDO configuration.
 
     Args:
-        collections: The packages.
         extended: Whether fields of xdlc's own, ``xdlc_...``, keep what the vendor's form has no field for.
         notify: Called with a line for each part that is not written in full.
 
@@ -96,7 +95,7 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
 
 
 def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
-    """Return inputs without the defaults before one that the vendor's form makes mandatory.
+    """Return inputs without defaults before one that the vendor makes mandatory.
 
     There an input is optional only by its default.
     """

@@ -79,7 +79,7 @@ def _read_rank(fields: Fields, name: str) -> int | None:
 
 
 def _read_description(fields: Fields, name: str) -> tuple[DescriptionPart, ...]:
-    """Return a description: a string, or an array of strings and of objects with ``content`` or ``code``."""
+    """Return a description: a string, or strings and ``content`` or ``code`` objects."""
     node = fields.node(name)
     if node is None:
         return ()

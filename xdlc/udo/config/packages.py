@@ -72,7 +72,7 @@ class _Operator:
         return op if core in self.cores and (op.inputs or op.outputs or op.params) else None
 
     def keys(self, by_name: bool) -> Iterator[tuple[Key, str]]:
-        """Yield the paths of its parts and of their fields, by side, then position or name."""
+        """Yield the paths of parts and their fields, by side, then position or name."""
         for role, parts in self.parts.items():
             for j, part in enumerate(parts):
                 place = part.definition.name if by_name or role in PARAMS else j
@@ -84,7 +84,6 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
     """Return the packages of a JSON configuration, and notices.
 
     Args:
-        content: The text.
         where: Name of the file, for messages.
 
     Raises:
@@ -105,17 +104,17 @@ def _packages(root: Node, scope: Scope) -> list[Package]:
         problem = f"a configuration has to be an object, found {kind_of(root.value)}"
         scope.report(root.path, problem, example)
         return []
-    found: list[Package] = []
+    packages: list[Package] = []
     for key, node in root.members():
         if key in ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT") and isinstance(node.value, str):
-            scope.notice(node.path, f"{key} changes nothing: {_OLD[key]}")
+            scope.notice(node.path, f"{key} has no effect: {_OLD[key]}")
         elif key in _OWN and not isinstance(node.value, Mapping):
             scope.report(node.path, f"{key} is not inside of a package", example)
         else:
-            found.append(_package(node, key, scope))
-    if not found and not scope.problems:
+            packages.append(_package(node, key, scope))
+    if not packages and not scope.problems:
         scope.report(root.path, "a configuration has no package", example)
-    return found
+    return packages
 
 
 def _package(node: Node, key: str, scope: Scope) -> Package:
@@ -126,7 +125,7 @@ def _package(node: Node, key: str, scope: Scope) -> Package:
     for old, reason in _OLD.items():
         if old in fields:
             fields.text(old)
-            fields.notice(old, f"{old} of {fields.what} changes nothing: {reason}")
+            fields.notice(old, f"{old} of {fields.what} has no effect: {reason}")
     operators = [_operator(item, i, name or key, scope) for i, item in enumerate(fields.items("Operators"))]
     rows = fields.items("xdlc_supplements")
     has_tables = "xdlc_supplements" in fields
@@ -186,16 +185,16 @@ def _supplement(node: Node, table: str, scope: Scope) -> SupplementOp:
 
 
 def _rows(op: Fields, side: str) -> dict[str, SupplementTensor]:
-    found: dict[str, SupplementTensor] = {}
+    rows: dict[str, SupplementTensor] = {}
     for node in op.items(side):
         title = f"{side[:-1]} {shown(named(node, 'name'))} of {op.what}"
         fields = Fields(node, title, op.scope, tuple(SUPPLEMENT))
         fields.need("name", '"in[0]"')
         tensor = SupplementTensor(**read_members(fields, SUPPLEMENT))
-        if tensor.name in found:
+        if tensor.name in rows:
             op.scope.report(node.path, f"{fields.what} is there twice", "remove one of them")
-        found[tensor.name] = tensor
-    return found
+        rows[tensor.name] = tensor
+    return rows
 
 
 def _operator(node: Node, index: int, package: str, scope: Scope) -> _Operator:
@@ -209,7 +208,7 @@ def _operator(node: Node, index: int, package: str, scope: Scope) -> _Operator:
     cores = fields.words("core_types", CORES)
     _check_cores(parts, cores, scope)
     if "quantization_mode" in fields:
-        text = f"quantization_mode of {fields.what} changes nothing: {_OLD['quantization_mode']}"
+        text = f"quantization_mode of {fields.what} has no effect: {_OLD['quantization_mode']}"
         fields.notice("quantization_mode", text)
     archs = _archs(fields, cores)
     definition = OpDef(
@@ -250,21 +249,21 @@ def _parts(fields: Fields, role: str) -> tuple[Part, ...]:
 
 
 def _params(parts: Mapping[str, tuple[Part, ...]], what: str, scope: Scope) -> dict[str, ParamDef]:
-    found: dict[str, ParamDef] = {}
+    params: dict[str, ParamDef] = {}
     paths: dict[str, str] = {}
     for part in (part for role in PARAMS for part in parts[role]):
         param, path = part.definition, part.paths.get("Name", part.path)
-        if param.name in found:
+        if param.name in params:
             problem = f"{what} has two parameters {shown(param.name)}; first at {paths[param.name]}"
             scope.report(path, problem, "rename one of them")
         elif isinstance(param, ParamDef) and param.name:
-            found[param.name] = param
+            params[param.name] = param
             paths[param.name] = path
-    return found
+    return params
 
 
 def _ordered(params: dict[str, ParamDef], fields: Fields) -> dict[str, ParamDef]:
-    """Return parameters in the order of the configuration, or else scalars before tensors."""
+    """Return parameters in configuration order, or else scalars before tensors."""
     if not params:
         for node in fields.items("xdlc_order")[:1]:
             problem = f"xdlc_order of {fields.what} orders parameters, and there are none"

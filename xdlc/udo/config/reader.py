@@ -44,22 +44,22 @@ class Config:
             package: Position of the package.
         """
         collection = self.collections[package]
-        found: list[dict[Key, str]] = [{} for _ in collection.opdefs]
-        of_name = {op.name: lines for op, lines in zip(collection.opdefs, found, strict=True)}
+        op_lines: list[dict[Key, str]] = [{} for _ in collection.opdefs]
+        of_name = {op.name: lines for op, lines in zip(collection.opdefs, op_lines, strict=True)}
         for key, line in self.lines[package].items():
             if key[:1] == ("op",):
-                found[int(key[1])][key[2:]] = line
+                op_lines[int(key[1])][key[2:]] = line
             elif key[:1] == ("table",):
                 table = collection.supplements[int(key[1])]
                 names = table.ops if len(key) == 2 else key[3:4] if key[2] == "op" else ()
                 for name in names:
                     if name in of_name:
                         of_name[str(name)]["table", table.backend, *key[4:]] = line
-        return found
+        return op_lines
 
 
 def read(path: str | os.PathLike[str]) -> list[Collection]:
-    """Return the packages of a JSON UDO configuration or an OpDef XML file, recognized by its content.
+    """Return the packages of a JSON configuration or an OpDef XML file.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -107,15 +107,15 @@ def read_config(path: str | os.PathLike[str]) -> Config:
 def clashes(configs: Sequence[Config]) -> list[ModelError]:
     """Return an error for each operation that packages of one name define twice."""
     first: dict[tuple[str, str], str] = {}
-    found = []
+    problems = []
     for config in configs:
         for (p, i), place in config.places.items():
             package, name = config.collections[p].package, config.collections[p].opdefs[i].name
             if (package, name) in first:
                 problem = f"package {package} has operator {name} twice; first at {first[package, name]}"
-                found.append(ModelError(problem, where=place, fix="remove one, or rename its package"))
+                problems.append(ModelError(problem, where=place, fix="remove one, or rename its package"))
             first.setdefault((package, name), place)
-    return found
+    return problems
 
 
 @dataclass(frozen=True, slots=True)

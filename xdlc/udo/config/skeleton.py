@@ -46,7 +46,7 @@ def draft(
     float_types: Sequence[DType] = (),
     backends: Sequence[str] = BACKENDS,
 ) -> Draft:
-    """Return a definition for each operator that can have one, put together from all its nodes.
+    """Return a definition for each operator that can have one, from all its nodes.
 
     Args:
         nodes: The nodes, in the order of the model.
@@ -96,7 +96,7 @@ class _Drafting:
         self.notices: list[str] = []
 
     def add(self, name: str, nodes: Sequence[UncoveredNode]) -> list[XdlcError]:
-        """Draft the operator that some nodes have in common, under a name; return why that cannot be."""
+        """Draft the operator of some nodes under a name; return the obstacle, if any."""
         first, count = nodes[0], len(self.notices)
         try:
             params = drafted_params(nodes)
@@ -139,18 +139,18 @@ class _Drafting:
     ) -> list[TensorDef]:
         operator, is_output = nodes[0].operator, stem == "out"
         places = places_of([node.outputs if is_output else node.inputs for node in nodes])
-        found = []
+        tensors = []
         for i, place in enumerate(places):
             definition, assumed = drafted_tensor(f"{stem}[{i}]", place, self._made, otherwise, why)
-            found.append(definition)
+            tensors.append(definition)
             if assumed:
                 self.notices.append(f"{operator}: {definition.name}: {assumed}")
             if is_output:
-                found[-1] = self._shaped(definition, place, operator)
-        return found
+                tensors[-1] = self._shaped(definition, place, operator)
+        return tensors
 
     def _shaped(self, output: TensorDef, place: Place, operator: str) -> TensorDef:
-        """Return an output whose shape the model does not always state, and add a notice about it."""
+        """Return an output of a shape that is not always stated, and add a notice."""
         unknown = [operand.name for operand in place.operands if operand.shape is None]
         open_ones = [one.name for one in place.operands if one.shape is None or None in one.shape]
         if self._same_shapes and open_ones and len(open_ones) == len(place.operands):
@@ -167,7 +167,7 @@ class _Drafting:
         return output
 
     def collections(self) -> list[Collection]:
-        """Return one package, or one for each domain if operators of several have one name."""
+        """Return one package, or one per domain if operators share a name."""
         names = [definition.name for _, definition in self.opdefs]
         if len(set(names)) == len(names):
             domains = list(dict.fromkeys(domain for domain, _ in self.opdefs))

@@ -1,4 +1,4 @@
-"""Inputs, outputs and parameters of a skeleton, from the operands and attributes of nodes."""
+"""Inputs, outputs and parameters of a skeleton, from operands and attributes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
 
 
 def shortest_name(path: str, others: Collection[str]) -> str:
-    """Return the shortest end of a path that denotes it alone, and can be a name in a definition.
+    """Return the shortest unique end of a path that is a valid name.
 
     Example:
         >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
@@ -55,8 +55,8 @@ def shortest_name(path: str, others: Collection[str]) -> str:
 
 
 def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
-    given = [(node, node.attributes[name]) for node in nodes if not _is_omitted(node, name)]
-    kinds = {_kind(value): node for node, value in given}
+    attributes = [(node, node.attributes[name]) for node in nodes if not _is_omitted(node, name)]
+    kinds = {_kind(value): node for node, value in attributes}
     if "" in kinds:
         raise UnsupportedOp(
             f"attribute {name!r} of {nodes[0].operator} is a graph, strings in a tensor, several tensors or "
@@ -71,14 +71,14 @@ def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDe
             where=kinds["text"].where,
             fix="give it the same form on all nodes",
         )
-    values = [value for _, value in given]
+    values = [value for _, value in attributes]
     dtypes = _dtypes(values)
     words = f"Attribute {name!r}: {_values(values)}"
-    if len(given) < len(nodes):
-        words += f"; {len(given)} of {len(nodes)} nodes have it"
+    if len(attributes) < len(nodes):
+        words += f"; {len(attributes)} of {len(nodes)} nodes have it"
     return ParamDef(
         parameter,
-        mandatory=len(given) == len(nodes),
+        mandatory=len(attributes) == len(nodes),
         dtypes=dtypes,
         rank=0 if STRING in dtypes else _rank(values),
         description=(DescriptionPart(f"{words}."),),
@@ -90,7 +90,7 @@ def _is_omitted(node: UncoveredNode, name: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Return ``one``, ``list``, ``text`` or ``tensor``; empty for what no parameter can be."""
+    """Return ``one``, ``list``, ``text`` or ``tensor``; empty for other values."""
     if isinstance(value, int | float):
         return "one"
     if isinstance(value, TensorData):
@@ -135,7 +135,7 @@ def _fits(number: int, dtype: DType) -> bool:
 
 
 def _rank(values: Sequence[Any]) -> int | None:
-    """Return the number of axes that all values have; None if it differs, or is more than 4.
+    """Return the common number of axes; None if it differs or exceeds 4.
 
     A number counts as a list of one.
     """
@@ -211,7 +211,7 @@ def _trimmed(row: Sequence[Operand | None]) -> Sequence[Operand | None]:
 
 
 def _first_repeated(rows: Sequence[Sequence[Operand | None]]) -> int | None:
-    """Return the place from which on all operands are of one kind; None if there is none."""
+    """Return the place from which on all operands are of one kind, or None."""
     least = min(map(len, rows))
     for first in range(least + 1):
         rest = [operand for row in rows for operand in row[first:]]
@@ -233,7 +233,6 @@ def drafted_tensor(
     """Return an input or output, and what had to be assumed about it, in words.
 
     Args:
-        name: Its name.
         place: What is there.
         known: Data types of values that other operators make, as far as they are drafted.
         otherwise: Data types to assume if nothing states one.

@@ -68,12 +68,10 @@ class Part:
 
 
 def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
-    """Return one entry of ``inputs``, ``outputs``, ``scalar_params`` or ``tensor_params``.
+    """Return an entry of ``inputs``, ``outputs`` or one of the parameter lists.
 
     Args:
-        node: The entry.
         role: Which of the four lists holds it.
-        index: Its position there.
         op: Title of the operator.
         scope: Collects problems.
     """
@@ -99,7 +97,7 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
         **members,
     )
     if fields.one_of("quantization_mode", ("TF",), "use TF, or remove the field"):
-        text = f"quantization_mode of {fields.what} changes nothing: the quantizer's options decide"
+        text = f"quantization_mode of {fields.what} has no effect: the quantizer's options decide"
         fields.notice("quantization_mode", text)
     paths = {tag: fields.path_of(key) for key, tag in _TAGS.items() if key in fields}
     return Part(definition, per_core, fields.what, fields.path, paths)
@@ -121,7 +119,7 @@ def _is_static(fields: Fields, role: str) -> bool:
     if static and role == "outputs":
         fields.report("static", f"{fields.what} is static: an output holds no data", 'remove "static"')
     elif role == "tensor_params":
-        fields.notice("static", f"static of {fields.what} changes nothing: parameters always are")
+        fields.notice("static", f"static of {fields.what} has no effect: parameters always are")
     return False
 
 
@@ -147,26 +145,26 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
 
 def _types_of(fields: Fields, is_scalar: bool) -> tuple[tuple[DType, ...], dict[str, DType]]:
     """Return the data types that all cores share, or those of each core."""
-    each = EACH
+    name = EACH
     if EACH_OLD in fields and EACH not in fields:
         fields.notice(EACH_OLD, f"{EACH_OLD} of {fields.what} is read as {EACH}")
-        each = EACH_OLD
-    if ONE in fields and each in fields:
-        fields.report(each, f"{fields.what} has both {ONE} and {each}", "remove one of the two")
+        name = EACH_OLD
+    if ONE in fields and name in fields:
+        fields.report(name, f"{fields.what} has both {ONE} and {name}", "remove one of the two")
         return (), {}
-    one = _type(fields, ONE, fields.node(ONE))
-    per_core = _per_core(fields, each)
+    common = _type(fields, ONE, fields.node(ONE))
+    per_core = _per_core(fields, name)
     if SEVERAL in fields:
         return read_types(fields, SEVERAL), per_core
     if fields.lacks(ONE, EACH, EACH_OLD):
         others = "" if is_scalar else f" or {EACH}"
         problem = f"{fields.what} has no {ONE}{others}"
         fields.scope.report(fields.path, problem, f'add "{ONE}": "FLOAT_32"')
-    return ((one,) if one else ()), per_core
+    return ((common,) if common else ()), per_core
 
 
 def _per_core(fields: Fields, name: str) -> dict[str, DType]:
-    found: dict[str, DType] = {}
+    of_core: dict[str, DType] = {}
     members = fields.members(name)
     if name in fields:
         fields.need(name, '{"CPU": "FLOAT_32"}')
@@ -177,8 +175,8 @@ def _per_core(fields: Fields, name: str) -> dict[str, DType]:
             continue
         dtype = _type(fields, f"{name}, {core},", node)
         if dtype is not None:
-            found[core] = dtype
-    return found if len(found) == len(members) else {}
+            of_core[core] = dtype
+    return of_core if len(of_core) == len(members) else {}
 
 
 def _type(fields: Fields, name: str, node: Node | None) -> DType | None:
@@ -221,7 +219,6 @@ class Types:
         """Return the fields with a tensor's data types.
 
         Args:
-            tensor: The tensor.
             side: ``inputs``, ``outputs`` or ``params``.
 
         Raises:
@@ -233,31 +230,30 @@ class Types:
             for dtype in (stated or tensor.dtypes)[:1]:
                 of_core[core] = dtype
         several = self.extended and len(tensor.dtypes) != 1
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         if len(of_core) == len(self.cores):
             names = {core: type_name(dtype) for core, dtype in of_core.items()}
             same = len(set(names.values())) == 1
             is_scalar = isinstance(tensor, ParamDef) and tensor.is_scalar
             if is_scalar or (same and tensor.dtypes):
-                found[ONE] = next(iter(names.values()))
+                members[ONE] = next(iter(names.values()))
             else:
-                found[EACH] = names
+                members[EACH] = names
         elif not several:
             missing = next(core for core in self.cores if core not in of_core)
             raise ModelError(
                 f"{side[:-1]} {tensor.name!r} of operator {self.op!r} has no data type for {missing}",
                 fix="state one in its definition or supplement, or use fields of xdlc's own",
             )
-        if several and (tensor.dtypes or EACH not in found):
-            found[SEVERAL] = write_types(tensor.dtypes)
-        return found
+        if several and (tensor.dtypes or EACH not in members):
+            members[SEVERAL] = write_types(tensor.dtypes)
+        return members
 
 
 def written_part(tensor: TensorDef, side: str, types: Types) -> dict[str, Any]:
     """Return an input, output or parameter as JSON.
 
     Args:
-        tensor: The tensor.
         side: ``inputs``, ``outputs`` or ``params``.
         types: The sources of its data types.
 

@@ -31,7 +31,7 @@ _LONGEST = 200
 
 
 def place_text(place: Place, core: CoreView | None = None) -> Quoted:
-    """Return one line for a comment: name, data types, shape, and what else there is to know."""
+    """Return a comment line: name, data types, shape and further facts."""
     text = f"{place.name}: {'; '.join(_facts(place, core))}"
     return c_comment(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
@@ -58,7 +58,7 @@ def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
 
 
 def _filled(place: Place, core: CoreView | None) -> str:
-    """Note on the default of an input: xdlc fills in those of the CPU, kernels of accelerators theirs."""
+    """Return who fills in the default of an input: xdlc on the CPU, else the kernel."""
     if place.kind == "param":
         return ""
     own = core is not None and core.name != CPU
@@ -81,7 +81,6 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     """Return a package as templates see it.
 
     Args:
-        collection: The package.
         places: File and line of operations, by name.
 
     Raises:
@@ -93,18 +92,18 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     if not collection.opdefs:
         raise ModelError("has no operations", where=where, fix="define at least one")
     problems: list[XdlcError] = []
-    found: list[OperationView] = []
+    operations: list[OperationView] = []
     for opdef in collection.opdefs:
         try:
             check_name(opdef.name, "operation")
-            found.append(_op(opdef, collection))
-            check_types(found[-1])
+            operations.append(_op(opdef, collection))
+            check_types(operations[-1])
         except ModelError as error:
             place = (places or {}).get(opdef.name, where)
             named = place if len(opdef.name) > MAX_LENGTH else f"{place}: operation {opdef.name}"
             problems.append(ModelError(error.problem, where=named, fix=error.fix))
     raise_all(problems)
-    ops = tuple(found)
+    ops = tuple(operations)
     return PackageView(
         collection.package,
         f"udo_{collection.package}",
@@ -117,23 +116,23 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
 
 
 def ignored_backends(collection: Collection) -> tuple[str, ...]:
-    """Return the backends that a configuration names and packages are not made for, sorted."""
+    """Return the named backends that packages are not made for, sorted."""
     names = {name for opdef in collection.opdefs for name in offers_of(opdef, collection)}
     return tuple(sorted(name for name in names if core_of(name) is None))
 
 
 def notices(collection: Collection) -> tuple[str, ...]:
     """Return what of a configuration accelerators do not take, or take in another way."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for opdef in collection.opdefs:
         backends = _narrow(opdef, collection)
         for text in op_notices(opdef, backends, lambda *key: _allowed(collection, *key)):
-            found.setdefault(text, []).append(opdef.name)
-    return tuple(f"{', '.join(names)}{text}" for text, names in found.items())
+            texts.setdefault(text, []).append(opdef.name)
+    return tuple(f"{', '.join(names)}{text}" for text, names in texts.items())
 
 
 def _narrow(opdef: OpDef, collection: Collection) -> list[str]:
-    """The backends of an op, without names that include another one, which has the version."""
+    """Return the backends of an op without names that include a versioned one."""
     names = offers_of(opdef, collection) or {CPU}
     return sorted(names - {other for name in names for other in chain(name)[1:]})
 
@@ -145,15 +144,16 @@ def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
         ModelError: If no library can have the op.
     """
     names = _narrow(opdef, collection)
-    known = sorted({core for name in names for core in cores_of(name)})
-    found = tuple(core for core in known if not refusal(opdef, core))
-    if not found:
-        reason = refusal(opdef, known[0]) if known else f"it names {', '.join(names)} only"
+    candidates = sorted({core for name in names for core in cores_of(name)})
+    cores = tuple(core for core in candidates if not refusal(opdef, core))
+    if not cores:
+        reason = refusal(opdef, candidates[0]) if candidates else f"it names {', '.join(names)} only"
         raise ModelError(
             f"no library can have it: {reason}",
-            fix="let the CPU or the GPU execute it" + (", or list its operands one by one" if known else ""),
+            fix="let the CPU or the GPU execute it"
+            + (", or list its operands one by one" if candidates else ""),
         )
-    return found
+    return cores
 
 
 def _cores(collection: Collection, ops: Sequence[OperationView]) -> Iterable[CoreView]:
@@ -255,19 +255,19 @@ def _initial(tensor: TensorDef, types: Mapping[str, tuple[DType, ...]]) -> Any:
 def _types(
     opdef: OpDef, tensor: TensorDef, kind: str, collection: Collection, cores: Sequence[Core]
 ) -> dict[str, tuple[DType, ...]]:
-    found = {}
+    of_core = {}
     for core in cores:
-        found[core.name] = _allowed(collection, opdef, tensor, kind, core)
+        of_core[core.name] = _allowed(collection, opdef, tensor, kind, core)
         if core.name == CPU and kind != "param" and not tensor.is_static:
             stated = bool(_supplement(opdef.name, tensor.name, kind, collection, core))
             backends = offers_of(opdef, collection)
-            found[CPU] = activation_types(found[CPU], stated=stated, backends=backends)
-        if not found[core.name]:
+            of_core[CPU] = activation_types(of_core[CPU], stated=stated, backends=backends)
+        if not of_core[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
                 fix=f"give it one in a SupplementalOpDefList of {core.name}",
             )
-    return found
+    return of_core
 
 
 def _allowed(
@@ -277,9 +277,9 @@ def _allowed(
 
 
 def _supplement(type: str, name: str, kind: str, collection: Collection, core: Core) -> tuple[DType, ...]:
-    """The data types that the tables of a core, or else those of a wider name, give a place."""
+    """Return the data types that the tables of a core, or of a wider name, state."""
     for backend in chain(core.name):
-        found: dict[DType, None] = {}
+        dtypes: dict[DType, None] = {}
         for table in collection.supplements:
             for op in table.ops.get(type, ()) if table.backend in _ALSO.get(backend, (backend,)) else ():
                 places: Mapping[str, SupplementTensor] = {
@@ -288,7 +288,7 @@ def _supplement(type: str, name: str, kind: str, collection: Collection, core: C
                     "param": op.params,
                 }[kind]
                 if name in places:
-                    found |= dict.fromkeys(places[name].dtypes)
-        if found:
-            return tuple(found)
+                    dtypes |= dict.fromkeys(places[name].dtypes)
+        if dtypes:
+            return tuple(dtypes)
     return ()

@@ -68,7 +68,7 @@ def core_of(backend: str) -> Core | None:
 
 
 def cores_of(backend: str) -> tuple[Core, ...]:
-    """Return the processors of a backend: ``DSP`` alone means those before HTP and HTP.
+    """Return the processors of a backend; ``DSP`` means the old ones and HTP.
 
     Example:
         >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]
@@ -101,7 +101,7 @@ def refusal(opdef: OpDef, core: Core) -> str:
 
 
 def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Iterator[str]:
-    """Yield what users should know of an operation on the accelerators that it names, but for its name."""
+    """Yield notices on an operation of accelerators, without its name in front."""
     for name in backends:
         if name.upper() in ("DSP", "HTP", "HTP_FP16"):
             versions = " and ".join(core.arch for core in cores_of(name))
@@ -120,7 +120,7 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
 
 
 def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
-    """Yield a notice if the CPU's types of activations are what SNPE calls quantized ones on a DSP."""
+    """Yield a notice if the CPU's types of activations are quantized ones of a DSP."""
     sides = (("input", opdef.inputs), ("output", opdef.outputs))
     names = [
         tensor.name

@@ -86,13 +86,13 @@ def info_types(place: Place) -> list[tuple[str, tuple[DType, ...]]]:
 
 
 def unique_libraries(package: PackageView) -> list[tuple[str, Library]]:
-    """Return the implementation libraries by kind of core; those of several DSPs have one name."""
+    """Return the implementation libraries by kind of core; DSPs share one name."""
     found = {library.file: (core.kind, library) for core in package.cores for library in core.libraries}
     return list(found.values())
 
 
 def library_literal(file: str, core: str) -> Quoted:
-    """Return the name of a library as C++; those of the host have the suffix of its system."""
+    """Return a library's name as C++; on the host with the suffix of the system."""
     if core == "DSP":
         return c_string(file)
     return Quoted(f"{c_string(file.removesuffix('.so'))} UDO_LIBRARY_SUFFIX")
@@ -102,7 +102,7 @@ _PLAIN = {"int": "std::int{}_t", "uint": "std::uint{}_t", "sfixed": "std::int{}_
 
 
 def element(place: Place) -> str:
-    """Return the C++ type of a tensor's elements on the CPU; empty if there are several.
+    """Return the C++ type of elements on the CPU; empty if there are several.
 
     Activations that are floats or fixed point arrive as float; what is static, as it is.
     """
@@ -154,15 +154,15 @@ def tensor_type(place: Place) -> Quoted:
 def field_type(place: Place) -> Quoted:
     """Return the C++ type of a field for a place."""
     if place.is_scalar or (place.kind == "param" and place.is_string):
-        found = scalar(place)
+        type = scalar(place)
         open = place.default is None and not place.mandatory
         if not open or place.is_string:
-            return Quoted(found)
-        return Quoted(f"std::optional<{found}>")
-    found = tensor_type(place)
+            return Quoted(type)
+        return Quoted(f"std::optional<{type}>")
+    type = tensor_type(place)
     if place.repeated:
-        return Quoted(f"udo::Span<{found}>")
-    return Quoted(found if is_demanded(place) else f"const {found}*")
+        return Quoted(f"udo::Span<{type}>")
+    return Quoted(type if is_demanded(place) else f"const {type}*")
 
 
 def needs_storage(place: Place) -> bool:
@@ -177,12 +177,12 @@ def reader(place: Place) -> Quoted:
         return Quoted(f"params.text({name})")
     if not place.is_scalar:
         return Quoted("")
-    found = scalar(place)
+    type = scalar(place)
     if place.enum:
-        return Quoted(f"static_cast<{found}>(params.integer<std::uint32_t>({name}))")
-    if found == "bool":
+        return Quoted(f"static_cast<{type}>(params.integer<std::uint32_t>({name}))")
+    if type == "bool":
         return Quoted(f"params.boolean({name})")
-    return Quoted(f"params.{'real' if found in ('float', 'double') else 'integer'}<{found}>({name})")
+    return Quoted(f"params.{'real' if type in ('float', 'double') else 'integer'}<{type}>({name})")
 
 
 FILTERS = {

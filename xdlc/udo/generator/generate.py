@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdlc.errors import raise_all
 from xdlc.opdefs import Collection, merge, write_collection
+from xdlc.opdefs.collections import reduced
+from xdlc.opdefs.supplements import offers_of
 from xdlc.udo.config.json_text import read_bytes
 from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp
 from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
-from xdlc.udo.generator.per_backend import collections_of
+from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU, cores_of
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.template_context import PackageView
+
+_SUFFIXES = {CPU: "Cpu", GPU: "Gpu", DSP_LEGACY: "Dsp", DSP: "Htp"}
+"""What QNN appends to the name of a package, by group of cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def generate_files(
     force: bool = False,
     per_backend: bool = False,
 ) -> list[Generated]:
-    """Generate the packages that configurations define, and keep these in them as they are.
+    """Generate the packages of configurations, with a copy of these in them.
 
     Args:
         paths: OpDef XML or JSON files.
@@ -110,30 +115,51 @@ def _generate(
     per_backend: bool = False,
 ) -> list[Generated]:
     whole = merge(list(collections))
-    made: list[tuple[str, Collection, PackageView]] = []
-    for name, held in whole.items():
-        view = package_view(held, places.get(name))
+    views: list[tuple[str, Collection, PackageView]] = []
+    for name, collection in whole.items():
+        view = package_view(collection, places.get(name))
         if not per_backend:
-            made.append((name, held, view))
+            views.append((name, collection, view))
             continue
-        made += [(name, own, package_view(own, places.get(name))) for own in collections_of(held, view)]
+        views += [
+            (name, own, package_view(own, places.get(name))) for own in _collections_of(collection, view)
+        ]
     packages = []
-    for name, held, view in made:
-        configs = {**sources.get(name, {}), view.config: write_collection(held).encode()}
+    for name, collection, view in views:
+        configs = {**sources.get(name, {}), view.config: write_collection(collection).encode()}
         files = [Rendered(f"config/{file}", content) for file, content in configs.items()]
         packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
-    found = []
-    for (name, _, view), outcome in zip(made, write_packages(folder, packages, force=force), strict=True):
+    results = []
+    for (name, _, view), outcome in zip(views, write_packages(folder, packages, force=force), strict=True):
         origin = whole.pop(name, None)  # the first package alone has the notices on it
         ignored, texts = (ignored_backends(origin), notices(origin)) if origin else ((), ())
-        found.append(Generated(view, outcome, ignored, (*texts, *htp.notices(view))))
-    return found
+        results.append(Generated(view, outcome, ignored, (*texts, *htp.notices(view))))
+    return results
 
 
 def _free_name(name: str, package: str, taken: Mapping[str, bytes]) -> str:
-    """A name for a configuration's copy that neither another copy nor the canonical form has."""
+    """Return a free name for the copy of a configuration."""
     number, result = 1, name
     while result in taken or result == f"{package}OpDef.xml":
         number += 1
         result = f"{number}_{name}"
     return result
+
+
+def _collections_of(collection: Collection, view: PackageView) -> Iterator[Collection]:
+    """Yield a collection for each backend of a package, named after both."""
+    for group in dict.fromkeys(core.group for core in view.cores):
+        types = {op.type for core in view.cores if core.group == group for op in core.ops}
+        part, name = reduced(collection, types), f"{collection.package}{_SUFFIXES[group]}"
+        ops = [
+            replace(op, package=name, backends=_own(offers_of(op, collection), group)) for op in part.opdefs
+        ]
+        tables = [table for table in part.supplements if table.ops and _own([table.backend], group)]
+        tables = [replace(table, supported=frozenset()) for table in tables]
+        yield replace(part, package=name, opdefs=tuple(ops), supplements=tuple(tables))
+
+
+def _own(backends: Iterable[str], group: str) -> tuple[str, ...]:
+    """Return the backends of a group, sorted; ``DSP`` becomes its processor."""
+    found = ((name, core, len(cores_of(name))) for name in backends for core in cores_of(name))
+    return tuple(sorted({core.name if n > 1 else name for name, core, n in found if core.group == group}))

@@ -61,7 +61,7 @@ def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
 
 
 def kernel_type(place: Place, core: CoreView) -> Quoted:
-    """Return the type of a kernel's argument, up to its name; empty for what a kernel cannot take.
+    """Return the type of a kernel's argument; empty if a kernel cannot get it.
 
     Where several data types are allowed, it is that of the first.
     """
@@ -82,7 +82,7 @@ def _element(dtype: DType) -> str:
 
 
 def member_type(place: Place, core: CoreView) -> Quoted:
-    """Return the C++ type of a parameter that an operation keeps; empty for what it does not keep."""
+    """Return the C++ type of a parameter that an operation keeps, else nothing."""
     if not place.is_scalar:
         return Quoted("")
     getter = member_getter(place, core)

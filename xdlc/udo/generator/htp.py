@@ -96,7 +96,7 @@ def tensor_classes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
 
 
 def forms(op: OperationView, core: CoreView) -> tuple[KernelRegistration, ...]:
-    """Return the kernels to register: for each way to call one, all combinations of tensor classes.
+    """Return the kernels to register, for all combinations of tensor classes.
 
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
     than is sensible, one kernel takes tensors of any class, and omitted tensors must be at the end.
@@ -120,7 +120,7 @@ def entries(op: OperationView, core: CoreView) -> tuple[Entry, ...]:
 
 
 def notices(package: PackageView) -> Iterator[str]:
-    """Yield a notice for each operation that cannot have tensors omitted before others."""
+    """Yield a notice for each operation whose early tensors cannot be omitted."""
     for core in package.cores:
         for op in core.ops if core.group == DSP and core.owner == core.name else ():
             if _optional(op)[1:] and not takes_gaps(op, core):
@@ -135,7 +135,7 @@ def _optional(op: OperationView) -> list[Place]:
 
 
 def _has_own_empty_places(op: OperationView, core: CoreView) -> bool:
-    """Return whether an empty place of any class differs from each tensor that may be there."""
+    """Return whether an empty place differs from each tensor that may be there."""
     optional = _optional(op)
     return len(optional) <= _MOST_OPTIONAL and all(
         GENERIC not in tensor_classes(place.types_on(core)) for place in optional
@@ -236,7 +236,7 @@ def _values(places: Sequence[Place], there: There, name: str) -> Iterator[str]:
 
 
 def joined(parts: Sequence[str]) -> Quoted:
-    """Return identifiers and the like as a list of C++, in lines that are not too long.
+    """Return words as a list of C++, in lines that are not too long.
 
     Example:
         >>> print(joined(["const In0 &in0", "const In1 *in1"]))

@@ -50,24 +50,24 @@ def default_value(place: Place) -> Quoted:
     """Return the default of a scalar or string parameter as an expression of C++."""
     if place.is_string:
         return c_string(str(place.initial))
-    found = scalar(place)
+    type = scalar(place)
     if place.enum:
-        return Quoted(f"{found}::{place.values[int(place.initial)].id}")
-    if found == "bool":
+        return Quoted(f"{type}::{place.values[int(place.initial)].id}")
+    if type == "bool":
         return Quoted("true" if place.initial else "false")
-    return literal(place.initial, found)
+    return literal(place.initial, type)
 
 
 def default_tensor(place: Place) -> Quoted:
-    """Return statements of C++ that make the default of a tensor parameter, as ``tensor``."""
+    """Return C++ statements that make a tensor parameter's default as ``tensor``."""
     dtype = place.types[CPU][0]
-    found = element_of(dtype, place)
+    element = element_of(dtype, place)
     dims = shape_of(place.initial)
-    numbers = ", ".join(_element(value, dtype, found) for value in _flat(place.initial))
+    numbers = ", ".join(_element(value, dtype, element) for value in _flat(place.initial))
     shape = f"static const std::uint32_t dims[] = {{{', '.join(map(str, dims))}}};" if dims else ""
     name, code = c_string(place.name), type_code(dtype)
     return Quoted(
-        f"alignas(64) static const {found} data[] = {{{numbers}}};\n"
+        f"alignas(64) static const {element} data[] = {{{numbers}}};\n"
         f"      {shape}\n"
         f"      static const xdlc_udo_tensor tensor = udo::constant({name}, {code}, "
         f"{len(dims)}, {'dims' if dims else 'nullptr'}, data, sizeof data);"
@@ -117,7 +117,7 @@ def scalar_field(dtype: DType) -> str:
 
 
 def scalar_default(place: Place, core: CoreView) -> Quoted:
-    """Return the default of a scalar parameter as a literal of C, or nothing if it has none.
+    """Return a scalar parameter's default as a literal of C; empty without one.
 
     Infinity and what is no number have no literal.
     """

@@ -72,12 +72,12 @@ def identifier(name: str) -> str:
         >>> [identifier(name) for name in ("in[0]", "int", "3d", "__FILE__", "EOF")]
         ['in_0', 'int_', 'x3d', 'FILE', 'EOF_']
     """
-    found = _OTHER.sub("_", name).strip("_")[:MAX_LENGTH] or "x"
-    if found[0].isdigit():
-        found = f"x{found}"
-    known = found in _OURS | _KEYWORDS | _ERRNO or keyword.iskeyword(found)
-    reserved = known or _MACROS.fullmatch(found)
-    return f"{found}_" if reserved else found
+    word = _OTHER.sub("_", name).strip("_")[:MAX_LENGTH] or "x"
+    if word[0].isdigit():
+        word = f"x{word}"
+    known = word in _OURS | _KEYWORDS | _ERRNO or keyword.iskeyword(word)
+    reserved = known or _MACROS.fullmatch(word)
+    return f"{word}_" if reserved else word
 
 
 def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def markdown(text: str) -> Quoted:
 
 
 def rendered(text: str) -> Quoted:
-    """Return what a macro of ours has printed; all in it has gone through ``finalize`` before."""
+    """Return the output of a macro of ours, which ``finalize`` has quoted."""
     return Quoted(text.rstrip("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Example operands of operations, for the tests of a package: guesses from the definitions."""
+"""Example operands for the tests of a package, guessed from the definitions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Case:
         return tuple(one for one in found if not one.omitted)
 
     def _tensors(self, places: tuple[Place, ...]) -> tuple[Sample, ...]:
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for place in places:
             count = self._count(place)
             for number in range(max(count, 1)):
@@ -119,13 +119,13 @@ class Case:
                 if not place.static and not place.dim_texts and len(dims) == len(self.usual):
                     dims = self.usual
                 id = f"{place.kind}_{place.index}_{number}"
-                found.append(Sample(place, id, not count, dims, cpu_type(place)))
-        while found and found[-1].omitted:
-            found.pop()
-        return tuple(found)
+                samples.append(Sample(place, id, not count, dims, cpu_type(place)))
+        while samples and samples[-1].omitted:
+            samples.pop()
+        return tuple(samples)
 
     def _count(self, place: Place) -> int:
-        """Return the number of tensors of a place; an omitted input with a default is filled in."""
+        """Return the number of tensors of a place; omitted defaults are filled in."""
         if place.default is not None and not place.repeated:
             return 1
         if not self.full or (place.kind == "input" and place.index in self.without):
@@ -146,18 +146,18 @@ class Case:
 
 
 def cases(core: CoreView) -> tuple[Case, ...]:
-    """Return the cases of a core's operations: all operands, the least, and a gap among optional inputs."""
+    """Return the cases of operations: all operands, the least, and a gap."""
     return tuple(case for op in core.ops for case in _cases(op))
 
 
 def _cases(op: OperationView) -> Iterator[Case]:
-    found: list[Case] = []
+    cases: list[Case] = []
     optional = frozenset(place.index for place in op.inputs[:-1] if not place.mandatory)
     gap = [Case(op, "a gap", 2, without=optional)] if optional and not op.inputs[-1].mandatory else []
     for case in (Case(op, "everything"), Case(op, "the least", 1, full=False), *gap):
         operands = (case.inputs, case.outputs, case.params)
-        if all(operands != (one.inputs, one.outputs, one.params) for one in found):
-            found.append(case)
+        if all(operands != (one.inputs, one.outputs, one.params) for one in cases):
+            cases.append(case)
             yield case
 
 
@@ -186,7 +186,7 @@ def _value(place: Place) -> int | float | str:
 
 
 def cpu_type(place: Place) -> DType:
-    """Return the first type in which the CPU gets a tensor: float activations are float32."""
+    """Return the first type that the CPU gets; float activations are float32."""
     dtype = place.types[CPU][0]
     if place.kind == "param" or place.static or dtype.bits == 64:
         return dtype

@@ -104,12 +104,12 @@ class DimCode:
         return f"udo::extent_of(in_{index}, {axis})"
 
     def _sum(self, node: Node) -> str:
-        one, other = (self.of(part) for part in node.parts)
+        left, right = (self.of(part) for part in node.parts)
         if node.value == "//":
-            return f"udo::floor_of({one} / {other})"
+            return f"udo::floor_of({left} / {right})"
         if node.value == "%":
-            return f"({one} - {other} * udo::floor_of({one} / {other}))"
-        return f"({one} {node.value} {other})"
+            return f"({left} - {right} * udo::floor_of({left} / {right}))"
+        return f"({left} {node.value} {right})"
 
     def _indexed(self, node: Node) -> str:
         base, key = node.parts
@@ -149,7 +149,7 @@ _MOST = 16
 
 
 def shape_rules(opdef: OpDef) -> Rule | None:
-    """Return statements that set the shapes of all outputs, or None if the texts do not state them."""
+    """Return statements that set the shapes of all outputs, or None if unknown."""
     code = _scope(opdef)
     try:
         lines = [line for index, entry in enumerate(opdef.outputs) for line in _output(index, entry, code)]
@@ -183,7 +183,7 @@ def _is_there(entry: TensorDef) -> bool:
 
 
 def _integer(param: ParamDef) -> str | None:
-    """The value of an integer parameter that is always there: given, or by its default."""
+    """Return the value of an integer parameter that is given or has a default."""
     if param.rank != 0 or param.enumeration or not {dtype.kind for dtype in param.dtypes} <= {"int", "uint"}:
         return None
     if param.default is None:
@@ -203,7 +203,7 @@ def _stated(entry: TensorDef) -> tuple[str, ...]:
 
 
 def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
-    """Each word of a text with its axis, from the end after ``..``, and the least number of axes."""
+    """Return the words of a text with their axes, and the least number of axes."""
     words = _stated(entry)
     dots = [index for index, word in enumerate(words) if word in ELLIPSIS]
     if len(dots) > 1:
@@ -222,7 +222,7 @@ def _dots(index: int, entry: TensorDef) -> tuple[int, int, int] | None:
 
 
 def _checks(index: int, entry: TensorDef, code: DimCode) -> Iterable[str]:
-    """Statements that compare dimensions of one name, of inputs that the shapes depend on."""
+    """Return statements that compare dimensions of one name."""
     if index not in code.ranks:
         return
     for word, axis, rank in _words(entry):

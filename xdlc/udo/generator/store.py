@@ -1,4 +1,4 @@
-"""Packages written into a folder: all of them or none, and never over files of users.
+"""Packages written into a folder, all or none, and never over users' files.
 
 Each package has a list of digests of what was generated, so that a later run can find what users have
 changed since.
@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
 from xdlc.ir.files import checked_path
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.udo.generator.rendering import Rendered
+from xdlc.worker.temporary import TemporaryFolder
 
 MANIFEST = ".xdlc-udo.json"
 _MAX_MANIFEST = 16 << 20
@@ -131,20 +131,20 @@ def _swap(work: Path, targets: Sequence[Path]) -> None:
         raise
 
 
-def _exchange(one: Path, other: Path) -> None:
-    """Exchange two folders: in one step on Linux, else ``other`` is missing between two steps."""
+def _exchange(first: Path, second: Path) -> None:
+    """Exchange two folders, in one step on Linux; elsewhere ``second`` moves away."""
     here = -100  # AT_FDCWD
     call = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    if call is not None and call(here, os.fsencode(one), here, os.fsencode(other), 2) == 0:
+    if call is not None and call(here, os.fsencode(first), here, os.fsencode(second), 2) == 0:
         return
-    spare = one.with_name(f"{one.name}.old")
-    os.rename(other, spare)
+    spare = first.with_name(f"{first.name}.old")
+    os.rename(second, spare)
     try:
-        os.rename(one, other)
+        os.rename(first, second)
     except BaseException:
-        os.rename(spare, other)
+        os.rename(spare, second)
         raise
-    os.rename(spare, one)
+    os.rename(spare, first)
 
 
 def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> Outcome:
@@ -193,7 +193,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
 
 
 def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: Outcome) -> None:
-    """Remove files that an earlier run wrote and this one did not, unless they were changed."""
+    """Remove unchanged files of an earlier run that this run did not write."""
     for path in sorted(before.keys() - paths):
         file = root / path
         if not _is_own(root, path) or not _is_file(file):

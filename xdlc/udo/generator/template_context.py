@@ -1,4 +1,4 @@
-"""Template context: packages, cores, operations and their inputs, outputs and parameters."""
+"""Template context: packages, cores, operations and their operands."""
 
 from __future__ import annotations
 

@@ -11,25 +11,28 @@ from xdlc.udo.plugin.base import Plugin, plugin
 from xdlc.udo.plugin.build import compile_c
 from xdlc.udo.plugin.collection import plugin_ops
 from xdlc.udo.plugin.declared_tensors import Input, Output
-from xdlc.udo.plugin.enums import Enum, enum_map
 from xdlc.udo.plugin.kinds import (
     REQUIRED,
     Bool,
     Bools,
+    Bytes,
+    Enum,
     Float,
     Floats,
     Int,
     Ints,
+    Json,
     Kind,
     Str,
+    Strs,
     Tensor,
+    enum_map,
 )
 from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
-from xdlc.udo.plugin.texts import Bytes, Json, Strs
 
 
 class _CallablePackage(ModuleType):
-    """Importing this package binds it to ``xdlc.udo.plugin``, which is the decorator's name too."""
+    """Package that is called like the decorator ``xdlc.udo.plugin``, whose name it has."""
 
     def __call__(self, **declared: Any) -> Callable[[Any], type[Plugin]]:
         """Do what the decorator does."""

@@ -61,7 +61,7 @@ def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any,
 
 
 def _parsed(text: str) -> Pattern:
-    """Return the letters in nested lists; the text is JSON but for its brackets and quotes."""
+    """Return the letters in nested lists; the text is JSON but for brackets."""
     known = isinstance(text, str) and len(text) <= MAX_TEXT and set(text) <= set(f"{LETTERS}(), \n\t")
     if known and max(accumulate((c == "(") - (c == ")") for c in text), default=0) <= MAX_DEPTH:
         listed = re.sub(f"[{LETTERS}]", r'"\g<0>"', text.translate(str.maketrans("()", "[]")))

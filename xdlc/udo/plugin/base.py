@@ -1,4 +1,4 @@
-"""The base class of plugins, its decorator form, and the attributes that its hooks read."""
+"""Base class of plugins, its decorator form, and the attributes of hooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class Attributes(Mapping[str, Any]):
     A part before its end, ``my_param``, is the message: attributes of its own, or a list of such.
 
     Args:
-        attributes: The attributes.
         prefix: Path of the message that has them, with a dot at its end.
         read: Paths that were read; shared by the messages of a node.
 
@@ -70,7 +69,7 @@ class Attributes(Mapping[str, Any]):
         ]
 
     def _paths(self, name: object) -> list[str]:
-        """Return the paths of messages that a name denotes: the one of that name, or all that end so."""
+        """Return the paths of messages that a name denotes, in full or by their end."""
         parts = (path.split(".") for path in self._values)
         paths = dict.fromkeys(".".join(path[:end]) for path in parts for end in range(1, len(path)))
         return attributes_named(str(name), paths)
@@ -172,7 +171,7 @@ class Plugin:
         return None
 
     def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel of the host that the DLC carries along; None if there is none for this op."""
+        """Return a compiled kernel of the host for an op, or None."""
         return None
 
     @classmethod
@@ -192,7 +191,7 @@ HOOKS = ("accepts", "parse_params", "infer_shape_and_type", "build_kernel", "com
 
 
 def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
-    """Return a decorator that makes a plugin of a class with hooks, or of a function, its ``compute``.
+    """Return a decorator that makes a plugin of a class or of ``compute`` alone.
 
     Args:
         **declared: Attributes of :class:`Plugin`; for a function also its other hooks, as functions

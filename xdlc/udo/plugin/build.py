@@ -32,7 +32,7 @@ def needs_packing(formats: Sequence[str]) -> bool:
 
 
 def formats_header(entry: str, inputs: Sequence[str], outputs: Sequence[str]) -> str:
-    """Return the text of ``formats.h``, of which ``packed.c`` makes the kernel around a kernel.
+    """Return the text of ``formats.h`` for the kernel around a kernel.
 
     Args:
         entry: Function of the inner kernel.
@@ -71,7 +71,7 @@ xdlc_udo_status {entry}(uint32_t, const xdlc_udo_tensor *, uint32_t, const xdlc_
 
 @dataclass(frozen=True, slots=True)
 class BuildView(OpView):
-    """An op as ``build_kernel`` of a plugin gets it: inputs and outputs also have their formats.
+    """View of an op for ``build_kernel``, with the formats of inputs and outputs.
 
     Attributes:
         input_formats: Format of each input, as the kernel gets it.

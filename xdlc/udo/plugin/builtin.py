@@ -11,8 +11,7 @@ from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 from xdlc.udo.plugin.declared_tensors import Input, Output, tensor_def
-from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Tensor
-from xdlc.udo.plugin.texts import Strs
+from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Strs, Tensor
 
 ONNX = "onnx"
 _TYPES = {"float": "float32", "double": "float64", "bool": "bool8"}
@@ -40,7 +39,7 @@ class Builtin:
 
 
 def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | None:
-    """Return the declaration of an operator, or None if the framework has none of that type.
+    """Return the declaration of an operator of the framework, or None.
 
     Args:
         framework: Name of the framework; only ONNX has declarations.
@@ -51,10 +50,10 @@ def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | Non
         return None
     import onnx
 
-    wanted = domain or ""
-    if not onnx.defs.has(type, wanted):
+    full_domain = domain or ""
+    if not onnx.defs.has(type, full_domain):
         return None
-    schema = onnx.defs.get_schema(type, wanted)
+    schema = onnx.defs.get_schema(type, full_domain)
     kinds = {name: _kind(attribute) for name, attribute in sorted(schema.attributes.items())}
     return Builtin(
         tuple(tensor_def(Input(**_fields(schema, entry)), Input) for entry in schema.inputs),
@@ -62,7 +61,7 @@ def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | Non
         {name: kind for name, kind in kinds.items() if kind is not None},
         tuple(name for name, kind in kinds.items() if kind is None),
         type,
-        wanted,
+        full_domain,
     )
 
 
@@ -99,14 +98,14 @@ def _kind(attribute: Any) -> Kind | None:
         "STRINGS": Strs,
         "TENSOR": Tensor,
     }
-    found = kinds.get(attribute.type.name)
-    if found is None:
+    kind = kinds.get(attribute.type.name)
+    if kind is None:
         return None
     default: Any = REQUIRED if attribute.required else None
     if attribute.default_value.name:
         value = onnx.helper.get_attribute_value(attribute.default_value)
         default = _text(value)
-    return found(default)
+    return kind(default)
 
 
 def _text(value: Any) -> Any:
@@ -119,10 +118,9 @@ MAX_ELEMENTS = 1024
 
 
 def builtin_outputs(builtin: Builtin, op: OpView, count: int) -> tuple[TensorSpec, ...] | None:
-    """Return the outputs of an op that overrides an operator of ONNX; None where ONNX does not know them.
+    """Return the outputs of an op that overrides ONNX; None if ONNX lacks them.
 
     Args:
-        builtin: The operator.
         op: The op; its inputs have the source's order of axes.
         count: How many outputs there are.
     """
@@ -130,14 +128,14 @@ def builtin_outputs(builtin: Builtin, op: OpView, count: int) -> tuple[TensorSpe
 
     names = ["" if spec is None else f"in{place}" for place, spec in enumerate(op.inputs)]
     results = [f"out{place}" for place in range(count)]
-    given = {name: spec for name, spec in zip(names, op.inputs, strict=True) if spec is not None}
+    inputs = {name: spec for name, spec in zip(names, op.inputs, strict=True) if spec is not None}
     params = {name: op.params[name] for name in builtin.params if op.params.get(name) is not None}
     try:
         node = onnx.helper.make_node(
             builtin.type, names, results, domain=builtin.domain, **_attributes(params)
         )
-        types = {name: (_dtype(spec), spec.shape) for name, spec in given.items()}
-        values = {name: data for name, spec in given.items() if (data := _elements(spec)) is not None}
+        types = {name: (_dtype(spec), spec.shape) for name, spec in inputs.items()}
+        values = {name: data for name, spec in inputs.items() if (data := _elements(spec)) is not None}
         version = onnx.defs.get_schema(builtin.type, builtin.domain).since_version
         graph = infer_shapes(alone(node, version, types, values), strict=True).graph
     except (RefusedError, onnx.defs.SchemaError, ValueError, TypeError):
@@ -169,14 +167,14 @@ def _elements(spec: TensorSpec) -> Any:
     return spec.data if is_small else None
 
 
-def _spec(found: Any) -> TensorSpec | None:
-    """Return an inferred output whose rank is known; a scalar is a tensor of one element."""
+def _spec(type: Any) -> TensorSpec | None:
+    """Return an inferred output of known rank; a scalar has one element."""
     import onnx
 
-    if found is None or not found.HasField("tensor_type") or not found.tensor_type.HasField("shape"):
+    if type is None or not type.HasField("tensor_type") or not type.tensor_type.HasField("shape"):
         return None
     extents = tuple(
-        dim.dim_value if dim.HasField("dim_value") else None for dim in found.tensor_type.shape.dim
+        dim.dim_value if dim.HasField("dim_value") else None for dim in type.tensor_type.shape.dim
     )
-    dtype = from_numpy(onnx.helper.tensor_dtype_to_np_dtype(found.tensor_type.elem_type))
+    dtype = from_numpy(onnx.helper.tensor_dtype_to_np_dtype(type.tensor_type.elem_type))
     return TensorSpec(extents or (1,), dtype)

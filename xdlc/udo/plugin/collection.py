@@ -45,13 +45,13 @@ def plugin_ops(
     notify = notify or _log.warning
     if isinstance(names, str):
         raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
-    classes = {found: "" for name in names for found in _classes(name)}
-    for found, origin in (entry_plugins() if entry_points else {}).items():
-        classes.setdefault(found, origin)
+    classes = {plugin: "" for name in names for plugin in _classes(name)}
+    for plugin, origin in (entry_plugins() if entry_points else {}).items():
+        classes.setdefault(plugin, origin)
     ops, problems = [], []
-    for found, origin in classes.items():
+    for plugin, origin in classes.items():
         try:
-            ops.append(plugin_op(found, notify, origin))
+            ops.append(plugin_op(plugin, notify, origin))
         except XdlcError as error:
             problems.append(error)
     raise_all([*problems, *_clashes(ops)], where="plugins")
@@ -63,36 +63,37 @@ def _classes(name: str | type[Plugin]) -> list[type[Plugin]]:
     return named_plugins(name) if isinstance(name, str) else [checked_plugin(name, "a plugin")]
 
 
-def plugin_op(found: type[Plugin], notify: Callable[[str], None] | None = None, origin: str = "") -> Udo:
+def plugin_op(plugin: type[Plugin], notify: Callable[[str], None] | None = None, origin: str = "") -> Udo:
     """Return the op of a plugin.
 
     Args:
-        found: The plugin.
         notify: Called with each line that the user should read, warnings of the compiler among them.
         origin: The entry point of an installed plugin that the user has not named.
 
     Raises:
         UsageError: If the plugin cannot be made, or is not complete.
     """
-    op, hooks = plugin_hooks(found, notify)
-    notes = [*_dropped(found, hooks)] + [
-        f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
-        for name, meant in _mistyped(found)
+    op, hooks = plugin_hooks(plugin, notify)
+    notes = [*_dropped(plugin, hooks)] + [
+        f"plugin {plugin.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
+        for name, meant in _mistyped(plugin)
     ]
     if origin:
-        return replace(op, installed=(f"plugin {found.__name__} is in use: {origin}", *notes))
+        return replace(op, installed=(f"plugin {plugin.__name__} is in use: {origin}", *notes))
     if notify is not None:
         for text in notes:
             notify(text)
     return op
 
 
-def plugin_hooks(found: type[Plugin], notify: Callable[[str], None] | None = None) -> tuple[Udo, PluginHooks]:
+def plugin_hooks(
+    plugin: type[Plugin], notify: Callable[[str], None] | None = None
+) -> tuple[Udo, PluginHooks]:
     """Return the op of a plugin, and its hooks."""
-    place = place_of(found)
-    with user_code(found.__name__, "__init__", place):
-        made = found()
-    with user_code(found.__name__, "declaration", place):
+    place = place_of(plugin)
+    with user_code(plugin.__name__, "__init__", place):
+        made = plugin()
+    with user_code(plugin.__name__, "declaration", place):
         declaration = declare(made, place.rpartition(":")[0])
     hooks = PluginHooks(made, declaration, place, notify)
     line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
@@ -102,13 +103,13 @@ def plugin_hooks(found: type[Plugin], notify: Callable[[str], None] | None = Non
         declaration.frameworks,
         declaration.domain,
         hooks,
-        f"plugin {found.__name__} ({line})",
+        f"plugin {plugin.__name__} ({line})",
     )
     return op, hooks
 
 
 def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
-    """Yield names of a plugin that are nearly those of a hook or an attribute, and these."""
+    """Yield names that resemble those of hooks or attributes, with these."""
     known = [name for name in dir(Plugin) if not name.startswith("_")] + ["compute"]
     for name in dir(found):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
@@ -148,15 +149,18 @@ def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
     return problems
 
 
-def _clash(one: Udo, other: Udo) -> str:
-    sources = f"{one.source} and {other.source}"
-    if (one.definition.package, one.definition.name) == (other.definition.package, other.definition.name):
-        return f"{sources} both define {one.definition.package}::{one.definition.name}"
-    if _is_choosy(one) or _is_choosy(other):
+def _clash(first: Udo, second: Udo) -> str:
+    sources = f"{first.source} and {second.source}"
+    if (first.definition.package, first.definition.name) == (
+        second.definition.package,
+        second.definition.name,
+    ):
+        return f"{sources} both define {first.definition.package}::{first.definition.name}"
+    if _is_choosy(first) or _is_choosy(second):
         return ""
-    types = sorted(set(one.source_types) & set(other.source_types))
-    frameworks = sorted(set(one.frameworks) & set(other.frameworks))
-    if types and frameworks and (one.domain == other.domain or None in (one.domain, other.domain)):
+    types = sorted(set(first.source_types) & set(second.source_types))
+    frameworks = sorted(set(first.frameworks) & set(second.frameworks))
+    if types and frameworks and (first.domain == second.domain or None in (first.domain, second.domain)):
         return f"{sources} are both bound to {types[0]} of {frameworks[0]}"
     return ""
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import udo as runtime_udo
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.udo.sources import MACHINE
+from xdlc.worker.temporary import TemporaryFolder
 
 INCLUDE = Path(runtime_udo.__file__).parent / "include"
 CANDIDATES = ("cc", "gcc", "clang")
@@ -48,22 +48,22 @@ def machine() -> str:
 
 
 def find_compiler() -> Compiler:
-    """Return the compiler: the one that the environment variable CC names, else cc, gcc or clang.
+    """Return the compiler that CC names, else cc, gcc or clang.
 
     Raises:
-        BackendError: If there is none, or it does not answer.
+        BackendError: If there is no compiler, or it does not answer.
     """
-    given = os.environ.get("CC", "").strip()
-    if given:
+    text = os.environ.get("CC", "").strip()
+    if text:
         try:
-            command = tuple(shlex.split(given))
+            command = tuple(shlex.split(text))
         except ValueError as error:
             raise BackendError(
-                f"CC is {given!r}, which is no command: {error}", fix="set CC to a compiler, or unset it"
+                f"CC is {text!r}, which is no command: {error}", fix="set CC to a compiler, or unset it"
             ) from error
         if not command or shutil.which(command[0]) is None:
             raise BackendError(
-                f"there is no C compiler {given!r}, which CC names", fix="set CC to a compiler, or unset it"
+                f"there is no C compiler {text!r}, which CC names", fix="set CC to a compiler, or unset it"
             )
         return Compiler(command, _version(command))
     for name in CANDIDATES:
@@ -104,8 +104,6 @@ def compile_library(
     Args:
         files: Content of files by name; those that end in ``.c`` are compiled, and ``xdlc_entry.h`` is
             included before each of them.
-        entry: The function.
-        compiler: The compiler.
         flags: Further options, of compiler and linker.
         include: Folder of further headers.
         timeout: Seconds that compiling and linking may each take.
@@ -180,7 +178,7 @@ def _without_noise(text: str) -> str:
 
 
 def _run(command: Sequence[str], folder: Path, timeout: float) -> tuple[int | None, str]:
-    """Return exit code, None if time was up, and the output; all processes of the command are ended."""
+    """Run a command; return its exit code, None after the time-out, and output."""
     environment = dict(os.environ, LC_ALL="C", SOURCE_DATE_EPOCH="0", TMPDIR=str(folder))
     try:
         process = subprocess.Popen(

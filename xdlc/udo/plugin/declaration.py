@@ -7,24 +7,28 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.json_fields import choice
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.collections import UNSTATED
-from xdlc.opdefs.model import Collection, OpDef, TensorDef
+from xdlc.opdefs.collections import UNSTATED, reduced
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
+from xdlc.udo.config import read
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
-from xdlc.udo.plugin.configured import configured
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
 from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_params
 from xdlc.udo.plugin.formats import Format
-from xdlc.udo.plugin.kinds import Kind
+from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")
 _KERNEL_HOOKS = {"": "", "TVM": "build_kernel", "AI_CPU": "compute"}
 """Words of ``imply_type``, and the hook that each needs."""
+_SCALARS: dict[str, type[Kind]] = {
+    "int": Int, "uint": Int, "sfixed": Int, "ufixed": Int, "float": Float, "bool": Bool, "string": Str
+}  # fmt: skip
 BUILT_IN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")
 CORES = ("CPU",)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -66,7 +70,6 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
     """Return what a plugin declares.
 
     Args:
-        plugin: The plugin.
         file: Its file, in whose folder its configuration is.
 
     Raises:
@@ -115,12 +118,12 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
 def _signature(
     plugin: Plugin, builtin: Builtin | None, name: str, package: str, file: str
 ) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], Mapping[str, Kind], Collection | None]:
-    """Return inputs, outputs and parameters, and the package of a configuration that they come from."""
+    """Return operands and parameters, and the package that states them."""
     if plugin.config:
         given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
         if given:
             raise UsageError(f"{given[0]} is given beside config", fix="omit one of them")
-        return configured(_beside(plugin.config, file), package, name)
+        return _configured(_beside(plugin.config, file), package, name)
     inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
     outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
     kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
@@ -138,8 +141,51 @@ def _signature(
     return inputs, outputs, kinds, None
 
 
+def _configured(
+    path: Path, package: str, name: str
+) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], dict[str, Kind], Collection]:
+    """Return operands and parameters of a configured op, and its package.
+
+    Args:
+        package: Package of the op.
+
+    Raises:
+        XdlcError: If the file cannot be read, breaks its rules, or has no such op.
+    """
+    ops = {
+        (collection.package, op.name): (collection, op)
+        for collection in read(path)
+        for op in collection.opdefs
+    }
+    if (package, name) not in ops:
+        names = [f"{owner}::{op}" for owner, op in ops]
+        raise UsageError(
+            f"has no {package}::{name}",
+            where=str(path),
+            fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
+        )
+    collection, definition = ops[package, name]
+    return (
+        definition.inputs,
+        definition.outputs,
+        {key: _kind_of(param) for key, param in definition.params.items()},
+        reduced(collection, {name}),
+    )
+
+
+def _kind_of(param: ParamDef) -> Kind:
+    """Return the kind of a parameter's definition."""
+    default: Any = REQUIRED if param.mandatory else None
+    if param.enumeration:
+        return Enum(*param.enumeration, default=param.default or default)
+    kind = param.dtypes[0].kind if param.dtypes else "float"
+    dtype = param.dtypes[0].name if param.dtypes else None
+    made = _SCALARS.get(kind, Float) if param.is_scalar else Tensor
+    return made(default, dtype=dtype) if made is not Str else Str(default)
+
+
 def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
-    """Return a tensor in the layout that its format is made from; weights stay in the source's order."""
+    """Return a tensor in the layout of its format; weights keep the source's."""
     if tensor.is_static or not chosen.layout:
         return tensor
     if tensor.layout not in ("", "UNDEFINED", chosen.layout):
@@ -152,16 +198,16 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
 
 def _check_imply_type(plugin: Plugin) -> None:
     """Refuse an unknown way of implementing, or one whose hook the plugin lacks."""
-    given = plugin.imply_type
-    word = given.rpartition(":")[2].upper() if isinstance(given, str) else None
+    imply_type = plugin.imply_type
+    word = imply_type.rpartition(":")[2].upper() if isinstance(imply_type, str) else None
     if word not in _KERNEL_HOOKS:
-        near = nearest_names(str(given), _KERNEL_HOOKS)
+        near = nearest_names(str(imply_type), _KERNEL_HOOKS)
         fix = near or "use 'TVM' (build_kernel) or 'AI_CPU' (compute)"
-        raise UsageError(f"there is no imply_type {given!r}", fix=fix)
+        raise UsageError(f"there is no imply_type {imply_type!r}", fix=fix)
     hook = _KERNEL_HOOKS[word]
     if hook and not overrides(plugin, hook):
         raise UsageError(
-            f"imply_type is {given!r}, which needs {hook}", fix=f"write {hook}, or omit imply_type"
+            f"imply_type is {imply_type!r}, which needs {hook}", fix=f"write {hook}, or omit imply_type"
         )
 
 
@@ -212,16 +258,16 @@ def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[Tens
     return tensors
 
 
-def _kinds(given: object) -> dict[str, Kind]:
-    if not isinstance(given, Mapping):
-        raise UsageError(f"params is {given!r}", fix="give kinds by name: params = {'axis': Int()}")
-    for name, kind in given.items():
+def _kinds(params: object) -> dict[str, Kind]:
+    if not isinstance(params, Mapping):
+        raise UsageError(f"params is {params!r}", fix="give kinds by name: params = {'axis': Int()}")
+    for name, kind in params.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no name of a parameter", fix="use letters, digits and underscores")
         if not isinstance(kind, Kind):
             hint = f"write {kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Kind) else None
             raise UsageError(f"parameter {name} is {kind!r}", fix=hint or "give it a kind, like Int(0)")
-    return dict(given)
+    return dict(params)
 
 
 def _collection(plugin: Plugin, definition: OpDef, configuration: Collection | None) -> Collection:

@@ -52,7 +52,7 @@ class Output(DeclaredTensor):
 
 
 def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
-    """Return the definition of an input or output that a plugin lists; a name alone is one.
+    """Return the definition of a listed input or output; a name alone is one.
 
     Raises:
         UsageError: If it is neither a name nor of the class, or its fields are wrong.
@@ -97,7 +97,7 @@ def data_type(name: object) -> DType:
     """Return a data type by name.
 
     Raises:
-        UsageError: If there is none, or tensors cannot have it.
+        UsageError: If there is no such type, or tensors cannot have it.
 
     Example:
         >>> data_type("uint8")

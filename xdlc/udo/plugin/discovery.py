@@ -52,27 +52,27 @@ def named_plugins(name: str) -> list[type[Plugin]]:
 
 
 def entry_plugins() -> dict[type[Plugin], str]:
-    """Return the plugins of installed packages, in the order of their names, with the entry point of each.
+    """Return the plugins of installed packages by name, with their entry points.
 
     Raises:
         UsageError: If one cannot be loaded, or is no plugin.
     """
-    found: dict[type[Plugin], str] = {}
+    plugins: dict[type[Plugin], str] = {}
     for entry in plugin_entries():
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
         origin = f"entry point {entry.name!r}{owner}"
         try:
             with user_code(entry.name, "import", _origin(entry.module), origin):
                 loaded = entry.load()
-            found.setdefault(checked_plugin(loaded, origin), origin)
+            plugins.setdefault(checked_plugin(loaded, origin), origin)
         except XdlcError as error:
             error.fix = "correct or uninstall it, or ignore installed plugins with --no_plugins"
             raise
-    return found
+    return plugins
 
 
 def _origin(module: str) -> str:
-    """Return the file of a module's outermost package, as a place; empty if there is none."""
+    """Return the file of a module's outermost package, or an empty text."""
     head = module.partition(".")[0]
     spec = importlib.util.find_spec(head) if head else None
     return f"{spec.origin}:1" if spec is not None and spec.origin else ""
@@ -140,7 +140,7 @@ def _all(module: ModuleType, name: str) -> list[type[Plugin]]:
 
 
 def _defined(module: ModuleType) -> list[type[Plugin]]:
-    """Return the plugins that a module defines itself, in its order; those without an operator are bases."""
+    """Return the plugins of a module in its order; bases have no operator."""
     plugins = dict.fromkeys(value for value in vars(module).values() if _is_plugin(value))
     return [value for value in plugins if value.op_type and value.__module__ == module.__name__]
 
@@ -170,7 +170,7 @@ def _title(value: Any) -> str:
 
 
 def place_of(plugin: type[Plugin]) -> str:
-    """Return file and line of a plugin's class, or its module where they are not known."""
+    """Return file and line of a plugin's class, or else its module."""
     try:
         file = inspect.getsourcefile(plugin) or ""
         return f"{file}:{inspect.getsourcelines(plugin)[1]}"

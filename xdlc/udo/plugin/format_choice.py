@@ -16,7 +16,7 @@ QUANTIZED = ("NC1HWC0",) * 6
 
 
 def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, Format]:
-    """Return the formats of weights by input, without those of constants that quantizing would add.
+    """Return the formats of weights by input, without those of a quantizer.
 
     Raises:
         UsageError: If there is no such format or input, or their numbers differ.
@@ -28,35 +28,35 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
         >>> {name: format.name for name, format in found.items()}
         {'W': 'FRACTAL_Z', 'B': 'NC1HWC0'}
     """
-    given: Any = plugin.weight_formats
+    stated: Any = plugin.weight_formats
     names = [tensor.name for tensor in inputs]
-    if isinstance(given, Mapping):
-        for name in given:
+    if isinstance(stated, Mapping):
+        for name in stated:
             if name not in names:
                 raise UsageError(
                     f"weight_formats names {name!r}, which is no input",
                     fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
                 )
-        return {name: find_format(format_name) for name, format_name in given.items()}
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
+        return {name: find_format(format_name) for name, format_name in stated.items()}
+    if isinstance(stated, str) or not isinstance(stated, Sequence):
+        raise UsageError(f"weight_formats is {stated!r}", fix="give a list of formats, or formats by input")
     static: Sequence[str] = [tensor.name for tensor in inputs if tensor.is_static]
-    static = static or _after_activations(plugin, names)[: len(weights_of(given))]
-    if len(given) != len(static):
-        given = weights_of(given)
-    if given and len(given) != len(static):
+    static = static or _after_activations(plugin, names)[: len(weights_of(stated))]
+    if len(stated) != len(static):
+        stated = weights_of(stated)
+    if stated and len(stated) != len(static):
         names_of = ", ".join(static) or "none"
         raise UsageError(
-            f"weight_formats holds {len(given)} formats, and the static inputs are {len(static)}: {names_of}",
+            f"weight_formats holds {len(stated)} formats for {len(static)} static inputs: {names_of}",
             fix=f"name one format for each, or give them by input: weight_formats = {{{names[-1]!r}: ...}}"
             if names
             else "omit them",
         )
-    return {name: find_format(format_name) for name, format_name in zip(static, given, strict=False)}
+    return {name: find_format(format_name) for name, format_name in zip(static, stated, strict=False)}
 
 
 def weights_of(given: Sequence[str]) -> Sequence[str]:
-    """Return a list of formats without the six at its end that are of constants of a quantizer.
+    """Return formats without the six of a quantizer's constants at their end.
 
     Example:
         >>> weights_of(["FRACTAL_Z", *["NC1HWC0"] * 7])
@@ -67,7 +67,7 @@ def weights_of(given: Sequence[str]) -> Sequence[str]:
 
 
 def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
-    """Return the inputs after those of ``formats``: weights, where no input is declared static."""
+    """Return the inputs after those of ``formats``, which are weights."""
     try:
         activations = len(plugin.formats[0])
     except (TypeError, LookupError):  # all_formats reports it
@@ -83,27 +83,27 @@ def all_formats(
     Raises:
         UsageError: If there is no such format, or their numbers differ.
     """
-    given = plugin.formats
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-        raise UsageError(f"formats is {given!r}", fix="give two lists, of inputs and of outputs")
+    formats = plugin.formats
+    if isinstance(formats, str) or not isinstance(formats, Sequence) or len(formats) != 2:
+        raise UsageError(f"formats is {formats!r}", fix="give two lists, of inputs and of outputs")
     moving = [tensor.name for tensor in inputs if not tensor.is_static]
-    into = _formats_by_name(given[0], moving, "inputs")
+    into = _formats_by_name(formats[0], moving, "inputs")
     plain = find_format("ND")
     return (
         tuple(weights.get(tensor.name, into.get(tensor.name, plain)) for tensor in inputs),
-        tuple(_formats_by_name(given[1], [tensor.name for tensor in outputs], "outputs").values()),
+        tuple(_formats_by_name(formats[1], [tensor.name for tensor in outputs], "outputs").values()),
     )
 
 
-def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, Format]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UsageError(f"formats of {what} are {given!r}", fix="give a list")
-    if given and len(given) != len(names):
+def _formats_by_name(formats: Any, names: Sequence[str], what: str) -> dict[str, Format]:
+    if isinstance(formats, str) or not isinstance(formats, Sequence):
+        raise UsageError(f"formats of {what} are {formats!r}", fix="give a list")
+    if formats and len(formats) != len(names):
         raise UsageError(
-            f"formats holds {len(given)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
+            f"formats holds {len(formats)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
             fix="name one format for each; those of weights belong into weight_formats",
         )
-    found = [find_format(name) for name in given or ["ND"] * len(names)]
+    found = [find_format(name) for name in formats or ["ND"] * len(names)]
     for format in found:
         if format.for_weights_only:
             raise UsageError(f"{format.name} is no format of {what}", fix="name it in weight_formats")
@@ -111,7 +111,7 @@ def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, F
 
 
 def weight_params(weight: str) -> tuple[ParamDef, ParamDef]:
-    """Return the parameters of a weight that is stored in a format: the format, and its shape before."""
+    """Return the parameters of a packed weight: its format and former shape."""
     return (
         ParamDef(f"{weight}_format", False, (STRING,), 0),
         ParamDef(f"{weight}_shape", False, (UINT32,), 1),

@@ -48,7 +48,7 @@ class Format(ABC):
 
     @abstractmethod
     def pack(self, array: Array) -> Array:
-        """Return an array of any shape that ``packed_shape`` takes in this format; padding is zero."""
+        """Return an array in this format; padding is zero."""
 
     @abstractmethod
     def unpack(self, array: Array, shape: Sequence[int]) -> Array:
@@ -115,7 +115,6 @@ def four_axes(shape: Shape, name: str, *, vector: Shape | None = None) -> Shape:
     """Return a shape as N, C, H, W: of two axes, H and W are 1.
 
     Args:
-        shape: The shape.
         name: Name of the format, for the message.
         vector: What a tensor of one axis becomes; None if it has no form.
 
@@ -159,7 +158,7 @@ class Nchw(Plain):
 
 
 class Nhwc(Format):
-    """Channels last: activations are brought there by Transpose ops, weights when they are stored."""
+    """Channels last, by Transpose ops for activations, when stored for weights."""
 
     name = "NHWC"
     layout = "NHWC"
@@ -180,7 +179,7 @@ class Nhwc(Format):
 
 
 class Nc1hwc0(Format):
-    """Channels in blocks; a tensor of one axis counts as channels, one of two as N and C."""
+    """Channels in blocks; one axis counts as channels, two as N and C."""
 
     name = "NC1HWC0"
     layout = "NCHW"
@@ -266,7 +265,7 @@ def find_format(name: str) -> Format:
     """Return a format by name.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If there is no format of that name.
 
     Example:
         >>> find_format("NC1HWC0").packed_shape((1, 20, 4, 4), 4)
@@ -278,5 +277,5 @@ def find_format(name: str) -> Format:
 
 
 def plain_name(name: object) -> str:
-    """Return the name of a format without the ``DOMI_TENSOR_`` of Ascend's headers in front."""
+    """Return the name of a format without the prefix ``DOMI_TENSOR_``."""
     return str(name).removeprefix("DOMI_TENSOR_")

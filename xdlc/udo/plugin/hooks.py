@@ -30,7 +30,6 @@ class PluginHooks:
     """The hooks of one plugin.
 
     Args:
-        plugin: The plugin.
         declaration: What it declares.
         place: File and line of the plugin.
         notify: Called with what the user should know, like warnings of the compiler.
@@ -87,17 +86,17 @@ class PluginHooks:
             self._check_unread([name for name in attributes.unread if name not in node.optional])
             return {**values, **self._weight_params(node)}
 
-    def _resolved(self, given: Mapping[str, Any]) -> Values:
+    def _resolved(self, stated: Mapping[str, Any]) -> Values:
         kinds = self.declaration.kinds
-        for name in given:
+        for name in stated:
             if name not in kinds:
                 fix = nearest_names(name, kinds) or "declare it in params"
                 raise UsageError(f"there is no parameter {name!r}", fix=fix)
         values: Values = {}
         for name, kind in kinds.items():
-            if name in given and given[name] is not None:
+            if name in stated and stated[name] is not None:
                 try:
-                    values[name] = kind.check(given[name])
+                    values[name] = kind.check(stated[name])
                 except UsageError as error:
                     error.where = f"parameter {name!r}"
                     error.fix = error.fix or "correct the node, or give the parameter another kind"
@@ -135,12 +134,12 @@ class PluginHooks:
             is_moved = any(tensor.layout not in SOURCE_ORDER for tensor in tensors)
             return None if is_moved else builtin_outputs(builtin, self.seen(op), len(op.outputs))
         with self._calling("infer_shape_and_type", f"op {op.name!r}"):
-            given = self.plugin.infer_shape_and_type(self.seen(op))
-            if given is None:
+            result = self.plugin.infer_shape_and_type(self.seen(op))
+            if result is None:
                 return None
-            specs = (given,) if isinstance(given, TensorSpec) else given
+            specs = (result,) if isinstance(result, TensorSpec) else result
             if not isinstance(specs, Sequence) or not all(isinstance(spec, TensorSpec) for spec in specs):
-                raise UsageError(f"returned {given!r}", fix="return a TensorSpec for each output, or None")
+                raise UsageError(f"returned {result!r}", fix="return a TensorSpec for each output, or None")
             if op.outputs and len(specs) != len(op.outputs):
                 raise UsageError(
                     f"returned {len(specs)} outputs of {len(op.outputs)}",
@@ -155,7 +154,7 @@ class PluginHooks:
             return tuple(specs)
 
     def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel that the DLC carries, or None if there is none for this op.
+        """Return a compiled kernel for an op, or None.
 
         A function of numba is compiled for the op's types, and stays in the plugin's file.
 
@@ -174,7 +173,7 @@ class PluginHooks:
         return None
 
     def built(self, op: OpView) -> Any:
-        """Return what ``build_kernel`` makes for an op: a ``Kernel``, a function of numba, or None.
+        """Return what ``build_kernel`` returns: a ``Kernel``, a function, or None.
 
         Raises:
             XdlcError: If the plugin fails, or returns something else.
@@ -223,15 +222,15 @@ class PluginHooks:
         Raises:
             XdlcError: If the format has no form for one.
         """
-        found: dict[int, TensorData] = {}
+        packed: dict[int, TensorData] = {}
         for place, spec in enumerate(op.inputs):
             tensor, format = self.input_at(place)
             if tensor.is_static and spec is not None and spec.data is not None and format.moves:
                 data = spec.data
                 with self._calling("weight_formats", f"op {op.name!r}, input {tensor.name!r}"):
                     shape = format.packed_shape(data.shape, data.dtype.itemsize)
-                found[place] = data.transform(format.pack, shape=shape)
-        return found
+                packed[place] = data.transform(format.pack, shape=shape)
+        return packed
 
     def _weight_params(self, node: SourceNode) -> Values:
         values: Values = {}

@@ -1,4 +1,4 @@
-"""Kinds of parameters that a plugin declares: types of source attributes, and their form in the op.
+"""Kinds of parameters: types of source attributes, and their form in the op.
 
 =========== ============================ ==========================================
 Kind        Attribute of the source      Parameter of the op
@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UINT32, DType
 from xdlc.opdefs.model import ParamDef
 from xdlc.udo.plugin.declared_tensors import MAX_RANK, data_type, described
 
@@ -90,9 +90,9 @@ class Kind(ABC):
         return value
 
     def default_text(self) -> str | None:
-        """Return the default as OpDef XML writes it; None if there is none, or XML cannot hold it.
+        """Return the default as OpDef XML writes it; None if XML cannot hold it.
 
-        XML strips texts, and an empty one is none; converted ops hold their defaults themselves.
+        XML strips texts and holds no empty ones; converted ops hold their defaults themselves.
         """
         if self.default is REQUIRED or self.default is None:
             return None
@@ -295,15 +295,15 @@ class Tensor(Kind):
         if not isinstance(array, (numpy.ndarray, list, tuple)):
             raise self.wrong(value)
         try:
-            given = numpy.asarray(array)
+            source = numpy.asarray(array)
             with numpy.errstate(all="ignore"):
-                stored = given.astype(self.dtype.numpy)
+                stored = source.astype(self.dtype.numpy)
         except (ValueError, TypeError, OverflowError) as error:
             raise self.wrong(value) from error
         if self._rank is not None and stored.ndim != self._rank:
             raise UsageError(f"expected a tensor of {self._rank} axes, found shape {list(stored.shape)}")
-        if not self.dtype.is_float and not numpy.array_equal(given, stored):
-            raise UsageError(f"expected a tensor of {self.dtype.name}, found {given.dtype} values beyond it")
+        if not self.dtype.is_float and not numpy.array_equal(source, stored):
+            raise UsageError(f"expected a tensor of {self.dtype.name}, found {source.dtype} values beyond it")
         return stored
 
     def rank(self) -> int | None:
@@ -311,3 +311,160 @@ class Tensor(Kind):
 
     def written(self, value: Any) -> str:
         return json.dumps(numbers(value.tolist()))
+
+
+class Enum(Kind):
+    """One of some names.
+
+    Args:
+        names: The names; the op stores their places, from 0 on.
+        default: One of them.
+        numbers: Numbers that the source uses for them; default: their places.
+        source: Name of the source's attribute, if it is another.
+        description: What it is.
+
+    Example:
+        >>> operation = Enum("SUM", "ASUM", numbers={1: "SUM", 2: "ASUM"}, default="SUM")
+        >>> operation.check(2), operation.check("SUM")
+        ('ASUM', 'SUM')
+    """
+
+    text = "a name"
+    standard = "uint32"
+    allowed = ("uint",)
+
+    def __init__(
+        self,
+        *names: str,
+        default: Any = REQUIRED,
+        numbers: Mapping[int, str] | None = None,
+        source: str = "",
+        description: str = "",
+    ) -> None:
+        if not names or len(set(names)) != len(names):
+            raise UsageError(f"names of an enumeration are {list(names)}", fix="give each name once")
+        bad = [name for name in names if not isinstance(name, str) or not name.isidentifier()]
+        if bad:
+            raise UsageError(
+                f"{bad[0]!r} is no name of an enumeration", fix="use letters, digits, underscores"
+            )
+        unknown = sorted(set((numbers or {}).values()) - set(names))
+        if unknown:
+            raise UsageError(f"numbers have {unknown[0]!r}", fix=f"use one of {', '.join(names)}")
+        self.names = names
+        self._of_number = enum_map(dict(enumerate(names)) if numbers is None else numbers)
+        super().__init__(default, source=source, description=description)
+
+    def check(self, value: Any) -> str:
+        if isinstance(value, str):
+            if value not in self.names:
+                near = nearest_names(value, self.names)
+                raise UsageError(f"there is no {value!r}", fix=near or f"use one of {', '.join(self.names)}")
+            return value
+        return self._of_number(value)
+
+    def definition(self, name: str) -> ParamDef:
+        return ParamDef(
+            name,
+            self.default is REQUIRED,
+            (UINT32,),
+            0,
+            default=self.default_text(),
+            description=described(self.description),
+            enumeration=self.names,
+        )
+
+
+def enum_map(names: Mapping[int, str]) -> Callable[[Any], str]:
+    """Return a function from the numbers of a source's enumeration to names.
+
+    Args:
+        names: Names by number.
+
+    Example:
+        >>> enum_map({1: "SUM", 2: "ASUM"})(2)
+        'ASUM'
+    """
+    of_number = dict(names)
+
+    def name_of(number: Any) -> str:
+        if isinstance(number, bool) or not is_integer(number) or int(number) not in of_number:
+            choices = ", ".join(f"{key} ({name})" for key, name in of_number.items())
+            raise UsageError(f"there is no {shown(number)}", fix=f"use one of {choices}")
+        return of_number[int(number)]
+
+    return name_of
+
+
+class Json(Str):
+    """A message or a list of any depth, which the op stores as one string: JSON."""
+
+    text = "a message or a list of plain values"
+
+    def check(self, value: Any) -> str:
+        given = self._parsed(value) if isinstance(value, str) else value
+        found = _plain(given)
+        if not isinstance(found, (dict, list)):
+            raise self.wrong(value)
+        return json.dumps(found, ensure_ascii=False, allow_nan=False)
+
+    def read(self, value: Any) -> Any:
+        return self._parsed(value)
+
+    def _parsed(self, value: str) -> Any:
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise self.wrong(value) from error
+
+
+class Strs(Json):
+    """A list of strings, which the op stores as one string: a JSON list."""
+
+    text = "a list of strings"
+
+    def check(self, value: Any) -> str:
+        given = [value] if isinstance(value, str) and not value.startswith("[") else value
+        given = self._parsed(given) if isinstance(given, str) else given
+        if not isinstance(given, (list, tuple)) or not all(isinstance(item, str) for item in given):
+            raise self.wrong(value)
+        return super().check(list(given))
+
+
+class Bytes(Ints):
+    """Bytes; of sources whose texts may be any bytes, also a string, as UTF-8."""
+
+    text = "bytes"
+
+    def __init__(self, default: Any = REQUIRED, *, source: str = "", description: str = "") -> None:
+        super().__init__(default, dtype="uint8", source=source, description=description)
+
+    def check(self, value: Any) -> list[int]:
+        given = value.numpy().tobytes() if isinstance(value, TensorData) else value
+        given = given.encode("utf-8", "surrogateescape") if isinstance(given, str) else given
+        return super().check(list(given) if isinstance(given, (bytes, bytearray)) else given)
+
+    def read(self, value: Any) -> bytes:
+        return bytes(super().read(value))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    Raises:
+        UsageError: If JSON has no form of it.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, float)):
+        return value
+    if is_integer(value):
+        return int(value)
+    if hasattr(value, "tolist"):  # of numpy
+        return _plain(value.tolist())
+    raise UsageError(
+        f"a {type(value).__name__} has no form in JSON",
+        fix="give it a parameter of its own: Bytes or Tensor, or omit it",
+    )

@@ -23,7 +23,7 @@ def is_numba(value: object) -> bool:
 
 
 def uses_numba(plugin: Any) -> bool:
-    """Return whether ``build_kernel``, or a function that it names, names something of numba.
+    """Return whether ``build_kernel`` or a function that it names uses numba.
 
     So the kernels' process finds out what ``build_kernel`` makes, before there is an op to make it for.
     Functions are those of the plugin and of its module; of other modules all that is in them counts.
@@ -31,16 +31,16 @@ def uses_numba(plugin: Any) -> bool:
     pending: list[Any] = [inspect.unwrap(plugin.build_kernel)]
     seen: list[Any] = []
     while pending:
-        found = pending.pop()
-        if not isinstance(found, FunctionType) or found in seen:
+        function = pending.pop()
+        if not isinstance(function, FunctionType) or function in seen:
             continue
-        seen.append(found)
-        names = set(_names(found.__code__))
-        held = [found.__globals__[name] for name in names if name in found.__globals__]
+        seen.append(function)
+        names = set(_names(function.__code__))
+        held = [function.__globals__[name] for name in names if name in function.__globals__]
         held += [each for module in held if isinstance(module, ModuleType) for each in vars(module).values()]
         if _NUMBA in names or any(_is_of_numba(value) or is_numba(value) for value in held):
             return True
-        pending += [value for value in held if getattr(value, "__module__", None) == found.__module__]
+        pending += [value for value in held if getattr(value, "__module__", None) == function.__module__]
         pending += [getattr(plugin, name, None) for name in names]
     return False
 
@@ -80,12 +80,12 @@ def checked(function: Any, op: BuildView) -> None:
         return numba.types.Array(numba.from_dtype(kernel_dtype(spec.dtype).numpy), rank, "C")
 
     returns = _returns(function, len(op.inputs), len(op.outputs))
-    given = [*zip(op.inputs, op.input_formats, strict=True)]
-    given += [] if returns else [*zip(op.outputs, op.output_formats, strict=True)]
+    tensors = [*zip(op.inputs, op.input_formats, strict=True)]
+    tensors += [] if returns else [*zip(op.outputs, op.output_formats, strict=True)]
     if getattr(function, "signatures", ()) or not hasattr(function, "nopython_signatures"):
         return  # its types are stated in the source
     try:
-        function.compile(tuple(array(*one) for one in given))
+        function.compile(tuple(array(*one) for one in tensors))
     except NumbaError as error:
         text = " ".join(str(error).split())[:600]
         fix = "correct the function, or return False in accepts for such nodes"
@@ -96,9 +96,7 @@ def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[Tens
     """Return the results of a function: what it returns, or the arrays that it writes.
 
     Args:
-        function: The function.
         inputs: Its inputs; None for an omitted one.
-        outputs: Its outputs.
 
     Raises:
         UsageError: If it takes neither the inputs alone nor inputs and outputs.

@@ -1,4 +1,4 @@
-"""``compute`` methods of plugins, and functions of numba that they build, as kernels of the runtime."""
+"""Python functions of plugins, ``compute`` and numba's, as kernels."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ REAL_BYTES = 4  # quantized activations and halves reach kernels as float32
 
 
 def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return what a runtime can call of a plugin: its kernel in Python, and its outputs.
+    """Return what a runtime calls of a plugin: kernel and shape function.
 
     Raises:
         UsageError: If the plugin is not complete.
     """
     op, hooks = plugin_hooks(plugin)
     package, type = op.definition.package, op.definition.name
-    found: list[tuple[Mark, Callable[..., Any]]] = []
+    functions: list[tuple[Mark, Callable[..., Any]]] = []
     if overrides(hooks.plugin, "build_kernel") and uses_numba(plugin):
-        found.append((Mark("kernel", package, type), _around(hooks, "build_kernel", _built_by(hooks))))
+        functions.append((Mark("kernel", package, type), _around(hooks, "build_kernel", _built_by(hooks))))
     elif callable(compute := getattr(hooks.plugin, "compute", None)):
-        found.append((Mark("kernel", package, type), _around(hooks, "compute", lambda *_: compute)))
+        functions.append((Mark("kernel", package, type), _around(hooks, "compute", lambda *_: compute)))
     if overrides(hooks.plugin, "infer_shape_and_type"):
 
         def outputs(op: OpView) -> Any:
@@ -45,13 +45,13 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
                 return hooks.plugin.infer_shape_and_type(hooks.seen(op))
 
         outputs.__name__ = f"{plugin.__name__}.infer_shape_and_type"
-        found.append((Mark("shape_function", package, type), outputs))
-    return found
+        functions.append((Mark("shape_function", package, type), outputs))
+    return functions
 
 
 def _built_by(hooks: PluginHooks) -> KernelFor:
-    """Return the kernels that numba compiles, one for each form of inputs, parameters and weights."""
-    made: dict[tuple[Any, ...], Any] = {}
+    """Return kernels that numba compiles, for each form of operands once."""
+    compiled: dict[tuple[Any, ...], Any] = {}
     op = hooks.declaration.definition
 
     def kernel_for(
@@ -69,11 +69,11 @@ def _built_by(hooks: PluginHooks) -> KernelFor:
         )
         values = [*params.items(), *((spec.shape, spec.dtype, spec.data) for spec in specs if spec)]
         key = (*(_key(part) for each in values for part in each), *(spec is None for spec in specs), *outputs)
-        if key not in made:
-            if len(made) == _MOST_KERNELS:
-                made.clear()
-            made[key] = hooks.built(OpView(op.package, op.name, op.name, specs, tuple(outputs), params))
-        found = made[key]
+        if key not in compiled:
+            if len(compiled) == _MOST_KERNELS:
+                compiled.clear()
+            compiled[key] = hooks.built(OpView(op.package, op.name, op.name, specs, tuple(outputs), params))
+        found = compiled[key]
         if not is_numba(found):
             fix = "return the same kind of kernel for all ops, or False in accepts"
             raise UsageError(f"build_kernel returned {type(found).__name__}", fix=fix)
@@ -90,7 +90,7 @@ def _key(value: Any) -> Any:
 
 
 def _around(hooks: PluginHooks, hook: str, kernel_for: KernelFor) -> Callable[..., Any]:
-    """Return a plugin's kernel in Python, with inputs brought into their formats and outputs back."""
+    """Return a plugin's kernel in Python, with formats converted around it."""
 
     def compute(
         inputs: Sequence[Array | None], params: Mapping[str, Any], outputs: Sequence[TensorSpec]
@@ -128,7 +128,7 @@ def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec
 
 
 def _unpacked(hooks: PluginHooks, place: int, array: Any, spec: TensorSpec) -> Any:
-    """Return a result in the layout of the op; what is no array is refused by the caller."""
+    """Return a result in the layout of the op; the caller refuses other values."""
     format = hooks.output_at(place)
     if not format.is_packed or not hasattr(array, "dtype"):
         return array

@@ -7,9 +7,21 @@ from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.udo.plugin.declaration import Declaration
-from xdlc.udo.plugin.enums import Enum
-from xdlc.udo.plugin.kinds import REQUIRED, Bool, Bools, Float, Floats, Int, Ints, Kind, Str, Tensor
-from xdlc.udo.plugin.texts import Bytes, Json
+from xdlc.udo.plugin.kinds import (
+    REQUIRED,
+    Bool,
+    Bools,
+    Bytes,
+    Enum,
+    Float,
+    Floats,
+    Int,
+    Ints,
+    Json,
+    Kind,
+    Str,
+    Tensor,
+)
 
 Array = Any  # numpy.ndarray
 

@@ -20,7 +20,6 @@ def same_as(spec: TensorSpec | None, dtype: str | None = None) -> TensorSpec:
     """Return an output like an input.
 
     Args:
-        spec: The input.
         dtype: Name of the output's data type, if it is another.
 
     Raises:
@@ -41,7 +40,7 @@ def with_shape(spec: TensorSpec | None, shape: Sequence[Extent]) -> TensorSpec:
 
 
 def broadcast(*specs: TensorSpec | None) -> TensorSpec:
-    """Return an output of the first input's type and of the shape of all inputs broadcast as numpy does.
+    """Return an output of the first input's type, in the broadcast shape of all.
 
     Raises:
         UsageError: If the shapes do not fit each other, or one is omitted.
@@ -91,7 +90,6 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
     """Return an output that lacks some axes of an input.
 
     Args:
-        spec: The input.
         axes: The axes, negative ones counted from the end; None for all.
         keep: Whether they stay, with size 1.
 

@@ -22,7 +22,6 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
 
     Args:
         plugin: Name of the plugin.
-        hook: The hook.
         place: File and line of the plugin, for errors without a line.
         subject: What it was called for, like ``node 'n1'``.
 
@@ -60,7 +59,7 @@ def described(error: BaseException) -> str:
 
 
 def _placed(error: BaseException, place: str) -> str:
-    """Return the line that an error comes from, with a colon; empty if nothing is known of it."""
+    """Return the line of an error, with a colon; empty if it is unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: "
     line = _user_line(error.__traceback__, place) or place
@@ -68,10 +67,9 @@ def _placed(error: BaseException, place: str) -> str:
 
 
 def _user_line(trace: TracebackType | None, place: str = "") -> str:
-    """Return ``file:line`` of the innermost code that is neither ours nor of a library; may be empty.
+    """Return ``file:line`` of the user's innermost code, or an empty text.
 
     Args:
-        trace: The traceback.
         place: File and line of the plugin, which may itself be installed as a library.
     """
     own = place.rpartition(":")[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import add, cnn
+from tests.support.htp_models import add, cnn
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt
@@ -158,7 +158,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     with pytest.raises(ConstraintError) as caught:
         edit(cnn(quantized=True), input_dimensions={"x": (1, 12, 12, 4)})
     said = str(caught.value)
-    assert "op 'fullyconnected_y' (FullyConnected): it takes 128 elements a row, and would get 288" in said
+    assert "op 'fullyconnected_y' (FullyConnected): it requires 128 elements a row, but would get 288" in said
     assert "fix: convert the source model again" in said
     with pytest.raises(ConstraintError, match="its weights are for 4 channels, not 3"):
         edit(cnn(quantized=True), input_dimensions={"x": (1, 8, 8, 3)})
@@ -297,8 +297,8 @@ def test_rules(
             (1, 9),
             "leaves open",
         ),
-        ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may be all or just as many"),
-        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it takes 5 of 4"),
+        ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may mean all or that number"),
+        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of 4"),
         (
             "StridedSlice",
             [(1, 8)],
@@ -377,7 +377,7 @@ def test_a_pool_that_both_go_with_must_look_global() -> None:
         edited = edit(pooled("PoolAvg2d", 4, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
     assert edited.main.outputs[0].shape == (1, 1, 1, 2)
     for kind, stride in (("PoolAvg2d", 1), ("PoolMax2d", 4)):
-        with pytest.raises(ConstraintError, match="both go with the new"):
+        with pytest.raises(ConstraintError, match="both fit the new"):
             edit(pooled(kind, stride, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
 
 

@@ -31,27 +31,27 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
     sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
     shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
     if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
-        raise misfit("states num, channels, height and width not equally often, or shapes too")
+        raise misfit("states num, channels, height and width unequally often, or beside shapes")
     shapes += zip(*sizes, strict=True)
     fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
     if len(shapes) not in (1, count) or len(fillers) not in (1, count):
         raise misfit(f"states {len(shapes)} shapes and {len(fillers)} fillers for {count} tops")
-    made = []
+    blobs = []
     for index, name in enumerate(node.outputs):
-        given = shapes[index % len(shapes)]
-        shape = [size for size in given if isinstance(size, int) and size > 0]
-        if len(shape) != len(given):
-            raise misfit("states a shape that is not of integers above 0")
+        dims = shapes[index % len(shapes)]
+        shape = [size for size in dims if isinstance(size, int) and size > 0]
+        if len(shape) != len(dims):
+            raise misfit("states a shape that is not positive integers")
         check_shape(name, shape, FLOAT32)
         g.builder.check_table(*shape)
-        made.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
-    return made
+        blobs.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
+    return blobs
 
 
 def _filled(filler: Message) -> float:
     (kind, *_), (value, *_) = filler.scalars("type") or ["constant"], filler.scalars("value") or [0]
     if kind != "constant":
-        raise UnsupportedOp(f"is filled with random numbers ({kind})", fix="make it an Input layer")
+        raise UnsupportedOp(f"random fillers ({kind}) are not supported", fix="make it an Input layer")
     if isinstance(value, str):
-        raise misfit("states a value of data_filler that is no number")
+        raise misfit("states a data_filler value that is not a number")
     return float(np.float32(value))

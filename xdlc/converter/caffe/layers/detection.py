@@ -28,7 +28,7 @@ _FILES = tuple(f"{_OWN}.{name}" for name in ("save_output_param.", "save_file", 
 
 @layer("PriorBox")
 def _prior_box(node: Node, g: Operators) -> Value:
-    """Return corners and variances [1, 2, 4 n] of the boxes of each cell, as SSD's prior_box_layer.cpp does.
+    """Return cells' boxes and variances [1, 2, 4 n], as SSD's prior_box_layer.cpp.
 
     Sizes count as integers; per cell and min_size come the square of min_size, that of
     sqrt(min_size max_size), and one box per aspect ratio.
@@ -50,8 +50,8 @@ def _prior_box(node: Node, g: Operators) -> Value:
         corners = np.clip(corners, 0, 1)
     elif not p.has("clip") and (corners.min() < 0 or corners.max() > 1):
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} states no clip: its boxes are not cut to 0 ... 1, as in SSD itself; "
-            "some forks of Caffe cut them: state clip to be sure"
+            f"{node.own_name!r} states no clip: its boxes are not clipped to 0 ... 1, as in SSD; "
+            "some forks of Caffe clip them: state clip to be sure"
         )
     variance = p.numbers("variance", above=0) or [0.1]
     if len(variance) not in (1, 4):
@@ -63,32 +63,32 @@ def _prior_box(node: Node, g: Operators) -> Value:
 
 def _box_sizes(p: Params) -> list[tuple[float, float]]:
     """Return width and height of the boxes of a cell."""
-    least, most, given = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
-    if max(len(least), len(most), len(given)) > _MOST:
+    least, most, extra = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
+    if max(len(least), len(most), len(extra)) > _MOST:
         raise misfit(f"states more than {_MOST} sizes or aspect ratios")
     rises = all(small < large for small, large in zip(least, most, strict=False))
     if not least or len(most) not in (0, len(least)) or not rises:
-        raise misfit(f"states min_size {least} and max_size {most}: one above each is wanted, or none")
+        raise misfit(f"states min_size {least} and max_size {most}: each max_size must exceed its min_size")
     ratios, flips = [1.0], p.flag("flip", True)
-    for ratio in given:
-        if all(abs(ratio - held) >= 1e-6 for held in ratios):
+    for ratio in extra:
+        if all(abs(ratio - earlier) >= 1e-6 for earlier in ratios):
             ratios += [ratio, 1 / ratio] if flips else [ratio]
-    made = []
+    boxes = []
     for small, large in itertools.zip_longest(map(int, least), map(int, most)):
-        made.append((float(small), float(small)))
+        boxes.append((float(small), float(small)))
         if large is not None:
-            made.append((math.sqrt(small * large),) * 2)
-        made += [(small * math.sqrt(ratio), small / math.sqrt(ratio)) for ratio in ratios[1:]]
-    return made
+            boxes.append((math.sqrt(small * large),) * 2)
+        boxes += [(small * math.sqrt(ratio), small / math.sqrt(ratio)) for ratio in ratios[1:]]
+    return boxes
 
 
 def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tuple[float, float]:
-    """Return height and width of the image, or steps, stated as one number, as two, or not at all."""
+    """Return height and width of the image or steps, from one number, two or none."""
     parts = (f"{stem}_h", f"{stem}_w")
     if not p.has(both, *parts):
         return default
     if p.has(both) and p.has(*parts):
-        raise misfit(f"states {both}, and {parts[0]} or {parts[1]}: one of both is wrong")
+        raise misfit(f"states {both}, and {parts[0]} or {parts[1]}: remove one")
     height, width = (p.number(both if p.has(both) else part, above=0) for part in parts)
     return height, width
 
@@ -98,10 +98,10 @@ def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tupl
 
 @layer("DetectionOutput")
 def _detection_output(node: Node, g: Operators) -> Value:
-    """Return rows [1, 1, count, 7] of image, label, score and corners, as detection_output_layer.cpp does.
+    """Return [1, 1, count, 7] of image, label, score, corners (SSD's detections).
 
     There are ``keep_top_k`` rows per image, or as many as can be; those after the last detection are 0.
-    Where there is none, each image has a row of its number and of -1, as in Caffe.
+    Without detections, each image has a row of its number and of -1, as in Caffe.
     """
     loc, conf, prior = bottoms(node, 3)
     p = params(node, _OWN)
@@ -150,7 +150,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
 
 
 def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
-    """Return the scores [groups, count] of boxes [groups, count, 4] that no better one hides."""
+    """Return scores [groups, count] of boxes [groups, count, 4] not hidden by others."""
     nms = params(node, f"{_OWN}.nms_param")
     overlap, eta = nms.number("nms_threshold", 0.3), nms.number("eta", 1.0)
     threshold = params(node, _OWN).number("confidence_threshold", LOWEST)
@@ -169,7 +169,7 @@ def _decoded(p: Params, g: Operators, loc: Value, prior: Value) -> Value:
     code, rows = p.word("code_type", _CODES, "CORNER"), prior.shape[1]
     encoded = p.flag("variance_encoded_in_target", False)
     if rows == 1 and not encoded:
-        raise misfit("has boxes without variances")
+        raise misfit("boxes without variances are not supported")
     stored = unstack(g, reshape(g, prior, (rows, loc.shape[1], 1, 4)), rows, 0)
     low, high = split(g, stored[0], [2, 2], 2)
     size = g("Sub", [high, low])
@@ -188,10 +188,9 @@ def _decoded(p: Params, g: Operators, loc: Value, prior: Value) -> Value:
 
 
 def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:
-    """Return the rows of a table [all, 7] that are kept, by image and place, continued by rows of 0.
+    """Return the kept rows of a table [all, 7] by image, padded with rows of 0.
 
     Args:
-        g: The canonical operators.
         table: Image, label, score and corners of every box.
         kept: Scores [images, places], the lowest number where a box is dropped.
         keep: Most rows per image; -1 for all.

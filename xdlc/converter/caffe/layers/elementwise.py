@@ -55,7 +55,7 @@ def _log(g: Operators, x: Value, p: Params) -> Value:
     """Return the logarithm of shift + scale * x to a base, of which -1 is e."""
     rate = _log_of_base(p)
     if not rate:
-        raise misfit("a logarithm to base 1")
+        raise misfit("logarithms to base 1 are undefined")
     inner = _affine(g, x, p.number("scale", 1.0), p.number("shift", 0.0))
     return _affine(g, g("Log", [inner]), 1 / rate, 0.0)
 
@@ -63,15 +63,15 @@ def _log(g: Operators, x: Value, p: Params) -> Value:
 def _log_of_base(p: Params) -> float:
     base = p.number("base", -1.0)
     if base != -1.0 and base <= 0:
-        raise misfit(f"base is {base:g}, and has to be -1 or above 0")
+        raise misfit(f"base must be -1 or above 0, but is {base:g}")
     return 1.0 if base == -1.0 else math.log(base)
 
 
 def _dropout(g: Operators, x: Value, p: Params) -> Value:
-    """Return ``x``; without ``scale_train``, a field of forks, what training keeps of it on average."""
+    """Return ``x``; without ``scale_train`` of forks, what training keeps on average."""
     ratio = p.number("dropout_ratio", 0.5)
     if p.flag("sample_weights_test", False):
-        raise misfit("drops elements at random at inference too: sample_weights_test")
+        raise misfit("sample_weights_test, which drops elements at inference, is not supported")
     return x if p.flag("scale_train", True) else _affine(g, x, 1 - ratio, 0.0)
 
 
@@ -102,7 +102,7 @@ _FUNCTIONS: dict[str, _Function] = {
 
 @layer(*_FUNCTIONS, layout=ANY)
 def function(node: Node, g: Operators) -> Value:
-    """Apply a function; its parameters are in the one message of the layer, which forks name differently."""
+    """Apply a function with the layer's one parameter message, whatever its name."""
     name = next((field.split(".")[0] for field in sorted(node.attributes) if "." in field), "")
     return _FUNCTIONS[node.type](g, bottoms(node, 1)[0], params(node, name))
 
@@ -115,10 +115,10 @@ def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:
 
 @layer("PReLU", layout=ANY)
 def prelu(node: Node, g: Operators) -> Value:
-    """Multiply what is below 0 by a slope per channel, or one for all."""
+    """Multiply negative values by a slope per channel, or one for all."""
     (x,) = bottoms(node, 1)
     if x.rank < 2:
-        raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")
     channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else x.shape[1]
     (slope,) = weights(node, g, [channels])
     return g("PRelu", [x, reshape(g, slope, (channels, *[1] * (x.rank - 2)))])
@@ -126,31 +126,31 @@ def prelu(node: Node, g: Operators) -> Value:
 
 @layer("Eltwise", layout=ANY, ignores=("eltwise_param.stable_prod_grad",))
 def eltwise(node: Node, g: Operators) -> Value:
-    """Return the product, the sum with coefficients, or the maximum of bottoms of one shape.
+    """Return the product, weighted sum or maximum of bottoms of one shape.
 
     A maximum has no use for coefficients, which Caffe's eltwise_layer.cpp refuses of products alone.
     """
     p, operands = params(node, "eltwise_param"), bottoms(node, 2, MANY)
     operation = p.word("operation", {"PROD": 0, "SUM": 1, "MAX": 2}, "SUM")
     factors = p.numbers("coeff")
-    shapes = [list(each.shape) for each in operands]
+    shapes = [list(operand.shape) for operand in operands]
     if any(shape != shapes[0] for shape in shapes):
-        raise misfit(f"bottoms of shapes {shapes}, which have to be one")
+        raise misfit(f"bottoms must have one shape, but have {shapes}")
     if len(factors) not in (0, len(operands)):
         raise misfit(f"has {len(factors)} coeff for {len(operands)} bottoms")
     if factors and operation == "PROD":
-        raise misfit(f"states coeff, which operation {operation} has not")
+        raise misfit(f"states coeff, which operation {operation} does not support")
     if factors and operation == "MAX":
-        g.context.diagnostics.notices.append(f"{g.context.place(node)}: a maximum does not use its coeff")
+        g.context.diagnostics.notices.append(f"{g.context.place(node)}: coeff has no effect on a maximum")
         factors = []
     type = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
     factors = factors or [1.0] * len(operands)
     total = _affine(g, operands[0], factors[0], 0.0)
-    for each, factor in zip(operands[1:], factors[1:], strict=True):
+    for operand, factor in zip(operands[1:], factors[1:], strict=True):
         if operation == "SUM" and factor == -1.0:
-            total = g("Sub", [total, each])
+            total = g("Sub", [total, operand])
         else:
-            total = g(type, [total, _affine(g, each, factor, 0.0)])
+            total = g(type, [total, _affine(g, operand, factor, 0.0)])
     return total
 
 
@@ -167,7 +167,7 @@ def axpy(node: Node, g: Operators) -> Value:
 
 @layer("Scale", "Bias", layout=ANY)
 def scale(node: Node, g: Operators) -> Value:
-    """Multiply by factors and add terms of some axes of the first bottom, stored or a second bottom."""
+    """Scale and shift some axes of the first bottom, by blobs or a second bottom."""
     is_scale = node.type == "Scale"
     x, *others = bottoms(node, 1, 2)
     p, shape = params(node, "scale_param" if is_scale else "bias_param"), x.shape
@@ -175,12 +175,12 @@ def scale(node: Node, g: Operators) -> Value:
     covered = len(others[0].shape) if others else count
     first = 0 if covered == 0 else node.axis(axis, len(shape))
     end = len(shape) if covered < 0 else first + covered
-    wanted = shape[first:end]
-    if end > len(shape) or (others and others[0].shape != wanted):
-        found = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
-        raise misfit(f"{found} from axis {axis} of {list(shape)} on")
+    covered_shape = shape[first:end]
+    if end > len(shape) or (others and others[0].shape != covered_shape):
+        source = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
+        raise misfit(f"{source} from axis {axis} of {list(shape)} on")
     has_terms = is_scale and p.flag("bias_term", False)
-    operands = [*others, *weights(node, g, *[wanted] * ((not others) + has_terms))]
+    operands = [*others, *weights(node, g, *[covered_shape] * ((not others) + has_terms))]
     for type, operand in zip(("Mul", "Add") if is_scale else ("Add",), operands, strict=False):
-        x = g(type, [x, reshape(g, operand, (*wanted, *[1] * (len(shape) - end)))])
+        x = g(type, [x, reshape(g, operand, (*covered_shape, *[1] * (len(shape) - end)))])
     return x

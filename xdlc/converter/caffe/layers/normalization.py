@@ -21,7 +21,7 @@ _NEGLIGIBLE = 1e-8  # next to deviations and norms of data of float32
 
 @layer("BatchNorm", layout=CHANNEL_LAST, ignores=("batch_norm_param.moving_average_fraction",))
 def batch_norm(node: Node, g: Operators) -> Value:
-    """Normalize channels by stored sums of means and variances and their weight, or by the batch's own.
+    """Normalize channels by stored sums and their weight, or by batch statistics.
 
     The weight 0 makes both 0 (Caffe's batch_norm_layer.cpp).
     """
@@ -41,14 +41,14 @@ def batch_norm(node: Node, g: Operators) -> Value:
 
 @layer("BN", layout=CHANNEL_LAST, ignores=("bn_param.momentum", "bn_param.frozen"))
 def bn(node: Node, g: Operators) -> Value:
-    """Apply batch normalization of forks: factors, terms, means and variances, or the first two alone.
+    """Apply forks' batch normalization: factors, terms and optional statistics.
 
     The two alone are SegNet's, whose ``bn_mode`` LEARN takes the statistics of the batch at inference too.
     """
     (x,), p = bottoms(node, 1), params(node, "bn_param")
     mode = p.word("bn_mode", {"LEARN": 0, "INFERENCE": 1}, "INFERENCE")
     if x.rank < 2:
-        raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")
     channels, count = x.shape[1], 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
     factor, term, *statistics = weights(node, g, *[[channels]] * count)
     if statistics:
@@ -59,7 +59,7 @@ def bn(node: Node, g: Operators) -> Value:
 
 
 def _plain(g: Operators, channels: int) -> list[Value]:
-    """Return factors and terms that change nothing."""
+    """Return neutral factors and terms."""
     g.builder.check_table(2, channels)
     return [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
 
@@ -86,7 +86,7 @@ def lrn(node: Node, g: Operators) -> Value:
     size, alpha, beta = p.integer("local_size", 5, least=1), p.number("alpha", 1.0), p.number("beta", 0.75)
     k = p.number("k", 1.0)
     if not size % 2:
-        raise misfit(f"local_size is {size}, and has to be odd")
+        raise misfit(f"local_size must be odd, but is {size}")
     region = p.word("norm_region", {"ACROSS_CHANNELS": 0, "WITHIN_CHANNEL": 1}, "ACROSS_CHANNELS")
     if region == "ACROSS_CHANNELS":
         return g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=k)
@@ -98,7 +98,7 @@ def lrn(node: Node, g: Operators) -> Value:
 
 @layer("MVN", layout=CHANNEL_LAST)
 def mean_variance(node: Node, g: Operators) -> Value:
-    """Subtract means of planes, or images, and divide by deviations, to which ``eps`` is added.
+    """Subtract means of planes or images; divide by deviations plus ``eps``.
 
     Fewer than four dimensions become four (Caffe's mvn_layer.cpp).
     """
@@ -116,12 +116,12 @@ def mean_variance(node: Node, g: Operators) -> Value:
 
 @layer("Normalize", layout=CHANNEL_LAST)
 def normalize(node: Node, g: Operators) -> Value:
-    """Divide by the norm of the channels of a pixel, or of an image, and multiply by stored factors (SSD)."""
+    """Divide by the norm of a pixel's channels or an image; apply factors (SSD)."""
     (x,), p = bottoms(node, 1), params(node, "norm_param")
     across, is_shared = p.flag("across_spatial", True), p.flag("channel_shared", True)
     epsilon, shape = p.number("eps", 1e-10), x.shape
     if len(shape) < 2:
-        raise misfit(f"a bottom of {len(shape)} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {len(shape)} axes has no channels (axis 1)")
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
     if not across and epsilon > 0:  # added by a channel of its root, as sums of squares overflow half floats
         rest = [0] * (len(shape) - 2)
@@ -143,7 +143,7 @@ def softmax(node: Node, g: Operators) -> Value:
 
 @layer("Reduction")
 def reduction(node: Node, g: Operators) -> Value:
-    """Reduce the axes from ``axis`` on, which are dropped, and multiply by ``coeff``."""
+    """Reduce the axes from ``axis`` on, drop them, and multiply by ``coeff``."""
     (x,), p = bottoms(node, 1), params(node, "reduction_param")
     operation = p.word("operation", {"SUM": 1, "ASUM": 2, "SUMSQ": 3, "MEAN": 4}, "SUM")
     axis, factor = node.axis(p.integer("axis", 0), x.rank), p.number("coeff", 1.0)

@@ -33,14 +33,14 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
     p, is_lstm = params(node, "recurrent_param"), node.type == "LSTM"
     units, count = p.integer("num_output", least=1), 2 if is_lstm else 1
     exposed = count if p.flag("expose_hidden", False) else 0
-    x, cont, *rest = given = bottoms(node, 2 + exposed, 3 + exposed)
+    x, cont, *rest = blobs = bottoms(node, 2 + exposed, 3 + exposed)
     statics, states = rest[: len(rest) - exposed], rest[len(rest) - exposed :]
     steps, batch = x.shape[:2] if x.rank > 1 else (0, 0)
     fits = cont.shape == (steps, batch) and all(state.size == batch * units for state in states)
     if not fits or any(static.shape[:1] != (batch,) for static in statics):
-        shapes = [list(each.shape) for each in given]
-        wanted = f"[T, N, ...], [T, N], perhaps a static [N, ...], and states [1, N, {units}]"
-        raise misfit(f"has bottoms {shapes} instead of {wanted}")
+        shapes = [list(blob.shape) for blob in blobs]
+        expected = f"[T, N, ...], [T, N], perhaps a static [N, ...], and states [1, N, {units}]"
+        raise misfit(f"has bottoms {shapes} instead of {expected}")
 
     rows, widths = (4 if is_lstm else 1) * units, [math.prod(x.shape[2:])]
     widths += [static.size // batch for static in statics]
@@ -63,8 +63,8 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
             states = [g("Mul", [state, g.builder.const(first)]) for state in states]
         if is_lstm:
             inputs, recurrences, biases = (
-                dict(zip(_GATES, split_evenly(g, each, 4, 0), strict=True))
-                for each in (weight, recurrence, bias)
+                dict(zip(_GATES, split_evenly(g, weight_blob, 4, 0), strict=True))
+                for weight_blob in (weight, recurrence, bias)
             )
             every, *last = recurrent.lstm(g, x, LstmWeights(inputs, recurrences, biases, {}, {}), states)
         else:
@@ -77,13 +77,13 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
 
 
 def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence[Value]) -> list[Value]:
-    """Return all hidden states and the last states, where ``cont`` multiplies the states before each step."""
+    """Return all hidden states and the last ones; ``cont`` multiplies the states."""
     x, cont, weight, bias, recurrence = operands
     total = g("Add", [g("MatMul", [x, g("Transpose", [weight], perm=[1, 0])]), bias])
     rows = g("Concat", [total, g("Unsqueeze", [cont, vector(g, [2])])], axis=2)
     if not cont.is_static and x.shape[0] > g.unroll_loops:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} reads {node.names[1]!r} at every step, which is done on the host: "
+            f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host: "
             "fix it with --set_input where a sequence is one run (0 at the first step, else 1), or write "
             f"the steps out with --unroll_loops {x.shape[0]}"
         )
@@ -99,18 +99,18 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
     return scanned(g, rows, states, step, {"recurrence": recurrence})
 
 
-def _lstm_step(g: Operators, total: Value, held: Value) -> list[Value]:
-    """Return the output and the cell after a step, from the sum of the gates and the cell before."""
+def _lstm_step(g: Operators, total: Value, old_cell: Value) -> list[Value]:
+    """Return output and cell after a step, from the gates' sum and the old cell."""
     gate = dict(zip(_GATES, split_evenly(g, total, 4, total.rank - 1), strict=True))
     taken, kept, shown = (g("Sigmoid", [gate[name]]) for name in "ifo")
     new = g("Tanh", [gate["c"]])
-    cell = g("Add", [g("Mul", [kept, held]), g("Mul", [taken, new])])
+    cell = g("Add", [g("Mul", [kept, old_cell]), g("Mul", [taken, new])])
     return [g("Mul", [shown, g("Tanh", [cell])]), cell]
 
 
 @layer("LSTMUnit")
 def _lstm_unit(node: Node, g: Operators) -> list[Value]:
-    """Apply the last part of one step: the cell [1, N, units] before, gates [1, N, 4 units], cont [1, N]."""
+    """Apply an LSTM unit: cell [1, N, units], gates [1, N, 4 units], cont [1, N]."""
     cell, gates, cont = bottoms(node, 3, rank=3)
     units = cell.shape[-1]
     if cell.shape != (1, *cont.shape[1:], units) or gates.shape != (*cell.shape[:2], 4 * units):

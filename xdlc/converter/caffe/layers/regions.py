@@ -1,4 +1,4 @@
-"""Handlers of layers of Faster R-CNN and R-FCN: regions of interest, and pools over them."""
+"""Handlers of Faster R-CNN and R-FCN: regions of interest and pools over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xdlc.ir.dtype import FLOAT32
 
 
 def _regions(node: Node, g: Operators) -> tuple[Value, Value]:
-    """Return the features [N, C, H, W] and the regions [R, 5]: image, and x1, y1, x2, y2 in its pixels."""
+    """Return features [N, C, H, W] and regions [R, 5]: image, x1, y1, x2, y2."""
     x, rois = bottoms(node, 2, rank=4)
     if not rois.rank or rois.size != 5 * rois.shape[0]:
         raise misfit(f"has regions {list(rois.shape)} instead of [R, 5]")
@@ -38,7 +38,7 @@ def _roi_pooling(node: Node, g: Operators) -> Value:
 
 @layer("PSROIPooling")
 def _position_sensitive(node: Node, g: Operators) -> Value:
-    """Return means [R, output_dim, k, k]: bin (i, j) is of channel ``(c k + i) k + j``.
+    """Return means [R, output_dim, k, k]: bin (i, j) reads channel (c k + i) k + j.
 
     The sums over rows and columns of a bin are products with 0 and 1, as psroi_pooling_layer.cpp has bins
     from round(x1) to round(x2) + 1, both times the scale.
@@ -49,7 +49,7 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
     images, channels, height, width = x.shape
     count = rois.shape[0]
     if channels != depth * size * size:
-        raise misfit(f"needs {depth} x {size} x {size} channels, and the bottom is {list(x.shape)}")
+        raise misfit(f"requires {depth} x {size} x {size} channels, but the bottom is {list(x.shape)}")
     image, corners = split(g, rois, [1, 4], 1)
     ends = g.builder.const(np.asarray([0, 0, 1, 1], np.float32))  # a box has its last pixel
     corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), number(g, corners, scale)])
@@ -76,7 +76,7 @@ def _rounded(g: Operators, x: Value) -> Value:
 
 
 def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tuple[Value, Value]:
-    """Return lengths [R, bins] of the bins of regions, and [R, bins, size] 1 where they are."""
+    """Return bin lengths [R, bins] of regions, and their masks [R, bins, size]."""
     g.builder.check_table(count, size)
     step = g("Max", [g("Sub", [last, first]), number(g, first, 0.1)])
     step = g("Mul", [step, number(g, first, 1 / count)])
@@ -106,20 +106,20 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
     text = params(node, "python_param").text("param_str", "")
     first, *parts = re.split(_KEY, text)
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    given = {key: [float(each) for each in re.findall(_NUMBER, part)] for key, part in pairs}
+    lists = {key: [float(number) for number in re.findall(_NUMBER, part)] for key, part in pairs}
     others = re.sub(_NUMBER, "", first + "".join(parts[1::2]))
-    if others.strip(" \t\n,{}[]()") or 2 * len(given) < len(parts) or len(given.get("feat_stride", ())) != 1:
+    if others.strip(" \t\n,{}[]()") or 2 * len(lists) < len(parts) or len(lists.get("feat_stride", ())) != 1:
         raise ModelError(
             f"states a param_str that is not of 'feat_stride', 'scales' and 'ratios': {text[:40]!r}",
             fix="write it as 'feat_stride': 16, or replace the layer with one of type Proposal",
         )
-    anchors = _anchors(g, 16.0, given.get("ratios") or _RATIOS, given.get("scales") or _SCALES)
+    anchors = _anchors(g, 16.0, lists.get("ratios") or _RATIOS, lists.get("scales") or _SCALES)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} takes the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
+        f"{node.own_name!r} uses the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
         "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
     )
-    rois, *scores = _proposals(node, g, anchors, given["feat_stride"][0], 16.0, 6000, 300, 0.7)
-    return [rois, *(reshape(g, each, (each.size, 1)) for each in scores)]
+    rois, *scores = _proposals(node, g, anchors, lists["feat_stride"][0], 16.0, 6000, 300, 0.7)
+    return [rois, *(reshape(g, score, (score.size, 1)) for score in scores)]
 
 
 @layer("Proposal")
@@ -134,7 +134,7 @@ def _proposal(node: Node, g: Operators) -> list[Value]:
 
 
 def _anchors(g: Operators, base: float, ratios: list[float], scales: list[float]) -> Array:
-    """Return corners [ratios * scales, 4] around a base box, as py-faster-rcnn's generate_anchors.py does."""
+    """Return anchors [ratios * scales, 4], as py-faster-rcnn's generate_anchors.py."""
     if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
         raise misfit("states a base_size, ratio or scale that is not above 0, or above 1000000")
     g.builder.check_table(len(ratios), len(scales), 4)
@@ -166,7 +166,7 @@ def _proposals(
         shapes = f"scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}"
         raise misfit(f"has {shapes}, which do not fit {count} anchors (ratios x scales)")
     if images != 1:
-        raise UnsupportedOp(f"a batch of {images}: proposals are of one image", fix="convert with --batch 1")
+        raise UnsupportedOp(f"proposals of {images} images are not supported", fix="convert with --batch 1")
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
         raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
     total = rows * columns * count
@@ -178,30 +178,30 @@ def _proposals(
     moves = reshape(g, permuted(g, moves, (0, 2, 3, 1)), (total, 4))
     info = reshape(g, info, (info.size,))
     edges, scale = (g("Gather", [info, vector(g, places)], axis=0) for places in ([1, 0], [2]))
-    one, zero = number(g, better, 1), number(g, better, 0)
+    unit, zero = number(g, better, 1), number(g, better, 0)
     sides = boxes[:, 2:] - boxes[:, :2] + 1
     center, side = (g.builder.const(each.astype(np.float32)) for each in (boxes[:, :2] + sides / 2, sides))
     move, grow = split(g, moves, [2, 2], 1)
     center = g("Add", [g("Mul", [move, side]), center])
     reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
-    last = g("Sub", [edges, one])
+    last = g("Sub", [edges, unit])
     low, high = (g("Max", [g("Min", [g(name, [center, reach]), last]), zero]) for name in ("Sub", "Add"))
-    made = g("ReduceMin", [g("Add", [g("Sub", [high, low]), one]), vector(g, [1])], keepdims=0)
-    is_large = g("GreaterOrEqual", [made, g("Mul", [scale, number(g, scale, least)])])
+    shorter_side = g("ReduceMin", [g("Add", [g("Sub", [high, low]), unit]), vector(g, [1])], keepdims=0)
+    is_large = g("GreaterOrEqual", [shorter_side, g("Mul", [scale, number(g, scale, least)])])
     better = where(g, is_large, better, number(g, better, LOWEST))
-    found = g("Concat", [low, high], axis=1)
+    regions = g("Concat", [low, high], axis=1)
     most = min(before, total) if before > 0 else total
     better, order = g.apply("TopK", [better, vector(g, [most])], {"axis": 0}, 2)
-    found = g("Gather", [found, order], axis=0)
-    ends = g("Add", [found, g.builder.const(np.asarray([0, 0, 1, 1], np.float32))])
+    regions = g("Gather", [regions, order], axis=0)
+    ends = g("Add", [regions, g.builder.const(np.asarray([0, 0, 1, 1], np.float32))])
     chosen = suppressed(g, ends, better, after, min(overlap, 1.0), LOWEST)
     chosen, valid = padded_choice(g, chosen, after)
     kept = g("Less", [g.builder.const(np.arange(after, dtype=np.int32)), valid])
-    found = g("Pad", [g("Gather", [found, chosen], axis=0), vector(g, [0, 1, 0, 0])])
+    regions = g("Pad", [g("Gather", [regions, chosen], axis=0), vector(g, [0, 1, 0, 0])])
     better = g("Gather", [better, chosen], axis=0)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} runs on the host and outputs {after} regions, those after the last one 0; for "
         "HTP cut the net around it"
     )
-    rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), found, number(g, found, 0))
+    rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), regions, number(g, regions, 0))
     return [rois, where(g, kept, better, zero)][: len(node.outputs)]

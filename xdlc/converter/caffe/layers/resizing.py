@@ -1,4 +1,4 @@
-"""Handlers of layers that enlarge images: interpolated, repeated, or put back to the places of maxima."""
+"""Handlers of upsampling: interpolation, repetition, unpooling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: 
 
 @layer("Interp", layout=CHANNEL_LAST)
 def _interp(node: Node, g: Operators) -> Value:
-    """Apply DeepLab's layer: corners stay in place; pads are 0 or less, and cut the bottom first."""
+    """Apply DeepLab's Interp: corners stay; pads are at most 0, and crop first."""
     (x, *like), p = bottoms(node, 1, 2, rank=4), params(node, "interp_param")
     begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
     sizes = [size + begin + end for size in x.shape[2:]]
@@ -43,7 +43,7 @@ def _interp(node: Node, g: Operators) -> Value:
         sizes = list(like[0].shape[2:])
     elif p.has("shrink_factor", "zoom_factor"):
         if p.has("height", "width"):
-            raise misfit("states a size and a factor: one of both is wrong")
+            raise misfit("states a size and a factor: remove one")
         shrink, zoom = (p.integer(f"{name}_factor", 1, least=1) for name in ("shrink", "zoom"))
         sizes = [(size - 1) // shrink * zoom + 1 for size in sizes]
     else:
@@ -53,14 +53,14 @@ def _interp(node: Node, g: Operators) -> Value:
 
 @layer("BilinearInterpolate", layout=CHANNEL_LAST)
 def _bilinear(node: Node, g: Operators) -> Value:
-    """Apply a bilinear Resize; corners stay in place unless ``align_corners`` is false."""
+    """Apply a bilinear Resize; corners stay unless ``align_corners`` is false."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "bilinear_interpolate_param")
     transform, old = "align_corners" if p.flag("align_corners", True) else "half_pixel", x.shape[2:]
     if not p.has("dst_h", "dst_w"):
         factor = p.number("scale_factor", 1.0, above=0)
         return _resized(g, x, [int(size * factor) for size in old], transform)
     if p.has("scale_factor"):
-        raise misfit("states dst_h or dst_w, and scale_factor: one of both is wrong")
+        raise misfit("states dst_h or dst_w, and scale_factor: remove one")
     sizes = [p.integer(name, size, least=1) for name, size in zip(("dst_h", "dst_w"), old, strict=True)]
     return _resized(g, x, sizes, transform)
 
@@ -70,7 +70,7 @@ def _bilinear(node: Node, g: Operators) -> Value:
 
 @layer("Upsample", layout=CHANNEL_LAST)
 def _upsample(node: Node, g: Operators) -> Value:
-    """Repeat elements (Darknet's layer); with a mask, put them to their places (SegNet's)."""
+    """Repeat elements (Darknet); with a mask, move them to its positions (SegNet)."""
     p = params(node, "upsample_param")
     if node.message.bottoms == 2:
         x, mask = bottoms(node, 2, rank=4)
@@ -79,7 +79,7 @@ def _upsample(node: Node, g: Operators) -> Value:
     if x.rank == 4:
         return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
     if x.rank != 3:
-        raise misfit("dims_num has to be 3 or 4")
+        raise misfit("dims_num must be 3 or 4")
     n, channels, width = x.shape
     image = reshape(g, x, (n, channels, 1, width))
     made = _resized(g, image, [1, width * scale], "asymmetric", "nearest")
@@ -87,7 +87,7 @@ def _upsample(node: Node, g: Operators) -> Value:
 
 
 def _upsampled(p: Params, size: Sequence[int]) -> list[int]:
-    """Return the size of SegNet's Upsample, as upsample_layer.cpp of caffe-segnet computes it."""
+    """Return the size of SegNet's Upsample, as upsample_layer.cpp computes it."""
     scales = p.sizes("scale", 2, 2, least=1, both=True)
     cuts = [p.flag(name, False) for name in ("pad_out_h", "pad_out_w")]
     made = [edge * scale - cut for edge, scale, cut in zip(size, scales, cuts, strict=True)]
@@ -101,7 +101,7 @@ def _max_unpool(node: Node, g: Operators) -> Value:
 
 
 def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value:
-    """Return zeros [N, C, *size] with elements at places ``y * width + x`` of their planes."""
+    """Return zeros [N, C, *size] with elements at positions ``y * width + x``."""
     planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
     if mask.shape != x.shape or math.prod(new) < x.size:
         raise misfit(f"puts {list(x.shape)} to places {list(mask.shape)} of {list(new)}")

@@ -22,20 +22,20 @@ def _either_axis(node: Node, name: str, old: str, rank: int) -> int:
     """Return the axis of Concat or Slice, which an older field states too."""
     p = params(node, name)
     if p.has("axis") and p.has(old):
-        raise misfit(f"states axis and {old}, which are the same: one of both is wrong")
+        raise misfit(f"states axis and {old}, which are the same: remove one")
     return node.axis(p.integer(old, least=0) if p.has(old) else p.integer("axis", 1), rank)
 
 
 @layer("Concat", layout=ANY)
 def _concat(node: Node, g: Operators) -> Value:
-    first, *others = given = bottoms(node, 1, MANY)
+    first, *others = values = bottoms(node, 1, MANY)
     axis = _either_axis(node, "concat_param", "concat_dim", first.rank)
-    for other in others:
-        sizes = itertools.zip_longest(first.shape, other.shape)
-        if axis >= other.rank or any(a != b for place, (a, b) in enumerate(sizes) if place != axis):
-            shapes = f"{list(first.shape)} and {list(other.shape)}"
+    for value in others:
+        sizes = itertools.zip_longest(first.shape, value.shape)
+        if axis >= value.rank or any(a != b for place, (a, b) in enumerate(sizes) if place != axis):
+            shapes = f"{list(first.shape)} and {list(value.shape)}"
             raise misfit(f"joins bottoms along axis {axis}, and {shapes} differ in others")
-    return g("Concat", given, axis=axis) if others else first
+    return g("Concat", values, axis=axis) if others else first
 
 
 @layer("Slice", layout=ANY)
@@ -71,7 +71,7 @@ def _flatten(node: Node, g: Operators) -> Value:
 
 @layer("Reshape")
 def _reshape(node: Node, g: Operators) -> Value:
-    """Apply as reshape_layer.cpp computes it: 0 copies the axis at the same place from ``axis`` on."""
+    """Reshape as reshape_layer.cpp: 0 copies the axis there, from ``axis`` on."""
     (x,), p = bottoms(node, 1), params(node, "reshape_param")
     new, start = p.integers("shape.dim", least=-1), p.integer("axis", 0)
     count = p.integer("num_axes", -1, least=-1)
@@ -151,9 +151,9 @@ def _pad(node: Node, g: Operators) -> Value:
     if not 2 <= x.rank <= 4:
         raise misfit(f"pads a bottom of {x.rank} axes")
     if min(amounts) < 0 < max(amounts):
-        raise misfit(f"pads on one side and cuts on another: {amounts}")
+        raise misfit(f"padding one side and cropping another is not supported: {amounts}")
     if kind == "REFLECT" and (max(up, down) >= x.shape[-2] or max(left, right) >= x.shape[-1]):
-        raise misfit(f"reflects more than there is: {amounts} of {list(x.shape)}")
+        raise misfit(f"reflects {amounts} elements of {list(x.shape)}")
     zeros = [0] * (x.rank - 2)
     pads = vector(g, [*zeros, up, left, *zeros, down, right])
     mode = {"CONSTANT": "constant", "REPLICATE": "edge", "REFLECT": "reflect"}[kind]
@@ -179,7 +179,7 @@ def _pixel_shuffle(node: Node, g: Operators) -> Value:
 
 @layer("Reorg", "ReorgYolo")
 def _reorg(node: Node, g: Operators) -> Value:
-    """Apply Darknet's reorg: the bottom is read as [C / s², H s, W s], whose s x s blocks are channels."""
+    """Apply Darknet's reorg: [C / s², H s, W s], whose s x s blocks become channels."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "reorg_param")
     stride = p.integer("stride", least=1)
     _check_channels(x, stride**2)
@@ -203,7 +203,7 @@ def _check_channels(x: Value, group: int) -> None:
 
 @layer("ArgMax")
 def _arg_max(node: Node, g: Operators) -> Value:
-    """Return places, or places and values, of the largest; of equal ones the larger place comes first."""
+    """Return indices of maxima, with values if requested; the last of equals wins."""
     (x,), p = bottoms(node, 1), params(node, "argmax_param")
     count, has_axis = p.integer("top_k", 1, least=1), p.has("axis")
     with_values = p.flag("out_max_val", False)
@@ -236,7 +236,6 @@ def _batch_reindex(node: Node, g: Operators) -> Value:
 @layer("Filter")
 def _filter(node: Node, g: Operators) -> Value:
     raise UnsupportedOp(
-        "keeps the rows that its last bottom selects when the net runs: their number is not known before, "
-        "and a DLC has fixed shapes",
+        "the number of rows that it keeps depends on data, and a DLC has fixed shapes",
         fix="cut the net before it with --out_name, and select the rows in the program",
     )

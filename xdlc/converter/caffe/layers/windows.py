@@ -23,7 +23,7 @@ _METHODS = {"MAX": 0, "AVE": 1, "STOCHASTIC": 2}
 
 @layer("Convolution", "Deconvolution", *_DEPTHWISE, layout=CHANNEL_LAST)
 def convolution(node: Node, g: Operators) -> list[Value]:
-    """Convolve every bottom with the same weights, over up to three axes after the channels.
+    """Convolve all bottoms with the same weights over up to three axes.
 
     Weights are [outputs, channels / group, kernel...], those of Deconvolution [channels, outputs / group,
     kernel...].  The layers of forks for depthwise convolutions have a group per channel.
@@ -43,7 +43,7 @@ def convolution(node: Node, g: Operators) -> list[Value]:
 
 @layer("Im2col", layout=CHANNEL_LAST)
 def im2col(node: Node, g: Operators) -> list[Value]:
-    """Return what each element of the window meets, as channels: element k of channel c is c * size + k."""
+    """Return window elements as channels: element k of channel c is c * size + k."""
     images, axis, kernel, window = _operands(node, params(node, "convolution_param"))
     channels, size = images[0].shape[axis], math.prod(kernel)
     g.builder.check_table(channels, size, size)
@@ -55,7 +55,7 @@ def im2col(node: Node, g: Operators) -> list[Value]:
 def _operands(
     node: Node, p: Params, *, is_transposed: bool = False
 ) -> tuple[list[Value], int, list[int], dict[str, list[int]]]:
-    """Return the bottoms, the axis of their channels, the kernel, and the other attributes of the window.
+    """Return bottoms, channel axis, kernel and the window's other attributes.
 
     A window that is larger than the padded data by less than the stride is at one place, where zeros follow
     the data, as Caffe divides integers (conv_layer.cpp).
@@ -67,7 +67,7 @@ def _operands(
     shape = images[0].shape
     for image in images:
         if image.shape != shape:
-            raise misfit(f"bottoms of shapes {list(shape)} and {list(image.shape)}, which have to be one")
+            raise misfit(f"bottoms must have one shape, but have {list(shape)} and {list(image.shape)}")
     if len(node.outputs) != len(images):
         raise misfit(f"has {len(images)} bottoms and {len(node.outputs)} tops")
     axis = node.axis(p.integer("axis", 1), len(shape))
@@ -92,27 +92,27 @@ def _operands(
 def _mapped(
     g: Operators, images: Sequence[Value], axis: int, function: Callable[[Value], Value]
 ) -> list[Value]:
-    """Return the results of a function on [N, C, spatial...] for values with channels at any axis."""
-    made = []
+    """Apply a function of [N, C, spatial...] to values with channels at any axis."""
+    results = []
     for image in images:
         before, (channels, *spatial) = image.shape[:axis], image.shape[axis:]
-        found = function(reshape(g, image, (math.prod(before), channels, *(spatial or [1]))))
-        made.append(reshape(g, found, (*before, *found.shape[1 : len(spatial) + 2])))
-    return made
+        result = function(reshape(g, image, (math.prod(before), channels, *(spatial or [1]))))
+        results.append(reshape(g, result, (*before, *result.shape[1 : len(spatial) + 2])))
+    return results
 
 
 def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]]) -> list[Value]:
-    """Return the stored weights; where there are none, those of a bilinear filler, with a notice."""
+    """Return stored weights, else those of a bilinear filler, with a notice."""
     if node.message.blobs or p.text("weight_filler.type", "") != "bilinear":
         return weights(node, g, *shapes)
     shape = shapes[0]
     if len(shape) != 4 or shape[2] != shape[3]:
-        raise misfit(f"a bilinear filler of weights {list(shape)}, which are no squares")
+        raise misfit(f"a bilinear filler requires square kernels, but weights are {list(shape)}")
     if p.text("bias_filler.type", "constant") != "constant":
         return weights(node, g, *shapes)
     g.builder.check_table(*shape)
     g.context.diagnostics.notices.append(
-        f"{g.context.place(node)}: no weights are stored; those of its bilinear filler are used"
+        f"{g.context.place(node)}: no weights are stored: xdlc uses those of its bilinear filler"
     )
     bias = np.float32(p.number("bias_filler.value", 0.0))
     arrays = [_bilinear(shape), *(np.full(each, bias) for each in shapes[1:])]
@@ -120,7 +120,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
 
 
 def _bilinear(shape: Sequence[int]) -> Array:
-    """Return the weights that interpolate linearly, as the last version of Caffe's filler.hpp computes them.
+    """Return bilinear weights, as the last version of Caffe's filler.hpp.
 
     Earlier ones have the center (size - 1) / (2 factor), which differs where factor is odd or size is.
     """
@@ -135,13 +135,13 @@ def _bilinear(shape: Sequence[int]) -> Array:
 
 @layer("Pooling", layout=CHANNEL_LAST)
 def pooling(node: Node, g: Operators) -> list[Value]:
-    """Pool the planes of [N, C, H, W]; a second top of MAX is the place y * W + x of each maximum, a real."""
+    """Pool planes; a second top of MAX is the float index y * W + x of each maximum."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "pooling_param")
     method = p.word("pool", _METHODS, "MAX")
     kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
     strides, pads = p.sizes("stride", 2, 1, least=1, both=True), p.sizes("pad", 2, 0, both=True)
     if p.has("ceil_mode") and p.has("round_mode"):
-        raise misfit("states round_mode and ceil_mode: one of both is wrong")
+        raise misfit("states round_mode and ceil_mode: remove one")
     rounds_up = p.word("round_mode", {"CEIL": 0, "FLOOR": 1}, "CEIL") == "CEIL" and p.flag("ceil_mode", True)
     if p.flag("global_pooling", False):
         if any(kernel) or strides != [1, 1] or pads != [0, 0]:
@@ -157,7 +157,7 @@ def pooling(node: Node, g: Operators) -> list[Value]:
 
 @layer("SPP", layout=CHANNEL_LAST)
 def spatial_pyramid(node: Node, g: Operators) -> Value:
-    """Pool planes into 1, 4, 16 ... bins; more than one level are flattened and joined.
+    """Pool planes into 1, 4, 16 ... bins; several levels are flattened and joined.
 
     Bins are ceil(size / bins) wide, with the padding as Caffe's spp_layer.cpp spreads it.
     """
@@ -176,7 +176,7 @@ def spatial_pyramid(node: Node, g: Operators) -> Value:
 def _pooled(
     g: Operators, x: Value, method: str, window: Sequence[list[int]], *, rounds_up: bool = True, tops: int = 1
 ) -> list[Value]:
-    """Return a pool, as Caffe's pooling_layer.cpp computes it, and the places of its maxima if wanted.
+    """Return a pool as in Caffe's pooling_layer.cpp, and indices if requested.
 
     Padding counts in a mean, what hangs over the padding does not; it is never a maximum.
 
@@ -187,23 +187,23 @@ def _pooled(
     if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
         raise misfit(f"pad {pads} is not below the kernel {kernel}")
     if method == "STOCHASTIC" and any(pads):
-        raise misfit("pool STOCHASTIC has no padding")
+        raise misfit("pool STOCHASTIC does not support padding")
     for size, wide, stride, pad in zip(x.shape[2:], kernel, strides, pads, strict=True):
         room = size + 2 * pad - wide
         last = (-(-room // stride) if rounds_up else room // stride) * stride
         if last < 0 or (last >= size and not any(pads)):
-            why = "rounding up puts a window outside of the data" if last > 0 else "the window is larger"
+            why = "rounding up puts a window outside the data" if last > 0 else "the window is larger"
             raise misfit(f"kernel {wide} and stride {stride} do not fit the size {size}: {why}")
-    given = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "ceil_mode": int(rounds_up)}
+    options = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "ceil_mode": int(rounds_up)}
     if method == "AVE":
-        return [g("AveragePool", [x], count_include_pad=1, **given)]
+        return [g("AveragePool", [x], count_include_pad=1, **options)]
     if method == "STOCHASTIC":  # at inference the mean, weighted by the elements themselves
-        total, squares = (g("AveragePool", [each], **given) for each in (x, g("Mul", [x, x])))
+        total, squares = (g("AveragePool", [value], **options) for value in (x, g("Mul", [x, x])))
         empty = g("Equal", [total, number(g, x, 0)])  # after a ReLU; HTP has no number small enough to add
         return [g("Div", [squares, g("Where", [empty, number(g, x, 1), total])])]
     if tops == 1:
-        return [g("MaxPool", [x], **given)]
-    most, where = g.apply("MaxPool", [x], given, 2)
+        return [g("MaxPool", [x], **options)]
+    most, where = g.apply("MaxPool", [x], options, 2)
     count, channels, height, width = x.shape
     g.builder.check_table(count, channels)
     planes = np.arange(count * channels, dtype=np.int32) * (height * width)
@@ -216,7 +216,7 @@ def _pooled(
 
 @layer("InnerProduct")
 def inner_product(node: Node, g: Operators) -> Value:
-    """Multiply by a matrix the elements of the axes from ``axis`` on, which become one of the outputs.
+    """Multiply the axes from ``axis`` on, flattened, by a matrix.
 
     Weights are [outputs, inner], with ``transpose`` [inner, outputs].
     """
@@ -232,7 +232,7 @@ def inner_product(node: Node, g: Operators) -> Value:
 
 @layer("Embed")
 def embed(node: Node, g: Operators) -> Value:
-    """Return the rows of a table [input_dim, outputs] at positions, which are stored as reals."""
+    """Return rows of a table [input_dim, outputs] at positions stored as floats."""
     (x,), p = bottoms(node, 1), params(node, "embed_param")
     outputs, count = p.integer("num_output", least=1), p.integer("input_dim", least=1)
     table, *bias = weights(node, g, [count, outputs], *([[outputs]] if p.flag("bias_term", True) else []))

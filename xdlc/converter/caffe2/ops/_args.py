@@ -14,7 +14,7 @@ _MOST = (1 << 31) - 1
 
 
 def numbers(node: Node, name: str) -> list[float]:
-    """Return an argument that is numbers, a single one as a list of one; none without it.
+    """Return a numeric argument as a list, of one for a number; empty if missing.
 
     Raises:
         ModelError: If it is something else, or NaN.
@@ -22,7 +22,7 @@ def numbers(node: Node, name: str) -> list[float]:
     given = node.attr(name, [])
     listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not all(isinstance(each, int | float) and not math.isnan(each) for each in listed):
-        raise node.invalid(f"argument {name} is {given!r:.60}, no number")
+        raise node.invalid(f"argument {name} is {given!r:.60}, not a number")
     return list(listed)
 
 
@@ -35,14 +35,14 @@ def number(node: Node, name: str, default: float) -> float:
 
 
 def integers(node: Node, name: str) -> list[int]:
-    """Return an argument that is integers, a single one as a list of one; none without it.
+    """Return an integer argument as a list, of one for an integer; empty if missing.
 
     Raises:
         ModelError: If it is something else, or beyond 32 bits.
     """
     found = numbers(node, name)
     if not all(abs(each) <= _MOST and each == int(each) for each in found):
-        raise node.invalid(f"argument {name} is {found!r:.60}, no integers of 32 bits")
+        raise node.invalid(f"argument {name} is {found!r:.60}, not 32-bit integers")
     return [int(each) for each in found]
 
 
@@ -64,20 +64,20 @@ def flag(node: Node, name: str, default: bool = False) -> bool:
     return bool(integer(node, name, int(default)))
 
 
-def word(node: Node, name: str, *known: str) -> str:
+def word(node: Node, name: str, *words: str) -> str:
     """Return an argument that is one of some words, by default the first.
 
     Raises:
-        ModelError: If it is none of them.
+        ModelError: If it is another word.
     """
-    given = node.attr(name, known[0])
-    if given not in known:
-        raise node.invalid(f"argument {name} is {given!r:.60}; {' and '.join(known)} are known")
-    return str(given)
+    stated = node.attr(name, words[0])
+    if stated not in words:
+        raise node.invalid(f"argument {name} is {stated!r:.60}; {' and '.join(words)} are supported")
+    return str(stated)
 
 
 def is_channel_last(node: Node) -> bool:
-    """Return whether argument order puts the channels at the end: NHWC, for any number of axes."""
+    """Return whether argument order puts channels last: NHWC, for any rank."""
     return word(node, "order", "NCHW", "NHWC") == "NHWC"
 
 
@@ -104,7 +104,7 @@ def inputs(node: Node, least: int, most: int | None = None) -> list[Value]:
 
 
 def vectors(node: Node, count: int, **values: Value) -> list[Value]:
-    """Return inputs that must have one number for each of ``count`` elements, by what they are.
+    """Return inputs that must hold ``count`` numbers each, by their roles.
 
     Raises:
         ModelError: If one has another shape.

@@ -33,7 +33,7 @@ _DIFFERENCES = [
 
 
 def _regions(node: Node, g: Operators, rois: Value, images: int) -> tuple[Value, Value | None]:
-    """Return the corners [R, 4] of regions, and the image [R] of each; None if there is one image only."""
+    """Return corners [R, 4] and image [R] of regions; None for a single image."""
     if rois.rank != 2 or rois.shape[1] not in (4, 5) or (rois.shape[1] == 4 and images > 1):
         raise node.invalid(f"regions {list(rois.shape)} of {images} images")
     if rois.shape[1] == 4:
@@ -44,22 +44,22 @@ def _regions(node: Node, g: Operators, rois: Value, images: int) -> tuple[Value,
 
 @operator("RoIAlign", "RoIPool", layout=CHANNEL_LAST)
 def _regions_of_images(node: Node, g: Operators) -> Value:
-    """Return means of samples, or greatest elements, of pooled_h x pooled_w parts of regions."""
+    """Return sampled means, or maxima, of pooled_h x pooled_w parts of regions."""
     x, rois = inputs(node, 2)
     x = planes(node, g, x)
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)
     if x.rank != 4 or not 0 < scale < math.inf:
-        raise node.invalid(f"rank {x.rank}, which must be 4, and spatial_scale {scale:g}")
+        raise node.invalid(f"rank must be 4, but is {x.rank}, with spatial_scale {scale:g}")
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
     g.builder.check_table(*count)
     if node.type == "RoIPool":
         if rois.shape[1] != 5:
             raise node.invalid(f"regions {list(rois.shape)} instead of [R, 5]")
-        made = g("MaxRoiPool", [x, rois], pooled_shape=[height, width], spatial_scale=scale)
-        return stored(node, g, made)
-    made = g(
+        regions = g("MaxRoiPool", [x, rois], pooled_shape=[height, width], spatial_scale=scale)
+        return stored(node, g, regions)
+    regions = g(
         "RoiAlign",
         [x, corners, g.builder.const(np.zeros(count, np.int64)) if image is None else image],
         output_height=height,
@@ -68,20 +68,20 @@ def _regions_of_images(node: Node, g: Operators) -> Value:
         spatial_scale=scale,
         coordinate_transformation_mode="half_pixel" if flag(node, "aligned") else "output_half_pixel",
     )
-    return stored(node, g, made)
+    return stored(node, g, regions)
 
 
 @operator(
     "BBoxTransform", ignores=("angle_bound_hi", "angle_bound_lo", "angle_bound_on", "clip_angle_thresh")
 )
 def _bbox_transform(node: Node, g: Operators) -> list[Value]:
-    """Return boxes [R, 4 K] moved by deltas and cut at the image, and the regions of each image [N].
+    """Return boxes [R, 4 K] moved and clipped, and the region count per image [N].
 
     As Caffe2's bbox_transform_op.cc and generate_proposals_op_util_boxes.h compute it.
     """
     rois, deltas, info = inputs(node, 3)
     if flag(node, "rotated"):
-        raise node.problem("rotated boxes", "cut the net before it with --out_name")
+        raise node.problem("rotated boxes are not supported", "cut the net before it with --out_name")
     (images,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
         raise node.invalid(f"deltas {list(deltas.shape)} and images {list(info.shape)} of {count} regions")
@@ -96,7 +96,7 @@ def _bbox_transform(node: Node, g: Operators) -> list[Value]:
 
 
 def _moved(node: Node, g: Operators, corners: Value, deltas: Value, limits: list[Value]) -> Value:
-    """Return corners moved by deltas [R, 4 K] over weights, cut at the width and height of their images."""
+    """Return corners moved by weighted deltas [R, 4 K], clipped to their images."""
     weights = numbers(node, "weights") or [1.0] * 4
     if len(weights) != 4 or 0 in weights or deltas.shape[1] % 4:
         raise node.invalid(f"deltas {list(deltas.shape)} with weights {weights}")
@@ -131,7 +131,7 @@ def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value
 
 @operator("HeatmapMaxKeypoint")
 def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
-    """Return [N, 4, K] of x, y, score and probability: the greatest elements of maps [N, K, S, S] in boxes.
+    """Return [N, 4, K] of x, y, score, probability at maxima of maps [N, K, S, S].
 
     A place is refined by the quadratic form through its 3 x 3 neighbours, mirrored at the borders, as
     Caffe2's heatmap_max_keypoint_op.cc computes it.
@@ -152,21 +152,21 @@ def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
     forms = reshape(g, g("Conv", [planes, g.builder.const(table)]), (rows, 6, size * size))
     *moves, score = _refined(g, reshape(g, gather(g, forms, place, 2, batch_dims=1), (rows, 6)))
     corners = split(g, g("Slice", [boxes, *(vector(g, [each]) for each in (0, 4, 1))]), [1] * 4, 1)
-    found = []
+    keypoints = []
     for start, end, at, move in zip(corners, corners[2:], (column, row), moves, strict=False):
         reach = g("Max", [g("Sub", [end, start]), scalar(g, boxes, 1)])
         inside = g("Add", [g("Add", [cast(g, at, FLOAT32), move]), scalar(g, move, 0.5)])
         inside = reshape(g, g("Mul", [inside, scalar(g, inside, 1 / size)]), (count, points))
-        found.append(g("Add", [start, g("Mul", [inside, reach])]))
+        keypoints.append(g("Add", [start, g("Mul", [inside, reach])]))
     if flag(node, "should_output_softmax"):
         chance = g("ReduceMax", [g("Softmax", [flat], axis=1), vector(g, [1])])
     else:
         chance = g("Mul", [score, scalar(g, score, 0)])
-    return stack(g, [*found, *(reshape(g, value, (count, points)) for value in (score, chance))], 1)
+    return stack(g, [*keypoints, *(reshape(g, value, (count, points)) for value in (score, chance))], 1)
 
 
 def _refined(g: Operators, forms: Value) -> list[Value]:
-    """Return the moves along x and y, at most 1.5, to the extreme of forms [maps, 6], and its value."""
+    """Return offsets along x and y, at most 1.5, to the extreme, and its value."""
 
     def mul(*values: Value) -> Value:
         return functools.reduce(lambda x, y: g("Mul", [x, y]), values)

@@ -48,7 +48,7 @@ def _unary(node: Node, g: Operators) -> Value:
 def _clip(node: Node, g: Operators, x: Value) -> Value:
     low, high = number(node, "min", -math.inf), number(node, "max", math.inf)
     if low > high or low == math.inf or high == -math.inf:
-        raise node.invalid(f"its limits {low:g} and {high:g} leave nothing")
+        raise node.invalid(f"its limits {low:g} and {high:g} exclude all values")
     least, most = (None if math.isinf(limit) else limit for limit in (low, high))
     return x if least is None and most is None else elementwise.clipped(g, x, least, most)
 
@@ -109,16 +109,16 @@ EnsureCPUOutput EnsureDense NanCheck StopGradient
 
 @operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
 def _copy(node: Node, g: Operators) -> list[Value]:
-    """Return the inputs; others than the outputs only state a device or an order."""
+    """Return the inputs; those beyond the outputs only state a device or an order."""
     return inputs(node, 1, len(node.inputs))[: len(node.outputs)]
 
 
 @operator("Dropout", layout=ANY, ignores=("ratio",))
 def _dropout(node: Node, g: Operators) -> Value:
-    """Return the input: without argument is_test the net is one of training, which the notice states."""
+    """Return the input; without is_test a notice states that the net is for training."""
     (x,) = inputs(node, 1)
     if not flag(node, "is_test"):
-        notice = f"{g.context.source.describe(node)}: is_test is not set, and it drops nothing all the same"
+        notice = f"{g.context.source.describe(node)}: is_test is not set; the DLC drops nothing"
         g.context.diagnostics.notices.append(notice)
     return x
 
@@ -152,7 +152,7 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
     axis, letter, order = integer(node, "axis", -1), node.attr("axis_str", ""), node.attr("order", "NCHW")
     if not flag(node, "broadcast"):
         if axis != -1 or letter:
-            raise node.invalid("argument axis without broadcast")
+            raise node.invalid("argument axis requires broadcast")
         return x, y
     if letter:
         if axis != -1 or not isinstance(order, str) or letter not in list(order):
@@ -183,7 +183,7 @@ def _where(node: Node, g: Operators) -> Value:
 
 def _check_shapes(node: Node, values: list[Value]) -> None:
     if any(value.dims != values[0].dims for value in values):
-        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]}, which must be equal")
+        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]} must be equal")
 
 
 @operator("Sum", "Max", "Min", "Mean", layout=ANY)
@@ -206,10 +206,10 @@ def _weighted_sum(node: Node, g: Operators) -> Value:
 
 @operator("ConstantFill", layout=ANY, ignores=("shape",))
 def _constant_fill(node: Node, g: Operators) -> Value:
-    """Return a value of the shape of the input, or of the shape that it holds, filled with one number."""
+    """Return a constant value in the input's shape, or the shape that it holds."""
     (x,) = inputs(node, 1)
     if node.attr("extra_shape"):
-        raise node.problem("argument extra_shape", "make the fill a constant of the init net")
+        raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))
     shape = ints(x, "the shape") if flag(node, "input_as_shape") else dims(x)
     return g("Expand", [g.builder.const(value), vector(g, shape)])

@@ -33,7 +33,7 @@ _SCALES = {
 
 @operator("ResizeNearest", "ResizeNearest3D", "UpsampleBilinear", "UpsampleNearest", layout=CHANNEL_LAST)
 def _resize(node: Node, g: Operators) -> Value:
-    """Return planes of sizes floor(size * scale); a second input states scales before arguments do.
+    """Return planes of sizes floor(size * scale); a second input overrides arguments.
 
     Nearest elements are those at floor(place / scale); bilinear ones have the corners in place.
     """
@@ -46,23 +46,23 @@ def _resize(node: Node, g: Operators) -> Value:
         raise node.invalid(f"scales {scales}")
     x = planes(node, g, x)
     sizes = _spatial(node, x, len(scales))
-    wanted = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
-    if min(wanted) < 1:
+    target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
+    if min(target) < 1:
         raise node.invalid(f"scales {scales} leave nothing of {list(sizes)}")
     if node.type == "UpsampleBilinear":
         mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     else:
         mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        for axis, (scale, count) in enumerate(zip(scales, wanted, strict=True), 2):
+        for axis, (scale, count) in enumerate(zip(scales, target, strict=True), 2):
             if not scale.is_integer():
                 x = _nearest(g, x, axis, scale, count)
-    if wanted != list(x.shape[2:]):
-        x = g("Resize", [x, None, None, vector(g, wanted)], axes=list(range(2, x.rank)), **mode)
+    if target != list(x.shape[2:]):
+        x = g("Resize", [x, None, None, vector(g, target)], axes=list(range(2, x.rank)), **mode)
     return stored(node, g, x)
 
 
 def _nearest(g: Operators, x: Value, axis: int, scale: float, count: int) -> Value:
-    """Return an axis resized where places of float32 differ from those of the ratio of the sizes."""
+    """Return a resized axis where float32 positions differ from the exact ones."""
     (size,) = dims(x, [axis])
     g.builder.check_table(count)
     places = (np.arange(count, dtype=np.float32) / np.float32(scale)).astype(np.int64)

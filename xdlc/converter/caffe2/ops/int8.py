@@ -1,4 +1,4 @@
-"""Handlers of Int8 operators: those on floats, between values that are rounded to encodings of 8 bits.
+"""Handlers of Int8 operators: on floats, rounded to 8-bit encodings around them.
 
 The value of an Int8 blob is made by a Dequantize of a fixed-point tensor, whose encoding is that of the blob
 (offset = -zero point); ``fold_quantize_dequantize`` makes operations on fixed point of that.
@@ -44,19 +44,19 @@ def _encoding_of(node: Node, index: int) -> ScaleOffset:
     """Return the encoding of an input, which must be one of Int8."""
     value = node.required(index)
     data, maker = value.tensor.data, value.tensor.producer
-    found: object = data.encoding if isinstance(data, Dequantized) else None
+    encoding: object = data.encoding if isinstance(data, Dequantized) else None
     if maker is not None and maker.type == "Dequantize" and maker.inputs[0] is not None:
-        found = maker.inputs[0].encoding
-    if not isinstance(found, ScaleOffset):
-        raise node.invalid(f"{node.names[index]!r} holds floats; {node.type} reads what Int8Quantize makes")
-    return found
+        encoding = maker.inputs[0].encoding
+    if not isinstance(encoding, ScaleOffset):
+        raise node.invalid(f"{node.names[index]!r} holds floats; {node.type} requires Int8Quantize")
+    return encoding
 
 
 def _stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
     """Return the encoding of uint8 that arguments Y_scale and Y_zero_point state."""
     scale, zero = number(node, "Y_scale", scale), integer(node, "Y_zero_point", zero)
     if not 0 < scale < np.inf or not 0 <= zero <= 255:
-        raise node.invalid(f"Y_scale {scale:g} and Y_zero_point {zero} are no encoding of uint8")
+        raise node.invalid(f"Y_scale {scale:g} and Y_zero_point {zero} are not an encoding of uint8")
     return ScaleOffset(float(np.float32(scale)), -zero)
 
 
@@ -86,7 +86,7 @@ def _dequantize(node: Node, g: Operators) -> Value:
 
 @operator("Int8GivenTensorFill", "Int8GivenIntTensorFill", ignores=("shape",))
 def _fill(node: Node, g: Operators) -> Value:
-    """Return the floats that stored integers denote; the integers stay stored as they are."""
+    """Return the floats that stored integers denote; they stay stored as integers."""
     value = g.builder.const(node.attr("values"))
     encoding = _stated(node)
     if value.dtype is INT32 and encoding.offset:
@@ -95,7 +95,7 @@ def _fill(node: Node, g: Operators) -> Value:
 
 
 def _bias(node: Node, g: Operators) -> None:
-    """Let the integers of a bias count in the product of the other two scales, whatever the file states."""
+    """Scale a bias by the product of the other two scales, whatever the file states."""
     data = node.required(2).tensor.data
     if not isinstance(data, Dequantized):
         raise node.invalid(f"{node.names[2]!r} holds floats; the bias of {node.type} is int32")
@@ -106,7 +106,7 @@ def _bias(node: Node, g: Operators) -> None:
 
 @operator(*(type for type in _TYPES if _TYPES[type] not in _WINDOWS))
 def _int8(node: Node, g: Operators) -> list[Value]:
-    """Apply the operator on floats, and Relu where the name ends so, and round the result."""
+    """Apply the operator on floats, then Relu if its name ends so, and round."""
     stem = _TYPES[node.type]
     count = 2 if stem in _PRODUCTS else max(1, len(node.inputs)) if stem in _VARIADIC else 1
     first, *_ = [_encoding_of(node, index) for index in range(count)]
@@ -141,12 +141,12 @@ def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOff
         return _stated(node, 1 / 256)
     if stem not in _KEEPING.split() and stem not in ("AveragePool", "LeakyRelu"):
         return _stated(node)
-    given = _stated(node, first.scale, -first.offset)
+    stated = _stated(node, first.scale, -first.offset)
     if stem not in _KEEPING.split():
-        return given
-    if given.offset != first.offset or not np.isclose(given.scale, first.scale, rtol=1e-3):
+        return stated
+    if stated.offset != first.offset or not np.isclose(stated.scale, first.scale, rtol=1e-3):
         g.context.diagnostics.notices.append(
             f"{g.context.source.describe(node)}: its result keeps the scale {first.scale:g} and zero point "
-            f"{-first.offset} of its input, as in Caffe2, not {given.scale:g} and {-given.offset}"
+            f"{-first.offset} of its input, as in Caffe2, not {stated.scale:g} and {-stated.offset}"
         )
     return first

@@ -46,7 +46,7 @@ def _spatial_bn(node: Node, g: Operators) -> Value:
     x, scale, bias, mean, variance, *_ = inputs(node, 5, 7)
     if not flag(node, "is_test"):
         raise node.problem(
-            "is_test is not set: it would normalize by the statistics of each batch",
+            "is_test is not set: normalizing by batch statistics is not supported",
             "export the net for inference, with is_test 1",
         )
     given = vectors(node, channels(node, x), scale=scale, bias=bias, mean=mean, variance=variance)
@@ -56,11 +56,11 @@ def _spatial_bn(node: Node, g: Operators) -> Value:
 
 @operator("LRN", layout=CHANNEL_LAST)
 def _lrn(node: Node, g: Operators) -> list[Value]:
-    """Return x / scale^beta, and scale = bias + alpha / size * the sum of squares of size channels."""
+    """Return x / scale^beta, and scale: bias + alpha / size * sum of squares."""
     (x,) = inputs(node, 1)
     size = integer(node, "size", 0)
     if x.rank != 4 or size < 1 or size % 2 == 0:
-        raise node.invalid(f"rank {x.rank} and size {size}, which must be 4 and odd")
+        raise node.invalid(f"rank must be 4 and size odd, but they are {x.rank} and {size}")
     alpha, beta, bias = (number(node, *each) for each in (("alpha", 0.0), ("beta", 0.0), ("bias", 1.0)))
     x = planes(node, g, x)
     results = [g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=bias)]
@@ -87,7 +87,7 @@ def _softmax(node: Node, g: Operators) -> Value:
 
 @operator("InstanceNorm", "GroupNorm", layout=CHANNEL_LAST)
 def _group_norm(node: Node, g: Operators) -> list[Value]:
-    """Return x normalized in groups of channels; means and 1 / deviations [N, groups] if they are read."""
+    """Return x normalized in groups; means and 1 / deviations [N, groups] if read."""
     x, scale, bias = inputs(node, 3)
     count, epsilon = channels(node, x), number(node, "epsilon", 1e-5)
     groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
@@ -108,7 +108,7 @@ def _group_norm(node: Node, g: Operators) -> list[Value]:
 
 @operator("LayerNorm")
 def _layer_norm(node: Node, g: Operators) -> list[Value]:
-    """Return x normalized over the axes from axis on, and mean and deviation [..., 1] if they are read."""
+    """Return x normalized from axis on; mean and deviation [..., 1] if read."""
     x, *weights = inputs(node, 3 if flag(node, "elementwise_affine") else 1)
     axis, epsilon, shape = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5), dims(x)
     inner = shape[axis:]
@@ -137,7 +137,7 @@ def _normalize(node: Node, g: Operators) -> Value:
 
 
 def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list[Value]:
-    """Return inputs of one number per channel in a shape that broadcasts with a value of the node's order."""
+    """Return per-channel inputs in a shape that broadcasts with the node's layout."""
     count, inner = channels(node, x), 0 if is_channel_last(node) else x.rank - 2
     return [reshape(g, each, (count, *(1,) * inner)) for each in vectors(node, count, **values)]
 

@@ -13,13 +13,13 @@ from xdlc.converter.values import Value
 
 
 def _matrix(node: Node, g: Operators, x: Value, argument: str) -> Value:
-    """Return a value as a matrix whose columns are the axes from the one on that an argument states, or 1."""
+    """Return a value as a matrix; its columns are the axes from the stated one on."""
     return flattened(g, x, node.axis(integer(node, argument, 1), x.rank))
 
 
 @operator("FC", "FCTransposed")
 def _fc(node: Node, g: Operators) -> Value:
-    """Return x, flattened from axis on, times weights [N, K] (FCTransposed: [K, N]), plus a bias [N]."""
+    """Return x, flattened from axis on, times [N, K] (or [K, N]), plus a bias [N]."""
     x, weight, bias = inputs(node, 3)
     rows, table = _matrix(node, g, x, "axis"), _matrix(node, g, weight, "axis_w")
     transposed = node.type == "FCTransposed"
@@ -54,7 +54,7 @@ def _matmul(node: Node, g: Operators) -> Value:
 
 @operator("BatchMatMul", ignores=("use_scratch",))
 def _batch_matmul(node: Node, g: Operators) -> Value:
-    """Return products of matrices in the last two axes; those before them are equal, or broadcast."""
+    """Return matrix products over the last two axes; the others broadcast."""
     x, y = inputs(node, 2)
     if not flag(node, "broadcast") and (x.rank != y.rank or dims(x)[:-2] != dims(y)[:-2]):
         raise node.invalid(f"batches of {list(x.shape)} and {list(y.shape)} differ, without broadcast")

@@ -1,4 +1,4 @@
-"""Handlers of reductions and places of extremes."""
+"""Handlers of reductions and argmax."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _reduce(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
     axes = [node.axis(axis, x.rank) for axis in integers(node, "axes") or range(x.rank)]
     if len(set(axes)) != len(axes):
-        raise node.invalid(f"axes {axes} name one twice")
+        raise node.invalid(f"axes {axes} repeat")
     return reduced(g, node.type, x, axes, keep=flag(node, "keepdims", True))
 
 
@@ -33,7 +33,7 @@ def _reduce(node: Node, g: Operators) -> Value:
 def _reduce_ends(node: Node, g: Operators) -> Value:
     """Return a reduction of the first or of the last axes, which are dropped."""
     if len(node.inputs) == 2:
-        raise node.problem("lengths of its own (input 1)", "mask the values before the reduction")
+        raise node.problem("lengths (input 1) are not supported", "mask the values before the reduction")
     (x,) = inputs(node, 1)
     end, kind = _ENDS[node.type]
     count = integer(node, "num_reduce_dim", 1, 0)
@@ -52,7 +52,7 @@ def _arg(node: Node, g: Operators) -> Value:
 
 @operator("TopK")
 def _top_k(node: Node, g: Operators) -> list[Value]:
-    """Return the greatest elements along an axis, their places, and those in the flat value, int64."""
+    """Return the greatest elements along an axis, their indices and flat ones, int64."""
     x, *given = inputs(node, 1, 2)
     k = ints(given[0], "k") if given else integers(node, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)

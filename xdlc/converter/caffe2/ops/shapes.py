@@ -19,7 +19,7 @@ from xdlc.ir.dtype import INT32
 
 
 def _channel_axis(node: Node, rank: int) -> int:
-    """Return argument axis, by default the one of channels in the storage order of images."""
+    """Return argument axis, by default that of channels in the images' order."""
     return node.axis(integer(node, "axis", 3 if is_channel_last(node) else 1), rank)
 
 
@@ -31,7 +31,7 @@ def _stated(node: Node, given: list[Value], name: str) -> list[int]:
 
 @operator("Concat", "DepthConcat", layout=ANY)
 def _concat(node: Node, g: Operators) -> list[Value]:
-    """Return the inputs side by side, along a new axis with add_axis, and the size of each, int32."""
+    """Return inputs joined, along a new axis with add_axis, and their sizes, int32."""
     values, adds = inputs(node, 1, len(node.inputs)), flag(node, "add_axis")
     axis = _channel_axis(node, values[0].rank + adds)
     shapes = [dims(value) for value in values]
@@ -46,7 +46,7 @@ def _concat(node: Node, g: Operators) -> list[Value]:
 
 @operator("Split", "DepthSplit", layout=ANY)
 def _split(node: Node, g: Operators) -> list[Value]:
-    """Return parts of the sizes that an argument or the second input states, else equal ones."""
+    """Return parts of stated sizes, by an argument or the second input, else equal."""
     x, *given = inputs(node, 1, 2)
     axis, count, sizes = _channel_axis(node, x.rank), len(node.outputs), _stated(node, given, "split")
     (whole,) = dims(x, [axis])
@@ -62,36 +62,36 @@ def _split(node: Node, g: Operators) -> list[Value]:
 
 @operator("Slice", layout=ANY)
 def _slice(node: Node, g: Operators) -> Value:
-    """Return a part; a negative place p counts as size + 1 + p, so that -1 is the end itself."""
-    x, *given = inputs(node, 1, 3)
-    starts, ends = _stated(node, given[:1], "starts"), _stated(node, given[1:], "ends")
-    if len(given) == 1 or len(starts) != len(ends) or len(starts) > x.rank:
+    """Return a slice; a negative position p counts as size + 1 + p: -1 is the end."""
+    x, *bounds = inputs(node, 1, 3)
+    starts, ends = _stated(node, bounds[:1], "starts"), _stated(node, bounds[1:], "ends")
+    if len(bounds) == 1 or len(starts) != len(ends) or len(starts) > x.rank:
         raise node.invalid(f"starts {starts} and ends {ends} of {x.rank} axes")
-    found = []
+    slices = []
     for axis, places in enumerate(zip(starts, ends, strict=True)):
         if places != (0, -1):
             (size,) = dims(x, [axis])
             start, end = (min(size, size + 1 + place if place < 0 else place) for place in places)
             if not 0 <= start < end:
-                raise node.invalid(f"nothing is left of {size} elements of axis {axis}: {start} to {end}")
-            found.append((start, end, axis))
-    return g("Slice", [x, *(vector(g, part) for part in zip(*found, strict=True))]) if found else x
+                raise node.invalid(f"an empty slice of {size} elements of axis {axis}: {start} to {end}")
+            slices.append((start, end, axis))
+    return g("Slice", [x, *(vector(g, part) for part in zip(*slices, strict=True))]) if slices else x
 
 
 @operator("Reshape")
 def _reshape(node: Node, g: Operators) -> list[Value]:
-    """Return x under another shape, 0 for a size of x, and the old shape."""
-    x, *given = inputs(node, 1, 2)
-    if not given and "shape" not in node.attributes:
+    """Return x reshaped, where 0 keeps a size of x, and the old shape."""
+    x, *rest = inputs(node, 1, 2)
+    if not rest and "shape" not in node.attributes:
         raise node.invalid("has neither an argument shape nor an input that holds it")
-    wanted, shape = _stated(node, given, "shape"), dims(x)
-    sizes = [size or shape[place] for place, size in enumerate(wanted) if size or place < x.rank]
+    stated, shape = _stated(node, rest, "shape"), dims(x)
+    sizes = [size or shape[place] for place, size in enumerate(stated) if size or place < x.rank]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.size // max(1, -math.prod(sizes))
-    if len(sizes) != len(wanted) or min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
-        raise node.invalid(f"{list(shape)}, {x.size} elements, under shape {wanted}")
-    made = reshape(g, x, sizes)
-    return [made, vector(g, shape)] if wants(node, 1) else [made]
+    if len(sizes) != len(stated) or min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
+        raise node.invalid(f"{list(shape)}, {x.size} elements, under shape {stated}")
+    reshaped = reshape(g, x, sizes)
+    return [reshaped, vector(g, shape)] if wants(node, 1) else [reshaped]
 
 
 @operator("ResizeLike")
@@ -110,7 +110,7 @@ def flattened(g: Operators, x: Value, axis: int) -> Value:
 
 @operator("Flatten", "FlattenToVec")
 def _flatten(node: Node, g: Operators) -> Value:
-    """Return a matrix whose columns are the axes from axis on, or all elements in a row."""
+    """Return a matrix whose columns are the axes from axis on, or a vector."""
     (x,) = inputs(node, 1)
     if node.type == "FlattenToVec":
         return reshape(g, x, (math.prod(dims(x)),))
@@ -129,7 +129,7 @@ def _dims(node: Node, g: Operators) -> Value:
         for place in places:
             shape.insert(place, 1)
     elif any(shape.pop(place) != 1 for place in reversed(places)):
-        raise node.invalid(f"dims {places} of {list(x.shape)} are removed, and have not size 1")
+        raise node.invalid(f"dims {places} of {list(x.shape)} are removed, but do not have size 1")
     return reshape(g, x, shape)
 
 
@@ -157,7 +157,7 @@ def _shape(node: Node, g: Operators) -> Value:
 
 @operator("Tile", layout=ANY)
 def _tile(node: Node, g: Operators) -> Value:
-    """Return x repeated along one axis; inputs state the number and the axis before arguments do."""
+    """Return x repeated along an axis; inputs override the arguments."""
     x, *given = inputs(node, 1, 3)
     tiles, axis = _stated(node, given[:1], "tiles") or [1], _stated(node, given[1:], "axis") or [0]
     if len(tiles) != 1 or len(axis) != 1 or tiles[0] < 1:
@@ -169,7 +169,7 @@ def _tile(node: Node, g: Operators) -> Value:
 
 @operator("NumpyTile", "Expand", layout=ANY)
 def _by_shape(node: Node, g: Operators) -> Value:
-    """Return x repeated along each axis, or broadcast as in numpy, by numbers of the second input."""
+    """Return x tiled, or broadcast as in numpy, by the second input's numbers."""
     x, *given = inputs(node, 1, 2)
     wanted = _stated(node, given, "shape")
     if not wanted or min(wanted) < 1 or (node.type == "NumpyTile" and len(wanted) != x.rank):
@@ -190,7 +190,7 @@ def _gather(node: Node, g: Operators) -> Value:
     x, indices = inputs(node, 2)
     if flag(node, "match_outer"):
         raise node.problem(
-            "argument match_outer", "use BatchGather, or cut the net before it with --out_name"
+            "argument match_outer is unsupported", "use BatchGather, or cut the net before it with --out_name"
         )
     axis = node.axis(integer(node, "axis", 1 if node.type == "BatchGather" else 0), x.rank)
     return g("Gather", [x, indices if indices.dtype.is_integer else cast(g, indices, INT32)], axis=axis)
@@ -198,7 +198,7 @@ def _gather(node: Node, g: Operators) -> Value:
 
 @operator("OneHot")
 def _one_hot(node: Node, g: Operators) -> Value:
-    """Return rows [N, size] of uint8 with a 1 at the index each; the second input is the size."""
+    """Return rows [N, size] of uint8 with a 1 at the index; input 2 is the size."""
     indices, size = inputs(node, 2)
     if indices.rank != 1 or size.size != 1:
         raise node.invalid(f"indices {list(indices.shape)} and size {list(size.shape)}")

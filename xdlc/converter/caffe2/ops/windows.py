@@ -19,7 +19,7 @@ _VALID, _SAME, _CAFFE = 1, 2, 3
 
 
 def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: list[int]) -> list[int]:
-    """Return the numbers that those forms of an argument state which are given, and which must agree."""
+    """Return the numbers of an argument's forms, which must agree."""
     found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
     if any(form != found[0] or len(form) != count for form in found):
         raise node.invalid(f"arguments {name} state {' and '.join(map(str, found))} for {count} numbers")
@@ -27,7 +27,7 @@ def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: 
 
 
 def per_axis(node: Node, name: str, default: list[int], least: int = 1) -> list[int]:
-    """Return an argument of each spatial axis: ``kernel``, ``kernels``, or ``kernel_h`` and ``kernel_w``.
+    """Return an argument by axis: ``kernel``, ``kernels`` or ``kernel_h`` and ``_w``.
 
     Raises:
         ModelError: If the forms contradict one another, do not fit, or a number is below ``least``.
@@ -62,7 +62,7 @@ def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], li
 def _window(
     node: Node, g: Operators, x: Value, kernel: Sequence[int]
 ) -> tuple[Value, dict[str, Sequence[int]]]:
-    """Return an input and the window over it, with padding as Caffe2's conv_pool_op_base.h computes it.
+    """Return an input and its window, with padding as in conv_pool_op_base.h.
 
     What negative padding cuts off is cut off the input.
     """
@@ -89,8 +89,8 @@ def _window(
             after[axis] = max(0, last + width - before[axis] - size)
             if last - before[axis] >= size:
                 raise node.problem(
-                    f"its last window along axis {axis + 2} is outside of the {size} elements, "
-                    "and what it holds is not defined",
+                    f"its last window along axis {axis + 2} is outside the {size} elements, "
+                    "and its content is undefined",
                     "correct kernel, stride or legacy_pad",
                 )
     cuts = [min(0, amount) for amount in before]
@@ -103,10 +103,10 @@ def _window(
 def _operands(
     node: Node, g: Operators, *, transposed: bool
 ) -> tuple[Value, Value, list[Value], dict[str, int]]:
-    """Return input and weights with their channels in axis 1, the bias if any, and the groups."""
+    """Return input and weights with channels in axis 1, bias or None, and groups."""
     x, weight, *bias = inputs(node, 2, 3)
     if not 3 <= x.rank <= 5 or weight.rank != x.rank:
-        raise node.invalid(f"ranks {x.rank} and {weight.rank} of input and weights; they must be 3 to 5 both")
+        raise node.invalid(f"input and weights must have ranks 3 to 5, but have {x.rank} and {weight.rank}")
     x, weight = planes(node, g, x), planes(node, g, weight)
     own, group = list(weight.shape[2:]), integer(node, "group", 1, 1)
     kernel = per_axis(node, "kernel", own)
@@ -157,35 +157,35 @@ _POOLS = {
 def _pool(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
     if not 3 <= x.rank <= 5:
-        raise node.invalid(f"an input of rank {x.rank}; it must have 1 to 3 spatial axes")
+        raise node.invalid(f"input must have 1 to 3 spatial axes, but has rank {x.rank}")
     x, stem = planes(node, g, x), _POOLS[node.type]
     kernel, is_global = list(dims(x, range(2, x.rank))), flag(node, "global_pooling")
     if is_global:
         node.read.update(("kernel", "kernels", "kernel_h", "kernel_w"))  # Caffe2 takes the sizes instead
     else:
         kernel = per_axis(node, "kernel", [0] * len(kernel))
-    x, given = _window(node, g, x, kernel)
-    if set(given.pop("dilations")) != {1}:
-        raise node.invalid("a pool with dilations")
-    if is_global and (any(given["pads"]) or set(given["strides"]) != {1}):
-        raise node.invalid("global_pooling with padding or strides")
-    if any(amount >= width for amount, width in zip(given["pads"], kernel * 2, strict=True)):
-        raise node.invalid(f"padding {given['pads']} is not below kernel {kernel}")
-    given["kernel_shape"] = kernel
+    x, options = _window(node, g, x, kernel)
+    if set(options.pop("dilations")) != {1}:
+        raise node.invalid("a pool with dilations is not supported")
+    if is_global and (any(options["pads"]) or set(options["strides"]) != {1}):
+        raise node.invalid("global_pooling excludes padding and strides")
+    if any(amount >= width for amount, width in zip(options["pads"], kernel * 2, strict=True)):
+        raise node.invalid(f"padding {options['pads']} is not below kernel {kernel}")
+    options["kernel_shape"] = kernel
     if stem == "LpPool":
-        return stored(node, g, _lp_pool(node, g, x, given))
+        return stored(node, g, _lp_pool(node, g, x, options))
     counts = {"count_include_pad": 1} if stem == "AveragePool" and flag(node, "count_include_pad") else {}
-    return stored(node, g, g(stem, [x], **given, **counts))
+    return stored(node, g, g(stem, [x], **options, **counts))
 
 
-def _lp_pool(node: Node, g: Operators, x: Value, given: dict[str, Sequence[int]]) -> Value:
-    """Return the root of sums of powers in windows; of others than squares by way of the mean."""
+def _lp_pool(node: Node, g: Operators, x: Value, options: dict[str, Sequence[int]]) -> Value:
+    """Return the root of sums of powers in windows; by the mean unless squares."""
     power = number(node, "p", 2.0)
     if not 0 < power < math.inf:
         raise node.invalid(f"argument p is {power:g}")
     if power == 2:
-        return g("LpPool", [x], p=2, **given)
+        return g("LpPool", [x], p=2, **options)
     powers = g("Pow", [g("Abs", [x]), scalar(g, x, power)])
-    mean = g("AveragePool", [powers], count_include_pad=1, **given)
-    total = g("Mul", [mean, scalar(g, x, math.prod(given["kernel_shape"]))])
+    mean = g("AveragePool", [powers], count_include_pad=1, **options)
+    total = g("Mul", [mean, scalar(g, x, math.prod(options["kernel_shape"]))])
     return g("Pow", [total, scalar(g, x, 1 / power)])

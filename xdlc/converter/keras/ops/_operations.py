@@ -1,4 +1,4 @@
-"""Operations of functional models: their table, and their arguments by name, by position or as options."""
+"""Operations of functional models: their table, and access to their arguments."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ class Arguments:
     """Arguments of an operation.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         names: Names of its parameters in order, separated by blanks.
-
-    Attributes:
-        node: The node.
-        g: The canonical operators.
     """
 
     def __init__(self, node: Node, g: Operators, names: str) -> None:
@@ -37,7 +31,7 @@ class Arguments:
         self._given = {**dict(zip(names.split(), args, strict=False)), **(node.attr("kwargs") or {})}
 
     def option(self, name: str, default: Any = None) -> Any:
-        """Return an argument, or an option of the operation itself, that is no tensor.
+        """Return an argument, or an option of the operation itself, that is not a tensor.
 
         Raises:
             UnsupportedOp: If it is a tensor that the model computes.
@@ -77,34 +71,34 @@ class Arguments:
         return sorted(axis_of(axis, x.rank) for axis in listed)
 
     def along_one(self) -> tuple[Value, int]:
-        """Return x and the axis of an operation, without an axis all elements of x in a row."""
+        """Return x and an operation's axis; without an axis, x flattened."""
         x = self.value()
         if self.option("axis") is None:
             return self.g("Reshape", [x, vector(self.g, [-1])]), 0
         return x, axis_of(self.integer("axis"), x.rank)
 
     def has(self, name: str) -> bool:
-        """Return whether an argument is given."""
+        """Return whether an argument is present."""
         return self._given.get(name) is not None
 
     def value(self, name: str = "x", like: Value | None = None) -> Value:
-        """Return an argument as a value; a number gets the type of ``like``, unless it is a fraction.
+        """Return an argument as a value; a number gets the type of ``like`` if it fits.
 
         Raises:
             ModelError: If it is missing or no number.
         """
-        given = self._given.get(name)
-        if isinstance(given, Operand):
-            return self.node.required(given.place)
-        if any(isinstance(each, Operand) for each in _leaves(given)):
+        argument = self._given.get(name)
+        if isinstance(argument, Operand):
+            return self.node.required(argument.place)
+        if any(isinstance(leaf, Operand) for leaf in _leaves(argument)):
             raise self.node.problem(f"argument {name} mixes tensors and numbers")
         try:
-            array = np.asarray(given)
+            array = np.asarray(argument)
         except ValueError:
             array = np.asarray(None)
         if array.dtype.kind not in "biuf":
-            raise self.node.invalid(f"argument {name} is {given!r:.60}")
-        if not isinstance(given, np.ndarray):
+            raise self.node.invalid(f"argument {name} is {argument!r:.60}")
+        if not isinstance(argument, np.ndarray):
             kind = like.dtype.numpy if like is not None else np.dtype(np.float32)
             fits = array.dtype.kind == "b" or not (array.dtype.kind == "f" and kind.kind != "f")
             array = array.astype(kind if fits else np.float32)
@@ -115,23 +109,23 @@ class Arguments:
         return as_float(self.g, self.value(name))
 
     def values(self, name: str) -> list[Value]:
-        """Return an argument that is a list of tensors, of one type: float32 if theirs differ."""
-        given = self._given.get(name)
-        listed = given if type(given) is list else [given]
-        like = next((self.node.required(each.place) for each in listed if isinstance(each, Operand)), None)
+        """Return a list of tensors in one type: float32 if theirs differ."""
+        argument = self._given.get(name)
+        listed = argument if type(argument) is list else [argument]
+        like = next((self.node.required(item.place) for item in listed if isinstance(item, Operand)), None)
         kind = like.dtype.numpy if like is not None else np.float32
-        found = [
-            self.node.required(each.place)
-            if isinstance(each, Operand)
-            else self.g.builder.const(np.asarray(each, kind))
-            for each in listed
+        operands = [
+            self.node.required(item.place)
+            if isinstance(item, Operand)
+            else self.g.builder.const(np.asarray(item, kind))
+            for item in listed
         ]
-        if any(value.dtype is not found[0].dtype for value in found):
-            return [as_float(self.g, value) for value in found]
-        return found
+        if any(value.dtype is not operands[0].dtype for value in operands):
+            return [as_float(self.g, value) for value in operands]
+        return operands
 
     def pair(self) -> tuple[Value, Value]:
-        """Return the arguments x1 and x2 in one type: float32 if they differ or one is a fraction."""
+        """Return x1 and x2 in one type: float32 if they differ or one is a fraction."""
         leading = isinstance(self._given.get("x1"), Operand)
         one = self.value("x1" if leading else "x2")
         other = self.value("x2" if leading else "x1", one)
@@ -144,16 +138,16 @@ class Arguments:
         return as_float(self.g, x), as_float(self.g, y)
 
 
-def _leaves(given: Any) -> list[Any]:
-    if type(given) is list:
-        return [leaf for each in given for leaf in _leaves(each)]
-    if isinstance(given, slice):
-        return [given.start, given.stop, given.step]
-    return [given]
+def _leaves(argument: Any) -> list[Any]:
+    if type(argument) is list:
+        return [leaf for item in argument for leaf in _leaves(item)]
+    if isinstance(argument, slice):
+        return [argument.start, argument.stop, argument.step]
+    return [argument]
 
 
 def truth(g: Operators, x: Value) -> Value:
-    """Return a value as truth values: numbers other than 0 are true."""
+    """Return a value as bools: numbers other than 0 are true."""
     return x if x.dtype is BOOL8 else elementwise.not_equal(g, x, const(g, 0, x))
 
 

@@ -40,7 +40,6 @@ class Layer(NamedTuple):
 
     Attributes:
         kind: Its class: that of the layer or the cell.
-        config: Its configuration.
         weights: Its weights by role.
         cells: Cells of a layer of several.
     """
@@ -87,11 +86,11 @@ def stepped(
     mask: Value | None,
     reverse: bool,
 ) -> Run:
-    """Apply a cell to each step; a step that a mask excludes repeats output and states."""
+    """Apply a cell to each step; masked steps repeat output and states."""
     batch, count = dims(x, [0, 1])
     if count > _STEPS:
         raise node.problem(
-            f"{count} steps, more than {_STEPS}, of a form that runs step by step",
+            f"{count} steps of an unrolled layer are not supported; at most {_STEPS} are",
             "use a plain LSTM, GRU or SimpleRNN without mask",
         )
     zeros = layer.flag("zero_output_for_mask")
@@ -99,7 +98,7 @@ def stepped(
     parts = [] if mask is None else split(g, as_float(g, mask), [1] * count, 1)  # HTP cuts no truth values
     shapes = cell.shapes(taken[0]) if not states else []
     states = states or [const(g, np.zeros((batch, *shape))) for shape in shapes]
-    found: dict[int, Value] = {}
+    outputs: dict[int, Value] = {}
     output: Value | None = None
     for index in reversed(range(count)) if reverse else range(count):
         new, after = cell.step(taken[index], states)
@@ -109,13 +108,13 @@ def stepped(
             shown = _where(g, active, new, before)
             output = _where(g, active, new, const(g, 0) if output is None else output) if zeros else shown
             states = [_where(g, active, *pair) for pair in zip(after, states, strict=True)]
-            found[index] = shown
+            outputs[index] = shown
         else:
             output, states = new, after
-            found[index] = new
+            outputs[index] = new
     if output is None:
-        raise node.problem("a sequence without steps")
-    return Run(stack(g, [found[index] for index in range(count)], 1), output, states)
+        raise node.problem("a sequence without steps is not supported")
+    return Run(stack(g, [outputs[index] for index in range(count)], 1), output, states)
 
 
 def _where(g: Operators, active: Value, new: Value, old: Value) -> Value:
@@ -126,19 +125,19 @@ def _where(g: Operators, active: Value, new: Value, old: Value) -> Value:
 
 
 def stacked(node: Node, g: Operators, cells: Sequence[Layer]) -> Stepper:
-    """Return cells one on the other as one cell."""
+    """Return stacked cells as one cell."""
     steppers = [_cell(node, g, cell) for cell in cells]
     if not steppers:
         raise node.invalid("has no cell")
     counts = [2 if "LSTM" in cell.kind else 1 for cell in cells]
 
     def step(x: Value, states: list[Value]) -> tuple[Value, list[Value]]:
-        rest, found = list(states), []
+        rest, new_states = list(states), []
         for stepper, count in zip(steppers, counts, strict=True):
             own, rest = rest[:count], rest[count:]
             x, new = stepper.step(x, own)
-            found += new
-        return x, found
+            new_states += new
+        return x, new_states
 
     return Stepper(step, lambda x: [shape for stepper in steppers for shape in stepper.shapes(x)])
 
@@ -147,7 +146,7 @@ def _cell(node: Node, g: Operators, cell: Layer) -> Stepper:
     """Return a cell: an LSTM, GRU or simple one, dense or a convolution."""
     kind = cell.kind.removesuffix("Cell")
     if kind not in ("LSTM", "GRU", "SimpleRNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
-        raise node.problem(f"a cell of class {cell.kind}")
+        raise node.problem(f"cells of class {cell.kind} are not supported")
     kernel, recurrence = needed(node, cell, "kernel"), needed(node, cell, "recurrent_kernel")
     bias = cell.weights.get("bias")
     own = function_of(node, cell.config.get("activation", "tanh"))
@@ -172,8 +171,8 @@ def _cell(node: Node, g: Operators, cell: Layer) -> Stepper:
         return lstm(parts(total, 4), states[1])
 
     def simple_step(x: Value, states: list[Value]) -> tuple[Value, list[Value]]:
-        made = own(g, g("Add", [product(x, kernel, bias), product(states[0], recurrence)]))
-        return made, [made]
+        hidden = own(g, g("Add", [product(x, kernel, bias), product(states[0], recurrence)]))
+        return hidden, [hidden]
 
     def gru_step(x: Value, states: list[Value]) -> tuple[Value, list[Value]]:
         (state,) = states
@@ -192,8 +191,8 @@ def _cell(node: Node, g: Operators, cell: Layer) -> Stepper:
             inner = product(g("Mul", [reset, state]), own_parts[2])
         update = gate(g, g("Add", [update, shares[0]]))
         new = own(g, g("Add", [new, inner]))
-        made = g("Add", [g("Mul", [update, state]), g("Mul", [g("Sub", [const(g, 1), update]), new])])
-        return made, [made]
+        hidden = g("Add", [g("Mul", [update, state]), g("Mul", [g("Sub", [const(g, 1), update]), new])])
+        return hidden, [hidden]
 
     if kind.startswith("ConvLSTM"):
         return _convolved(node, g, cell, (kernel, recurrence, bias), parts, lstm)
@@ -216,7 +215,7 @@ def _convolved(
     padding = str(cell.config.get("padding", "valid")).upper()
     is_first = cell.config.get("data_format") == "channels_first"
     if is_first:
-        raise node.problem("data_format channels_first of a ConvLSTM", "use channels_last")
+        raise node.problem("data_format channels_first of a ConvLSTM is not supported", "use channels_last")
 
     def share(x: Value) -> Value:
         return windows.conv(g, x, kernel, bias, strides=steps, padding=padding, dilations=gaps)

@@ -49,7 +49,7 @@ def relu(
     max_value: float | None = None,
     threshold: float = 0.0,
 ) -> Value:
-    """Return slope * (x - threshold) below the threshold, x above it, at most max_value."""
+    """Return slope * (x - threshold) below threshold, else x, at most max_value."""
     if threshold:
         below = g("Mul", [g("Sub", [x, const(g, threshold)]), const(g, negative_slope)])
         activated = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
@@ -71,7 +71,7 @@ def softmax(g: Operators, x: Value, axis: Any = -1, log: bool = False) -> Value:
 
 
 def gelu(g: Operators, x: Value, approximate: bool = False) -> Value:
-    """Return x times the normal distribution function, by erf or its tanh approximation."""
+    """Return x times the normal distribution function, by erf or by tanh."""
     return g("Gelu", [x], approximate="tanh" if approximate else "none")
 
 
@@ -153,17 +153,17 @@ _LAYERS = {"ReLU": "relu", "LeakyReLU": "leaky_relu", "ELU": "elu", "Softmax": "
 _OPTIONS = ("negative_slope", "max_value", "threshold", "alpha", "axis", "approximate")
 
 
-def function_of(node: Node, given: Any) -> Function:
-    """Return the function that a configuration states: a name, or a serialized function or layer.
+def function_of(node: Node, stated: Any) -> Function:
+    """Return the function that a configuration names or serializes.
 
     Raises:
         UnsupportedOp: If it is unknown.
     """
     options: dict[str, Any] = {}
-    name = "linear" if given is None else given
-    if isinstance(given, dict):
-        kind, config = given.get("class_name"), given.get("config")
-        is_own = given.get("module") and str(given["module"]).split(".")[0] not in PACKAGES
+    name = "linear" if stated is None else stated
+    if isinstance(stated, dict):
+        kind, config = stated.get("class_name"), stated.get("config")
+        is_own = stated.get("module") and str(stated["module"]).split(".")[0] not in PACKAGES
         name = config if isinstance(config, str) else _LAYERS.get(str(kind))
         name = None if is_own else name
         if isinstance(config, dict):
@@ -174,7 +174,7 @@ def function_of(node: Node, given: Any) -> Function:
                 name = config["activation"]
     function = FUNCTIONS.get(name) if isinstance(name, str) else None
     if function is None:
-        raise node.problem(f"activation {name if isinstance(name, str) else given!r:.60} is unknown", EXPORT)
+        raise node.problem(f"activation {name if isinstance(name, str) else stated!r:.60} is unknown", EXPORT)
     return partial(function, **options) if options else function
 
 
@@ -221,7 +221,7 @@ def prelu(node: Node, g: Operators) -> Value:
 
 @handler("Softmax")
 def softmax_layer(node: Node, g: Operators) -> Value:
-    """Apply a softmax along one or several axes; what a mask excludes gets no share."""
+    """Apply a softmax along axes; masked elements get no share."""
     x, mask = as_float(g, only_input(node)), argument(node, "mask")
     if mask is not None:
         x = g("Where", [mask, x, const(g, _EXCLUDED)])

@@ -1,4 +1,4 @@
-"""Operations of functional models: arithmetic, reductions and products of tensors (``keras.ops``)."""
+"""Operations of ``keras.ops``: arithmetic, reductions and products."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _activated(a: Arguments) -> Value:
 
 def _round(a: Arguments) -> Value:
     if a.option("decimals", 0):
-        raise a.node.problem("decimals of a rounding", "multiply, round and divide")
+        raise a.node.problem("rounding to decimals is not supported", "multiply, round and divide")
     return a.g("Round", [a.real()])
 
 
@@ -138,7 +138,7 @@ def _extreme(a: Arguments) -> Value:
     x, axis = a.along_one()
     keep = bool(a.option("keepdims", False))
     if keep and a.option("axis") is None:
-        raise a.node.problem("keepdims without axis")
+        raise a.node.problem("keepdims without axis is not supported")
     found = place_of(a.g, "ArgMax" if a.node.type == "Argmax" else "ArgMin", x, axis, INT32)
     return a.g("Unsqueeze", [found, vector(a.g, [axis])]) if keep else found
 
@@ -147,7 +147,7 @@ def _running(a: Arguments) -> Value:
     x, axis = a.along_one()
     name = a.option("dtype")
     if name == "bool":
-        raise a.node.problem("cumulative sums as booleans")
+        raise a.node.problem("cumulative sums of type bool are not supported")
     x = x if name is None else converted(a.node, a.g, x, name)
     x = cast(a.g, x, INT32) if x.dtype is BOOL8 else x
     return accumulated(a.g, "CumSum", x, axis, exclusive=False, reverse=False)
@@ -178,7 +178,7 @@ def _product(a: Arguments) -> Value:
 def _of_any_type(a: Arguments) -> Value:
     x, type = a.value(), _ANY_TYPE[a.node.type]
     if x.dtype is BOOL8 and type == "Neg":
-        raise a.node.invalid("the negative of booleans")
+        raise a.node.invalid("negating bools is not supported")
     return x if x.dtype is BOOL8 else a.g(type, [x])
 
 

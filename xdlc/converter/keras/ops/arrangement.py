@@ -1,4 +1,4 @@
-"""Operations of functional models that arrange, join, choose and resize (``keras.ops``, slices)."""
+"""Operations of ``keras.ops`` and slices: arrange, join, choose, resize."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ def _repeated(a: Arguments) -> Value:
 
 
 def _padded(a: Arguments) -> Value:
-    x, given = a.value(), a.option("pad_width")
+    x, pad_width = a.value(), a.option("pad_width")
     amounts = [
-        [each, each] if type(each) is int else each
-        for each in (given if isinstance(given, list) else [given])
+        [size, size] if type(size) is int else size
+        for size in (pad_width if isinstance(pad_width, list) else [pad_width])
     ]
     amounts = amounts * x.rank if len(amounts) == 1 else amounts
-    if not all(isinstance(pair, list) and [type(each) for each in pair] == [int, int] for pair in amounts):
-        raise a.node.invalid(f"argument pad_width is {given!r:.40}")
+    if not all(isinstance(pair, list) and [type(size) for size in pair] == [int, int] for pair in amounts):
+        raise a.node.invalid(f"argument pad_width is {pad_width!r:.40}")
     fill = a.value("constant_values", x) if a.has("constant_values") else None
     widths = a.g.builder.const(np.asarray(amounts, np.int64))
     return padded(a.g, x, widths, a.option("mode", "constant"), fill)
@@ -135,7 +135,7 @@ def _padded(a: Arguments) -> Value:
 
 def _rolled(a: Arguments) -> Value:
     if a.option("axis") is None:
-        raise a.node.problem("a roll without axis")
+        raise a.node.problem("roll without axis is not supported")
     return rolled(a.g, a.value(), a.integers("shift"), a.integers("axis"))
 
 
@@ -152,7 +152,7 @@ def _taken(a: Arguments) -> Value:
 
 def _is_last(a: Arguments) -> None:
     if a.option("data_format", "channels_last") != "channels_last":
-        raise a.node.problem("data_format channels_first of an operation", "transpose the images")
+        raise a.node.problem("channels_first operations are not supported", "transpose the images")
 
 
 def _blocks(a: Arguments) -> Value:
@@ -165,7 +165,7 @@ def _blocks(a: Arguments) -> Value:
 def _resized(a: Arguments) -> Value:
     _is_last(a)
     if any(a.option(name, False) for name in ("crop_to_aspect_ratio", "pad_to_aspect_ratio")):
-        raise a.node.problem("keeping the aspect ratio", "use the layer Resizing")
+        raise a.node.problem("keeping the aspect ratio is not supported", "use the layer Resizing")
     x, size, antialias = a.value("images"), a.integers("size"), bool(a.option("antialias", False))
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
         raise a.node.problem(f"size {size} of images of rank {x.rank}", "resize batches of images")

@@ -70,13 +70,13 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     rank, axes = query.rank, node.attr("attention_axes")
     axes = list(range(1, rank - 1)) if axes is None else [axes] if isinstance(axes, int) else axes
     if [axis % rank for axis in axes] != list(range(1, rank - 1)):
-        raise node.problem(f"attention_axes {axes} of rank {rank}: some axes are no attention axes")
-    shape, steps = (dims(each, range(1, rank - 1)) for each in (query, key))
+        raise node.problem(f"attention_axes {axes} of rank {rank} must be all but batch and features")
+    shape, steps = (dims(x, range(1, rank - 1)) for x in (query, key))
     if rank > 3:
-        query, value, key = (batched(g, each, [-1, each.shape[-1]]) for each in (query, value, key))
+        query, value, key = (batched(g, x, [-1, x.shape[-1]]) for x in (query, value, key))
     heads = {
-        part: permuted(g, _projected(node, g, each, f"{part}_dense"), (0, 2, 1, 3))
-        for part, each in (("query", query), ("key", key), ("value", value))
+        part: permuted(g, _projected(node, g, x, f"{part}_dense"), (0, 2, 1, 3))
+        for part, x in (("query", query), ("key", key), ("value", value))
     }
     count, size = heads["query"].shape[1], heads["query"].shape[-1]
     for part in ("key", "value"):
@@ -90,13 +90,13 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     mixed = permuted(g, g("MatMul", [shares, heads["value"]]), (0, 2, 1, 3))
     if node.attr("use_gate", False):
         mixed = g("Mul", [mixed, g("Sigmoid", [_projected(node, g, query, "gate_dense")])])
-    made = _merged(node, g, mixed)
-    made = batched(g, made, [*shape, *made.shape[2:]]) if rank > 3 else made
+    attended = _merged(node, g, mixed)
+    attended = batched(g, attended, [*shape, *attended.shape[2:]]) if rank > 3 else attended
     if not node.attr("return_attention_scores", False):
-        return [made]
+        return [attended]
     if rank > 3:
         shares = batched(g, shares, [count, *shape, *steps])
-    return [made, shares]
+    return [attended, shares]
 
 
 def _repeated(g: Operators, x: Value, count: int) -> Value:
@@ -105,7 +105,7 @@ def _repeated(g: Operators, x: Value, count: int) -> Value:
     if heads == count:
         return x
     if count % heads:
-        raise ModelError(f"{count} heads of queries and {heads} of keys", fix="save the model again")
+        raise ModelError(f"{count} query heads are not a multiple of {heads} key heads", fix="save it again")
     return g("Gather", [x, vector(g, np.repeat(np.arange(heads), count // heads))], axis=1)
 
 

@@ -1,4 +1,4 @@
-"""Dense layers, embeddings, layers that do nothing at inference."""
+"""Dense layers, embeddings, and layers without effect at inference."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nothing(node: Node, g: Operators) -> Value:
     x = only_input(node)
     if node.attr("training") is True:
         g.context.diagnostics.notices.append(
-            f"layer {node.own_name!r} is called with training=True, which makes Keras's results random: the "
+            f"layer {node.own_name!r} is called with training=True, which is random in Keras: the "
             "DLC passes its input on"
         )
     return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
@@ -117,7 +117,7 @@ def masking_mask(node: Node, g: Operators) -> Value:
 
 
 def _differing(node: Node, g: Operators, x: Value, *, keep: bool) -> Value:
-    """Return 1 for the steps with an element of another value than the mask's, 0 for others."""
+    """Return 1 for steps with an element other than the mask's value, 0 for others."""
     differs = g("Not", [g("Equal", [x, const(g, number_of(node, "mask_value", 0.0))])])
     return reduced(g, "Max", as_float(g, differs), [x.rank - 1], keep=keep)
 

@@ -21,19 +21,19 @@ def _of_one_type(node: Node, g: Operators) -> list[Value]:
 
 @handler(*_CHAINS, "Average", ignores=("mask",))
 def merged(node: Node, g: Operators) -> Value:
-    """Combine tensors element by element; those of lower rank get axes after the batch."""
+    """Combine tensors element-wise; lower ranks get axes after the batch."""
     values = _of_one_type(node, g)
     rank = max(value.rank for value in values)
     values = [
         g("Unsqueeze", [value, vector(g, range(1, 1 + rank - value.rank))]) if value.rank < rank else value
         for value in values
     ]
-    found = values[0]
+    total = values[0]
     for value in values[1:]:
-        found = g(_CHAINS.get(node.type, "Add"), [found, value])
+        total = g(_CHAINS.get(node.type, "Add"), [total, value])
     if node.type != "Average":
-        return found
-    return g("Mul", [as_float(g, found), const(g, 1 / len(values))])
+        return total
+    return g("Mul", [as_float(g, total), const(g, 1 / len(values))])
 
 
 @handler("Concatenate", ignores=("mask",))

@@ -45,7 +45,7 @@ def batch_normalization(node: Node, g: Operators) -> Value:
     x = as_float(g, only_input(node))
     axes = _axes(node, x)
     if len(axes) != 1:
-        raise node.problem(f"axis {axes}: statistics along several axes")
+        raise node.problem(f"axis {axes}: statistics along several axes are not supported")
     mean = required_weight(node, "moving_mean", 1)
     given = [*_scales(node, g, mean.size), mean, required_weight(node, "moving_variance", 1)]
     epsilon = float(number_of(node, "epsilon", 1e-3))
@@ -55,11 +55,11 @@ def batch_normalization(node: Node, g: Operators) -> Value:
 
 @handler("LayerNormalization", "RMSNormalization")
 def layer_normalization(node: Node, g: Operators) -> Value:
-    """Normalize along axes of each example; results of integers are cut to integers, as Keras does."""
+    """Normalize along axes of each example; integer results are truncated."""
     dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes, first = _axes(node, x), x.rank - len(_axes(node, x))
     if node.type == "RMSNormalization" and axes[0] != first:
-        raise node.problem(f"axes {axes} that are not the last ones, whose scale Keras applies to others")
+        raise node.problem(f"axes {axes} must be the last ones: Keras scales other axes")
     x, back = moved(g, x, axes, range(first, x.rank))
     shape = x.shape[first:]
     if node.type == "RMSNormalization":
@@ -67,7 +67,7 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     else:
         scales, epsilon = [*_scales(node, g, math.prod(shape))], 1e-3
         if node.attr("rms_scaling", False):
-            raise node.problem("rms_scaling, which Keras has dropped", "use RMSNormalization")
+            raise node.problem("rms_scaling, which Keras removed, is not supported", "use RMSNormalization")
     operands = [x, *(part if part.shape == shape else reshape(g, part, shape) for part in scales)]
     epsilon = float(number_of(node, "epsilon", epsilon))
     type = "LayerNormalization" if len(scales) == 2 else "SimplifiedLayerNormalization"

@@ -25,16 +25,16 @@ def rescaling(node: Node, g: Operators) -> Value:
 
 
 def _numbers(node: Node, name: str) -> Any:
-    given = node.attr(name, 0.0)
-    if isinstance(given, dict):  # an array of numpy
-        config = given.get("config")
-        given = config.get("value") if isinstance(config, dict) else None
+    stated = node.attr(name, 0.0)
+    if isinstance(stated, dict):  # an array of numpy
+        config = stated.get("config")
+        stated = config.get("value") if isinstance(config, dict) else None
     try:
-        if not isinstance(given, int | float | list | np.ndarray):
-            raise TypeError("it is none")
-        return np.asarray(given, np.float32)
+        if not isinstance(stated, int | float | list | np.ndarray):
+            raise TypeError("not a number")
+        return np.asarray(stated, np.float32)
     except (TypeError, ValueError) as error:
-        raise node.invalid(f"{name} is {given!r:.60}, no numbers") from error
+        raise node.invalid(f"{name} is {stated!r:.60}, not numbers") from error
 
 
 @handler("Normalization")

@@ -1,4 +1,4 @@
-"""Recurrent layers: whole sequences where a canonical operator computes them, else step by step."""
+"""Recurrent layers: one canonical operator for the sequence, else step by step."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def bidirectional(node: Node, g: Operators) -> list[Value]:
     """Run two layers over sequences, one in each direction, and merge their outputs."""
     described = node.attr("inner") or []
     if len(described) != 2:
-        raise node.invalid("has not two layers")
+        raise node.invalid("does not have two layers")
     x, mask, states = _arguments(node, g)
     _check(node, _layer(node, node.type, dict(node.attributes), [], ""))
     runs, half = [], len(states) // 2
     for index, entry in enumerate(described):
         layer = _layer(node, entry["kind"], entry["config"], entry["inner"], entry["group"])
         if layer.kind not in (*_GATES, "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
-            raise node.problem(f"wraps a layer of class {layer.kind}")
+            raise node.problem(f"wraps a layer of class {layer.kind}, which is not supported")
         _check(node, layer)
         layer = layer._replace(config={**layer.config, "zero_output_for_mask": True})
         runs.append(_run(node, g, layer, x, states[index * half : (index + 1) * half], mask))
@@ -88,20 +88,20 @@ def _layer(node: Node, kind: str, config: Mapping[str, Any], inner: Sequence[Any
     """Return a layer with the weights of its group, and its cells."""
     roles = node.attr("weights", {})
     prefix = f"{group}/" if group else ""
-    found = {}
+    own_weights = {}
     for role in roles:
         short = role.removeprefix(prefix).removeprefix("cell/")
         if role.startswith(prefix) and "/" not in short:
-            found[short] = node.required(roles[role])
+            own_weights[short] = node.required(roles[role])
     cells = []
-    for each in inner:
-        cells.append(_layer(node, each["kind"], each["config"], each["inner"], f"{prefix}{each['group']}"))
+    for cell in inner:
+        cells.append(_layer(node, cell["kind"], cell["config"], cell["inner"], f"{prefix}{cell['group']}"))
     node.read.update(_OPTIONS.split())
-    return Layer(kind, config, found, cells)
+    return Layer(kind, config, own_weights, cells)
 
 
 def _check(node: Node, layer: Layer) -> None:
-    """Refuse what depends on earlier calls.
+    """Refuse layers that depend on earlier calls.
 
     Raises:
         UnsupportedOp: If the layer keeps its state between calls, or has another order of axes.
@@ -110,8 +110,8 @@ def _check(node: Node, layer: Layer) -> None:
         raise node.problem("time_major", "use time_major=False")
     if layer.flag("stateful"):
         raise node.problem(
-            "stateful: it keeps its state from call to call",
-            "give the model inputs for the states (initial_state) and outputs (return_state)",
+            "stateful layers are not supported",
+            "add inputs (initial_state) and outputs (return_state) for the states to the model",
         )
 
 
@@ -122,7 +122,7 @@ def _arguments(node: Node, g: Operators) -> tuple[Value, Value | None, list[Valu
     if given is not None:
         listed = _flat(given)
         if not all(isinstance(each, Operand) for each in listed):
-            raise node.problem("an initial state is no tensor of the model")
+            raise node.problem("an initial state is not a tensor of the model")
         states = [node.required(each.place) for each in listed]
     mask = argument(node, "mask") if not isinstance(node.attr("mask"), list) else None
     return as_float(g, x), mask, [as_float(g, state) for state in states]
@@ -175,7 +175,7 @@ def _whole(
     def ordered(value: Value) -> Value:
         data = value.tensor.data
         if data is None:
-            raise node.problem("its weights are computed")
+            raise node.problem("computed weights are not supported")
         rows = value.shape[0]
         order = [theirs.index(gate) for gate in ours]
 

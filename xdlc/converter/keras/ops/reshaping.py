@@ -42,7 +42,7 @@ def flatten(node: Node, g: Operators) -> Value:
 
 @handler("Reshape")
 def reshape(node: Node, g: Operators) -> Value:
-    """Give each example another shape; one dimension may follow from the others."""
+    """Reshape each example; one dimension may be -1."""
     wanted = node.attr("target_shape")
     if not isinstance(wanted, list) or not all(type(size) is int or size is None for size in wanted):
         raise node.invalid(f"target_shape is {wanted!r:.60}")
@@ -68,18 +68,17 @@ def repeat_vector(node: Node, g: Operators) -> Value:
 
 def _pairs(node: Node, name: str, count: int) -> list[list[int]]:
     """Return amounts before and after each spatial axis."""
-    given = node.attr(name)
-    if type(given) is int:
-        given = [given] * max(count, 2)
-    if count == 1 and isinstance(given, list) and all(type(each) is int for each in given):
-        given = [given]
-    found = [[each, each] if type(each) is int else each for each in given] if isinstance(given, list) else []
-    if len(found) != count or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair)
-        for pair in found
+    stated = node.attr(name)
+    if type(stated) is int:
+        stated = [stated] * max(count, 2)
+    if count == 1 and isinstance(stated, list) and all(type(pad) is int for pad in stated):
+        stated = [stated]
+    pairs = [[pad, pad] if type(pad) is int else pad for pad in stated] if isinstance(stated, list) else []
+    if len(pairs) != count or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(pad) is int for pad in pair) for pair in pairs
     ):
-        raise node.invalid(f"{name} is {given!r:.60}")
-    return found
+        raise node.invalid(f"{name} is {stated!r:.60}")
+    return pairs
 
 
 @handler(*(f"Cropping{rank}D" for rank in (1, 2, 3)))
@@ -162,7 +161,7 @@ def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
 
 
 def _padded_to_ratio(g: Operators, x: Value, size: list[int], fill: float) -> Value:
-    """Return images with equal borders of one value, as many whole pixels as give the ratio of a size."""
+    """Return images padded by whole equal borders to the ratio of a size."""
     height, width = dims(x, (1, 2))
     borders = [int(width * size[0] / size[1]) - height, int(height * size[1] / size[0]) - width]
     around = [0, *(max(border, 0) // 2 for border in borders), 0]
@@ -188,7 +187,7 @@ def resizing(node: Node, g: Operators) -> Value:
 
 @handler("CenterCrop")
 def center_crop(node: Node, g: Operators) -> Value:
-    """Cut out the middle of images; smaller images are cropped to the ratio and resized."""
+    """Crop images at the center; smaller ones are cropped to the ratio and resized."""
     size = _size(node)
 
     def function(value: Value) -> Value:
@@ -214,7 +213,7 @@ def _size(node: Node) -> list[int]:
 
 
 def _of_images(node: Node, g: Operators, function: Callable[[Value], Value]) -> Value:
-    """Return what a function of [N, H, W, C] returns for the input; a single image has rank 3."""
+    """Apply a function of [N, H, W, C] to the input; a single image has rank 3."""
     x = as_float(g, only_input(node))
     if x.rank == 4:
         return in_last(node, g, x, function)

@@ -1,4 +1,4 @@
-"""Functions of TensorFlow that functional models of Keras 2 call, as operations of Keras 3."""
+"""TensorFlow functions called by Keras 2's functional models."""
 
 from __future__ import annotations
 
@@ -84,22 +84,24 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
     path = str(node.attr("function"))
     name = path.rpartition(".")[2]
     if name not in _FUNCTIONS:
-        raise node.problem(f"function tf.{path}", EXPORT)
+        raise node.problem(f"function tf.{path} is not supported", EXPORT)
     type, *pairs = _FUNCTIONS[name].split()
     renames = dict(pair.split("=") for pair in pairs)
-    given = {renames.get(key, key): value for key, value in (node.attr("kwargs") or {}).items()}
-    given = {
-        key: each for key, each in given.items() if each is not None and each is not False and key != "name"
+    arguments = {renames.get(key, key): value for key, value in (node.attr("kwargs") or {}).items()}
+    arguments = {
+        key: item
+        for key, item in arguments.items()
+        if item is not None and item is not False and key != "name"
     }
-    if name == "split" and isinstance(given.get("indices_or_sections"), list):
-        given["indices_or_sections"] = _positions(given["indices_or_sections"])
+    if name == "split" and isinstance(arguments.get("indices_or_sections"), list):
+        arguments["indices_or_sections"] = _positions(arguments["indices_or_sections"])
     if name == "pad":
-        given["mode"] = str(given.get("mode", "constant")).lower()
-    return _applied(node, g, type, given)
+        arguments["mode"] = str(arguments.get("mode", "constant")).lower()
+    return _applied(node, g, type, arguments)
 
 
 def _positions(sizes: list[Any]) -> list[int]:
-    """Return where parts of given sizes end, without the last."""
+    """Return the ends of parts of given sizes, but the last."""
     return [sum(sizes[: place + 1]) for place in range(len(sizes) - 1)]
 
 

@@ -33,12 +33,12 @@ _MOST = 1 << 10
 
 
 def _padding(node: Node, kernel: list[int], dilations: list[int]) -> windows.Padding:
-    given = node.attr("padding", "valid")
-    if given == "causal":
+    padding = node.attr("padding", "valid")
+    if padding == "causal":
         return [((size - 1) * step, 0) for size, step in zip(kernel, dilations, strict=True)]
-    if given not in ("same", "valid"):
-        raise node.invalid(f"padding is {given!r:.40}")
-    return str(given).upper()
+    if padding not in ("same", "valid"):
+        raise node.invalid(f"padding is {padding!r:.40}")
+    return str(padding).upper()
 
 
 def _convolved(node: Node, g: Operators, function: Any, roles: list[str]) -> Value:
@@ -47,13 +47,13 @@ def _convolved(node: Node, g: Operators, function: Any, roles: list[str]) -> Val
     node.attr("use_bias")
     weights = [required_weight(node, role, x.rank) for role in roles]
     dilations = sizes(node, "dilation_rate", x.rank - 2, 1)
-    given = {
+    options = {
         "strides": sizes(node, "strides", x.rank - 2, 1),
         "padding": _padding(node, list(weights[0].shape[:-2]), dilations),
         "dilations": dilations,
     }
-    made = in_last(node, g, x, lambda value: function(g, value, *weights, bias, **given))
-    return activated(node, g, made)
+    convolved = in_last(node, g, x, lambda value: function(g, value, *weights, bias, **options))
+    return activated(node, g, convolved)
 
 
 @handler(*(f"Conv{rank}D" for rank in _RANKS), ignores=_SHAPES)
@@ -85,17 +85,17 @@ def transposed(node: Node, g: Operators) -> Value:
     count = only_input(node).rank - 2
     extra = [None] * count if node.attr("output_padding") is None else sizes(node, "output_padding", count)
 
-    def function(g: Operators, x: Value, kernel: Value, bias: Value | None, **given: Any) -> Value:
-        found = []
+    def function(g: Operators, x: Value, kernel: Value, bias: Value | None, **options: Any) -> Value:
+        output_sizes = []
         for axis, size in enumerate(dims(x, range(1, x.rank - 1))):
-            stride, more = given["strides"][axis], extra[axis]
-            reach = (kernel.shape[axis] - 1) * given["dilations"][axis] + 1
-            if given["padding"] == "VALID":
+            stride, more = options["strides"][axis], extra[axis]
+            reach = (kernel.shape[axis] - 1) * options["dilations"][axis] + 1
+            if options["padding"] == "VALID":
                 more = max(stride - reach, 0) if more is None else more
-                found.append((size - 1) * stride + reach + more)
+                output_sizes.append((size - 1) * stride + reach + more)
             else:
-                found.append(size * stride if more is None else (size - 1) * stride + reach % 2 + more)
-        return windows.conv_transpose(g, x, kernel, bias, sizes=found, **given)
+                output_sizes.append(size * stride if more is None else (size - 1) * stride + reach % 2 + more)
+        return windows.conv_transpose(g, x, kernel, bias, sizes=output_sizes, **options)
 
     return _convolved(node, g, function, ["kernel"])
 
@@ -130,14 +130,14 @@ def global_pool(node: Node, g: Operators) -> Value:
 
 @handler(*(f"Adaptive{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
 def adaptive_pool(node: Node, g: Operators) -> Value:
-    """Apply a pool of windows floor(i * in / out) to ceil((i + 1) * in / out), one axis after the other."""
+    """Pool windows floor(i * in / out) to ceil((i + 1) * in / out), axis by axis."""
     x = as_float(g, only_input(node))
-    wanted = sizes(node, "output_size", x.rank - 2)
-    if min(wanted) < 1 or max(wanted) > _MOST:
-        raise node.invalid(f"output_size is {wanted}")
+    output_sizes = sizes(node, "output_size", x.rank - 2)
+    if min(output_sizes) < 1 or max(output_sizes) > _MOST:
+        raise node.invalid(f"output_size is {output_sizes}")
 
     def function(value: Value) -> Value:
-        for axis, count in enumerate(wanted, 1):
+        for axis, count in enumerate(output_sizes, 1):
             (size,) = dims(value, [axis])
             parts = []
             for index in range(count):

@@ -1,4 +1,4 @@
-"""Steps that decompositions are made of: one QNN operation each, in the source's axes."""
+"""Steps of decompositions: one QNN operation each, in the source's axes."""
 
 from __future__ import annotations
 
@@ -63,8 +63,6 @@ def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
     """Return elements at regular distances.
 
     Args:
-        b: The builder.
-        x: The value.
         ranges: First position, position to stop before (-1 for "down to the first") and step, by source
             axis; omitted axes are kept.
     """
@@ -97,7 +95,7 @@ def reversed_along(b: Builder, x: Value, axis: int) -> Value:
 
 
 def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
-    """Return values joined along a source axis, in the axis order of the first computed one."""
+    """Return values joined along a source axis, in the first computed one's layout."""
     values = [value for value in values if value.shape[axis]] or list(values[:1])
     if len(values) == 1:
         return values[0]
@@ -150,12 +148,12 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def scattered(b: Builder, x: Value, indices: Value, updates: Value, axis: int) -> Value:
-    """Return ``x`` with ``updates`` written over the positions that ``indices`` give along a source axis."""
+    """Return ``x`` with ``updates`` written at ``indices`` along a source axis."""
     inputs = [b.source_order(x), b.source_order(b.cast(indices, INT32)), b.source_order(updates)]
     params: dict[str, ir.Param] = {"axis": ir.u32(axis), "reduction": ir.u32(0)}
     return Value(b.emit("ScatterElements", inputs, x.shape, x.dtype, params), identity(x.rank))
 
 
 def constant(b: Builder, array: Array, dtype: DType | None = None) -> Value:
-    """Return known numbers, in a QNN type if one is given."""
+    """Return constant numbers, in a QNN type if one is given."""
     return b.const(array if dtype is None else array.astype(dtype.numpy))

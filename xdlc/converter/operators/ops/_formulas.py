@@ -56,8 +56,6 @@ def normalized(b: Builder, x: Value, scale: Value, bias: Value | None, epsilon: 
     """Return ``x`` normalized over its last axis.
 
     Args:
-        b: The builder.
-        x: The value.
         scale: Factors of the last axis.
         bias: Summands of the last axis, or None.
         epsilon: Added to the variance, or to the mean of squares.
@@ -87,7 +85,7 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
 
 
 def fully_connected(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
-    """Return ``x`` [..., k] times the transpose of known weights [n, k], plus ``bias`` [n]."""
+    """Return ``x`` [..., k] times transposed static weights [n, k] plus ``bias`` [n]."""
     units, width = weight.shape
     rows = x.size // width if width else 0
     inputs = [b.source_order(b.reshape(x, (rows, width))), b.source_order(weight)]

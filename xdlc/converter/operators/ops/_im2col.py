@@ -1,4 +1,4 @@
-"""Windows taken apart: for each of their elements, the value that it meets at every output position."""
+"""Windows taken apart: each element's value at every output position."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Taps:
     room: tuple[int, ...]
 
     def offsets(self) -> list[tuple[int, ...]]:
-        """Return the distance of each element of the window from its start, the last axis fastest."""
+        """Return each window element's distance from the start, the last axis fastest."""
         steps = [
             range(0, count * step, step)
             for count, step in zip(self.view.kernel, self.view.dilations, strict=True)
@@ -47,8 +47,8 @@ class Taps:
         return list(itertools.product(*steps))
 
     def values(self, b: Builder) -> list[Value]:
-        """Return for each element of the window what it meets."""
-        made = []
+        """Return the values that each window element meets."""
+        elements = []
         for offset in self.offsets():
             ranges = {
                 2 + axis: (start, start + (count - 1) * step + 1, step)
@@ -56,11 +56,11 @@ class Taps:
                     zip(offset, self.outputs, self.view.strides, strict=True)
                 )
             }
-            made.append(strided(b, self.padded, ranges))
-        return made
+            elements.append(strided(b, self.padded, ranges))
+        return elements
 
     def places(self) -> list[list[Array]]:
-        """Return for each element of the window, by axis, the positions it meets; padding is beyond."""
+        """Return the positions that each window element meets, by axis; padding is beyond."""
         return [
             [
                 np.arange(count) * step + start - before
@@ -73,15 +73,13 @@ class Taps:
 
 
 def taps(node: Node, b: Builder, x: Value, view: Window, fill: float) -> Taps:
-    """Return a window over ``x`` taken apart, padding filled with a number.
+    """Return a window over ``x`` by element, padding filled with a number.
 
     Raises:
         UnsupportedOp: If the window has too many elements.
     """
     if int(np.prod(view.kernel)) > LIMIT:
-        raise node.problem(
-            f"a window {list(view.kernel)} of more than {LIMIT} elements cannot be taken apart"
-        )
+        raise node.problem(f"a window {list(view.kernel)} of more than {LIMIT} elements is not supported")
     spatial = x.shape[2:]
     floor = view.rounded_down(spatial)
     amounts = [(0, 0), (0, 0), *zip(floor.before, floor.after, strict=True)]
@@ -111,7 +109,7 @@ def dilated_maximum(node: Node, b: Builder, x: Value, view: Window) -> Value:
 def maximum_and_place(
     node: Node, b: Builder, x: Value, view: Window, *, column_major: bool
 ) -> tuple[Value, Value]:
-    """Return the greatest element of each window, and where in the whole of ``x`` the first of them is."""
+    """Return the maximum of each window, and its first position in all of ``x``."""
     lowest = -np.inf if x.dtype.is_float else x.dtype.limits[0]
     window = taps(node, b, x, view, lowest)
     b.check_table(*view.kernel, *window.outputs)
@@ -148,7 +146,7 @@ def dilated_mean(node: Node, b: Builder, x: Value, view: Window, *, counts_paddi
 
 
 def padding_share(view: Window, spatial: tuple[int, ...]) -> Array:
-    """Return by how much a mean over whole windows is too small where they hang over the padding."""
+    """Return the factor that corrects means of windows that hang over the padding."""
     floor = view.rounded_down(spatial)
     shares = np.ones((1, 1, *(1,) * len(spatial)))
     for axis, count in enumerate(view.dims(spatial)):

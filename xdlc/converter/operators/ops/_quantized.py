@@ -35,7 +35,7 @@ _PLAIN = {fixed: plain for plain, fixed in _FIXED.items()}
 def fixed(node: Node, dtype: DType) -> DType:
     """Return the fixed-point type that stores integers of a plain type."""
     if dtype not in _FIXED:
-        raise node.problem(f"quantized values of type {dtype}; QNN has 8, 16 and 32 bits")
+        raise node.problem(f"values quantized to {dtype} are not supported; QNN has 8, 16 and 32 bits")
     return _FIXED[dtype]
 
 
@@ -43,10 +43,10 @@ def zero_dtype(node: Node, zero_index: int, default: DType = ir.dtype.UINT8) -> 
     """Return the fixed-point type that a zero point requires of a computed value."""
     zero = node.input(zero_index)
     if zero is not None and zero.bits is not None:
-        raise node.problem(f"computed values of {zero.bits} bits; QNN stores 8 and 16")
+        raise node.problem(f"computed values of {zero.bits} bits are not supported; QNN stores 8 and 16")
     found = fixed(node, zero.dtype if zero is not None else default)
     if found.bits > 16:
-        raise node.problem(f"computed values of type {found}; QNN rounds to 8 and 16 bits")
+        raise node.problem(f"computed values of type {found} are not supported; QNN rounds to 8 and 16 bits")
     return found
 
 
@@ -56,17 +56,17 @@ def _scales_and_zeros(node: Node, scale_index: int, zero_index: int) -> tuple[Ar
     if scales is None:
         raise node.problem(f"the scale (input {scale_index}) is missing")
     if scales.dtype != np.float32:
-        raise node.problem(f"a scale of type {scales.dtype}; encodings hold float32")
+        raise node.problem(f"a scale of type {scales.dtype} is not supported; encodings hold float32")
     if not np.all(np.isfinite(scales)) or np.any(scales <= 0):
-        raise node.problem(f"a scale is not a positive number: {scales.reshape(-1)[:4]}")
+        raise node.problem(f"a scale must be a positive number, but is {scales.reshape(-1)[:4]}")
     zeros = node.static(zero_index, "the zero point")
     if zeros is None:
         return scales, np.zeros(scales.shape, np.int64)
     if zeros.dtype.kind not in "iu":
-        raise node.problem(f"a zero point of type {zeros.dtype}; encodings hold integers")
+        raise node.problem(f"a zero point of type {zeros.dtype} is not supported; encodings hold integers")
     zeros = zeros.astype(np.int64)
     if np.any(np.abs(zeros) >= 1 << 31):
-        raise node.problem(f"a zero point of {zeros.reshape(-1)[:4]}; encodings hold offsets of 32 bits")
+        raise node.problem(f"zero point {zeros.reshape(-1)[:4]} is not supported; offsets have 32 bits")
     return scales, np.broadcast_to(zeros.reshape(()) if zeros.size == 1 else zeros, scales.shape)
 
 
@@ -76,7 +76,6 @@ def encoding(
     """Return the encoding that a scale and a zero-point input denote.
 
     Args:
-        node: The node.
         scale_index: Position of the scale.
         zero_index: Position of the zero point.
         value: What has the encoding, if it may have several scales.
@@ -93,7 +92,7 @@ def encoding(
 
 
 def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> BlockScaleOffset:
-    """Return the encoding of integers with one scale for each block along an axis (opset 21).
+    """Return the encoding of integers with one scale per block of an axis (opset 21).
 
     Raises:
         UnsupportedOp: If the scales do not fit, or the last block is not full.
@@ -111,29 +110,27 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
     return BlockScaleOffset(block, scales.reshape(-1), (-zeros).reshape(-1).astype(np.int32))
 
 
-def real(node: Node, b: Builder, value: Value, given: StaticEncoding) -> Value:
+def real(node: Node, b: Builder, value: Value, encoding: StaticEncoding) -> Value:
     """Return the floats that integers denote.
 
     Static ones stay stored as they are until somebody reads them.  Four bits lie in eight, as QNN has
     weights; unsigned ones around 8 are the signed ones around 0.
 
     Args:
-        node: The node.
-        b: The builder.
         value: Plain integers.
-        given: Their encoding, its axis one of the value's tensor.
+        encoding: Their encoding, its axis one of the value's tensor.
     """
     dtype, data = fixed(node, value.dtype), value.tensor.data
     if data is None:
-        if isinstance(given, BlockScaleOffset):
-            raise node.problem("block_size for values that are computed")
-        return b.unary("Dequantize", _stored(b, value, dtype, given), dtype=ir.dtype.FLOAT32)
+        if isinstance(encoding, BlockScaleOffset):
+            raise node.problem("block_size for computed values is not supported")
+        return b.unary("Dequantize", _stored(b, value, dtype, encoding), dtype=ir.dtype.FLOAT32)
     if value.bits == 4:
-        if not dtype.is_signed and _offsets(given) == {-8}:
+        if not dtype.is_signed and _offsets(encoding) == {-8}:
             data = data.transform(lambda array: array.astype(np.int8) - np.int8(8), dtype=np.int8)
-            dtype, given = ir.dtype.SFIXED8, _symmetric(given)
-        given = replace(given, bits=4)
-    return b.const(ir.Dequantized(data, dtype, given), value.tensor.name)
+            dtype, encoding = ir.dtype.SFIXED8, _symmetric(encoding)
+        encoding = replace(encoding, bits=4)
+    return b.const(ir.Dequantized(data, dtype, encoding), value.tensor.name)
 
 
 def _offsets(given: StaticEncoding) -> set[int]:
@@ -146,26 +143,26 @@ def _symmetric(given: StaticEncoding) -> StaticEncoding:
     return replace(given, offsets=())
 
 
-def _stored(b: Builder, value: Value, dtype: DType, given: ScaleOffset | AxisScaleOffset) -> Value:
+def _stored(b: Builder, value: Value, dtype: DType, encoding: ScaleOffset | AxisScaleOffset) -> Value:
     """Return the fixed-point value that computed integers store."""
     producer = value.tensor.producer
-    made = (producer.type, producer.package) if producer is not None else None
-    source = producer.inputs[0] if producer and made == (REINTERPRET, ir.HOST_PACKAGE) else None
-    if source is not None and (source.dtype, source.encoding) == (dtype, given):
+    origin = (producer.type, producer.package) if producer is not None else None
+    source = producer.inputs[0] if producer and origin == (REINTERPRET, ir.HOST_PACKAGE) else None
+    if source is not None and (source.dtype, source.encoding) == (dtype, encoding):
         return Value(source, value.order, ranked=value.ranked)
-    return b.unary(REINTERPRET, value, dtype=dtype, encoding=given, package=ir.HOST_PACKAGE)
+    return b.unary(REINTERPRET, value, dtype=dtype, encoding=encoding, package=ir.HOST_PACKAGE)
 
 
 def quantized(
-    node: Node, b: Builder, value: Value, dtype: DType, given: ScaleOffset | AxisScaleOffset
+    node: Node, b: Builder, value: Value, dtype: DType, encoding: ScaleOffset | AxisScaleOffset
 ) -> Value:
     """Return the integers that float values are rounded to, as the result of a node.
 
     The fixed-point tensor that stores them takes the name that the source has for the result.
     """
     if value.dtype is not ir.dtype.FLOAT32:
-        raise node.problem(f"values of type {value.dtype}; QNN quantizes float32")
-    rounded = b.unary("Quantize", value, dtype=dtype, encoding=given)
+        raise node.problem(f"quantizing {value.dtype} is not supported; QNN quantizes float32")
+    rounded = b.unary("Quantize", value, dtype=dtype, encoding=encoding)
     name = node.outputs[0]
     if name and name not in b.graph.tensors:
         b.graph.rename(rounded.tensor, name)

@@ -1,4 +1,4 @@
-"""Common parts of RNN, GRU and LSTM: directions, layouts, lengths, activations; and their unrolling."""
+"""Common parts of RNN, GRU and LSTM: directions, layouts, lengths, unrolling."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def time_major(
     """Return the results of a handler of layout 0, for either layout.
 
     Args:
-        node: The node.
-        b: The builder.
         function: Handler of nodes whose time axis comes first.
         states: Positions of the inputs that hold initial states.
     """
@@ -73,24 +71,24 @@ def directions(node: Node) -> tuple[bool, ...]:
 
 def lengths(node: Node, steps: int, batch: int) -> Array | None:
     """Return the lengths of the sequences, or None if all are whole."""
-    given = node.static(4, "the sequence lengths")
-    if given is None:
+    stated = node.static(4, "the sequence lengths")
+    if stated is None:
         return None
-    if given.size != batch or given.min(initial=0) < 0 or given.max(initial=0) > steps:
-        raise node.invalid(f"sequence lengths {given.tolist()} of {batch} sequences of {steps} steps")
-    if given.min(initial=1) == 0:
-        raise node.problem("an empty sequence: ONNX does not define its last state")
-    return None if np.all(given == steps) else given.reshape(-1).astype(np.int64)
+    if stated.size != batch or stated.min(initial=0) < 0 or stated.max(initial=0) > steps:
+        raise node.invalid(f"sequence lengths {stated.tolist()} of {batch} sequences of {steps} steps")
+    if stated.min(initial=1) == 0:
+        raise node.problem("empty sequences are not supported: ONNX does not define their last state")
+    return None if np.all(stated == steps) else stated.reshape(-1).astype(np.int64)
 
 
 def has_static_weights(node: Node, positions: Sequence[int]) -> bool:
-    """Return whether all weights of a recurrence that are given are known."""
+    """Return whether all weights of a recurrence are static."""
     given = [node.input(position) for position in positions]
     return all(value is None or value.is_static for value in given)
 
 
 def checked_units(node: Node, gates: int) -> int:
-    """Return the number of hidden units of a node whose weights fit each other.
+    """Return the number of hidden units, checked against all weights.
 
     Raises:
         UnsupportedOp: If they do not.
@@ -114,7 +112,7 @@ def block(node: Node, position: int, index: int) -> TensorData:
 
 
 def all_ways(b: Builder, runs: Sequence[Value]) -> Value:
-    """Return the hidden states [T, D, N, H] of directions, from those of each [T, N, H].
+    """Return the hidden states [T, D, N, H] of all directions from [T, N, H] of each.
 
     The directions lie side by side in each step, as the next layer takes them.
     """
@@ -135,7 +133,7 @@ def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
 
 
 def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
-    """Return a function of the operator documentation of RNN; it takes the numbers that it needs."""
+    """Return an activation of RNN's documentation; it takes as many numbers as needed."""
     key = name.lower()
     plain = {"relu": RELU, "sigmoid": SIGMOID, "tanh": TANH}
     if key in plain:
@@ -183,16 +181,13 @@ class Cell:
     """One direction of a recurrence.
 
     Attributes:
-        node: The node.
-        b: The builder.
         index: Number of the direction.
         units: Number of hidden units.
         weight: Weights of the inputs [gates * units, width].
         recurrence: Weights of the hidden state [gates * units, units].
         input_bias: Summands of the first product [gates * units], or None.
         state_bias: Summands of the second one, or None.
-        functions: Activations.
-        clip: Bound of what activations get, or None.
+        clip: Bound of the inputs of activations, or None.
     """
 
     node: Node
@@ -259,19 +254,17 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
 
 
 def _is_zero(x: Value) -> bool:
-    """Return whether a value is known to be zero, like the state that a recurrence starts from."""
+    """Return whether a value is statically zero, like a default initial state."""
     return x.is_static and not np.any(x.numpy())
 
 
 def unrolled(
     node: Node, b: Builder, gates: int, default: Sequence[str], states: Sequence[int], step: Step
 ) -> list[Value]:
-    """Return all hidden states [T, D, N, H] and the last of each state [D, N, H], step by step.
+    """Unroll; return hidden states [T, D, N, H] and the last of each state [D, N, H].
 
     Args:
         node: A node whose time axis comes first.
-        b: The builder.
-        gates: Number of gates.
         default: Activations where the node names none.
         states: Positions of the inputs that hold initial states, the hidden one first.
         step: What one step makes of its input's share of the gates [N, gates * H] and of the states [N, H].
@@ -281,24 +274,24 @@ def unrolled(
     """
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input of rank {x.rank} instead of 3")
+        raise node.invalid(f"input has rank {x.rank} instead of 3")
     steps, batch, _ = x.shape
     if steps > LIMIT:
         raise node.problem(
-            f"{steps} steps; QNN has no such recurrence, and more than {LIMIT} steps are not unrolled",
-            "cut the sequence, or run this part of the model on the host",
+            f"{steps} steps are not supported; QNN has no such recurrence, and xdlc unrolls {LIMIT} steps",
+            "shorten the sequence, or run this part of the model on the host",
         )
-    known = lengths(node, steps, batch)
+    sequence_lengths = lengths(node, steps, batch)
     functions = activations(node, default)
     node.attr("hidden_size")
     clip = node.attr("clip")
     if clip is not None and not clip > 0:
-        raise node.invalid(f"clip is {clip}; it bounds from above 0")
+        raise node.invalid(f"clip must be above 0, but is {clip}")
     runs = []
     for index, backwards in enumerate(directions(node)):
         cell = _cell(node, b, gates, index, functions[index], clip)
-        held = [_initial(node, b, position, index, (batch, cell.units)) for position in states]
-        runs.append(_run(cell, x, held, known, backwards, step))
+        initial = [_initial(node, b, position, index, (batch, cell.units)) for position in states]
+        runs.append(_run(cell, x, initial, sequence_lengths, backwards, step))
     lasts = [
         joined(b, [b.reshape(run[1][index], (1, *run[1][index].shape)) for run in runs], 0)
         for index in range(len(states))
@@ -331,28 +324,28 @@ def _initial(node: Node, b: Builder, position: int, index: int, shape: tuple[int
 
 
 def _run(
-    cell: Cell, x: Value, states: Sequence[Value], known: Array | None, backwards: bool, step: Step
+    cell: Cell, x: Value, states: Sequence[Value], sequence_lengths: Array | None, backwards: bool, step: Step
 ) -> tuple[Value, Sequence[Value]]:
     """Return all hidden states [T, N, H] of one direction, and the last states."""
     b, (steps, batch, width) = cell.b, x.shape
-    if backwards and known is not None:
-        x = reversed_steps(b, x, known)
+    if backwards and sequence_lengths is not None:
+        x = reversed_steps(b, x, sequence_lengths)
     flat = linear(cell.node, b, b.reshape(x, (steps * batch, width)), cell.weight, cell.input_bias)
     shares = cut(b, flat, 0, steps)
-    plain_order = range(steps - 1, -1, -1) if backwards and known is None else range(steps)
-    made: dict[int, Value] = {}
+    plain_order = range(steps - 1, -1, -1) if backwards and sequence_lengths is None else range(steps)
+    rows_by_step: dict[int, Value] = {}
     for place in plain_order:
-        found = step(cell, shares[place], states)
-        hidden = found[0]
-        if known is not None and place >= known.min():
-            alive = b.const((place < known).reshape(batch, 1), f"{b.stem}_alive")
-            states = [select(b, alive, new, old) for new, old in zip(found, states, strict=True)]
+        next_states = step(cell, shares[place], states)
+        hidden = next_states[0]
+        if sequence_lengths is not None and place >= sequence_lengths.min():
+            alive = b.const((place < sequence_lengths).reshape(batch, 1), f"{b.stem}_alive")
+            states = [select(b, alive, new, old) for new, old in zip(next_states, states, strict=True)]
             hidden = select(b, alive, hidden, number(b, hidden, 0))
         else:
-            states = found
-        made[place] = hidden
-    rows = joined(b, [made[place] for place in range(steps)], 0)
+            states = next_states
+        rows_by_step[place] = hidden
+    rows = joined(b, [rows_by_step[place] for place in range(steps)], 0)
     every = b.reshape(rows, (steps, batch, cell.units))
-    if backwards and known is not None:
-        every = reversed_steps(b, every, known)
+    if backwards and sequence_lengths is not None:
+        every = reversed_steps(b, every, sequence_lengths)
     return every, states

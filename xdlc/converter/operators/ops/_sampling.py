@@ -1,4 +1,4 @@
-"""Resizing of an axis as a matrix: the share of each input element in each output element.
+"""Resizing of an axis as a matrix: shares of input elements in output elements.
 
 The rules are those of ONNX's Resize operator, all of them, in single precision as onnxruntime computes
 them: which of two elements is nearer to a tie depends on it.
@@ -59,37 +59,37 @@ class Sampling:
             float64[m].
         """
         check_table(m)
-        one, half, length, size, factor = (dtype(number) for number in (1, 0.5, n, m, scale))
+        unit, half, length, size, factor = (dtype(number) for number in (1, 0.5, n, m, scale))
         out = np.arange(m, dtype=dtype)
         if self.transform == "asymmetric":
-            found = (np.arange(m) / scale).astype(dtype)
+            sampled = (np.arange(m) / scale).astype(dtype)
         elif self.transform == "align_corners":
-            found = out * (length - one) / (size - one) if m > 1 else out * 0
+            sampled = out * (length - unit) / (size - unit) if m > 1 else out * 0
         elif self.transform == "tf_crop_and_resize":
             start, end = np.asarray(region, dtype)
             if m > 1:
-                found = start * (length - one) + out * (end - start) * (length - one) / (size - one)
+                sampled = start * (length - unit) + out * (end - start) * (length - unit) / (size - unit)
             else:
-                found = out * 0 + half * (start + end) * (length - one)
+                sampled = out * 0 + half * (start + end) * (length - unit)
         elif self.transform == "pytorch_half_pixel" and m <= 1:
-            found = out * 0
+            sampled = out * 0
         else:
             symmetric = self.transform == "half_pixel_symmetric"
-            offset = length / 2 * (one - size / (factor * length)) if symmetric else dtype(0)
-            found = offset + (out + half) / factor - half
-        return found.astype(np.float64)
+            offset = length / 2 * (unit - size / (factor * length)) if symmetric else dtype(0)
+            sampled = offset + (out + half) / factor - half
+        return sampled.astype(np.float64)
 
     def picks(self, positions: Array, n: int) -> Array:
-        """Return the element that ``nearest`` takes for each position."""
+        """Return the nearest element of each position."""
         floor, ceil = np.floor(positions), np.ceil(positions)
         ratio = positions - floor
-        found = {
+        rounded = {
             "floor": floor,
             "ceil": ceil,
             "round_prefer_floor": np.where(ratio <= 0.5, floor, ceil),
             "round_prefer_ceil": np.where(ratio < 0.5, floor, ceil),
         }[self.nearest]
-        return np.clip(found, 0, n - 1).astype(np.int64)
+        return np.clip(rounded, 0, n - 1).astype(np.int64)
 
     def matrix(self, positions: Array, n: int, scale: float) -> Array:
         """Return the shares [m, n] of input elements in output elements at ``positions``."""

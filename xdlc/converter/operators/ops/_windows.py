@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools: strides, dilations and paddings of each spatial axis."""
+"""Windows of convolutions and pools: strides, dilations, paddings by spatial axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ class Window:
 
     Attributes:
         kernel: Dimensions of the window.
-        strides: Steps.
         dilations: Distances between its elements.
         before: Padding before each axis.
         after: Padding after each axis.
@@ -58,7 +57,7 @@ class Window:
         return tuple(out)
 
     def rounded_down(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window of the same output that rounds down: what hangs over becomes padding."""
+        """Return a window with the same output that rounds down: overhang becomes padding."""
         after = []
         for axis, dim in enumerate(self.dims(spatial)):
             reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
@@ -67,7 +66,7 @@ class Window:
         return replace(self, after=tuple(after), ceil=False)
 
     def repeats(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how often one result recurs along each axis: wherever all windows cover all data."""
+        """Return how often a result recurs by axis: where all windows cover all data."""
         return tuple(
             outputs
             if self.before[axis] >= (outputs - 1) * self.strides[axis]
@@ -78,7 +77,7 @@ class Window:
         )
 
     def trimmed(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window without padding along the axes of one result: only what it covers is left.
+        """Return a window cropped to what it covers along the axes of a single result.
 
         HTP averages wrongly where a window of 3 reaches over both ends of the data.
         """
@@ -97,13 +96,13 @@ class Window:
 
     def params(self, *names: str) -> dict[str, ir.Param]:
         """Return the named QNN parameters: stride, dilation, pad_amount, filter_size."""
-        made = {
+        by_name = {
             "stride": self.strides,
             "dilation": self.dilations,
             "filter_size": self.kernel,
             "pad_amount": list(zip(self.before, self.after, strict=True)),
         }
-        return {name: ir.u32s(made[name]) for name in names}
+        return {name: ir.u32s(by_name[name]) for name in names}
 
 
 def automatic_padding(node: Node) -> str:
@@ -134,7 +133,6 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     """Read a window from a node's attributes, automatic padding worked out.
 
     Args:
-        node: The node.
         kernel: Dimensions of the window.
         spatial: Dimensions of the input's spatial axes.
     """
@@ -162,11 +160,11 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         small, large = tuple(pad // 2 for pad in total), tuple(pad - pad // 2 for pad in total)
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
-        raise node.problem(f"negative padding {list(pads)}", "cut the input with Slice instead")
+        raise node.problem(f"negative padding {list(pads)} is not supported", "use Slice instead")
     windows = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
     if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
-            "give a larger --input_dim",
+            "pass a larger --input_dim",
         )
     return windows

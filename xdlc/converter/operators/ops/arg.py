@@ -13,7 +13,7 @@ from xdlc.opdefs.elementwise_enums import SUBTRACT
 
 @importer("ArgMax", "ArgMin", layout=ANY)
 def arg(node: Node, b: Builder) -> Value:
-    """Map onto Argmax or Argmin (int32), cast to the int64 that ONNX wants."""
+    """Map onto Argmax or Argmin (int32), cast to ONNX's int64."""
     value = node.required(0)
     axis = node.axis(node.attr("axis", 0), value.rank)
     last = node.flag("select_last_index")

@@ -17,7 +17,7 @@ from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SQRT, SUBTRACT
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))
 def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
-    """Map onto Batchnorm, whose weight and bias hold the statistics; computed ones are written out.
+    """Map onto Batchnorm, which holds static statistics; write out computed ones.
 
     A value of rank 1 has one channel.  A column with as many elements as there are statistics is a row to
     onnxruntime, which moves the node in front of the Transpose that made the column.
@@ -39,10 +39,10 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value | list[Value]:
             raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(dims)} channels")
     if node.flag("training_mode"):
         if len(node.outputs) < 3:
-            raise node.invalid("it has no running statistics as outputs in training mode")
+            raise node.invalid("it has no outputs for running statistics in training mode")
         return _training(node, b, x, statistics, momentum)
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem("works in training mode", "export the model for inference")
+        raise node.problem("training mode is not supported", "export the model for inference")
     if spatial == 0 or not all(value.is_static for value in statistics):
         return _written_out(node, b, x, statistics)
     data = [value.tensor.data for value in statistics if value.tensor.data is not None]
@@ -76,7 +76,7 @@ def _written_out(node: Node, b: Builder, x: Value, statistics: Sequence[Value]) 
 
 
 def _training(node: Node, b: Builder, x: Value, statistics: Sequence[Value], momentum: float) -> list[Value]:
-    """Return the values normalized by the batch's own statistics, and the running ones moved on."""
+    """Return values normalized by the batch's statistics, and updated running ones."""
     gamma, beta, mean, variance = statistics
     axes = [axis for axis in range(x.rank) if axis != 1]
     own_mean = reduced(b, "ReduceMean", x, axes)

@@ -1,4 +1,4 @@
-"""Operators of two or more inputs that QNN has as one operation of ElementWiseBinary."""
+"""Operators of two or more inputs that are one ElementWiseBinary in QNN."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def arithmetic(node: Node, b: Builder) -> Value:
 
 @importer("Pow", since=7, layout=ANY, dynamic=True)
 def power(node: Node, b: Builder) -> Value:
-    """Map x to the power of y; the exponent takes the type of the base."""
+    """Map x to the power of y; the exponent is cast to the base's type."""
     base = node.required(0)
     return b.binary(POWER, base, b.cast(node.required(1), base.dtype))
 
@@ -93,7 +93,7 @@ def mean(node: Node, b: Builder) -> Value:
 
 
 def chain_of(node: Node, b: Builder, operation: int) -> Value:
-    """Combine all inputs of a node pair by pair, without constants that change nothing.
+    """Combine all inputs of a node pairwise, without neutral constants.
 
     Inputs that repeat count once in an extreme, and in a long sum as a product.
     """
@@ -118,14 +118,14 @@ def _times(b: Builder, value: Value, count: int) -> Value:
     return b.binary(MULTIPLY, value, b.const(value.dtype.numpy.type(count)))
 
 
-def _is_neutral(constant: Value, other: Value, operation: int) -> bool:
-    """Return whether an operand changes neither the elements of the other one nor its shape."""
+def _is_neutral(constant: Value, operand: Value, operation: int) -> bool:
+    """Return whether a constant changes neither the other operand nor its shape."""
     if operation not in _NEUTRAL or not constant.is_static or not constant.dtype.is_float:
         return False
-    if constant.rank > (other.rank if other.ranked else 0):
+    if constant.rank > (operand.rank if operand.ranked else 0):
         return False
-    own = other.shape[other.rank - constant.rank :]
+    own = operand.shape[operand.rank - constant.rank :]
     pairs = zip(constant.shape, own, strict=True)
-    if any(size != 1 and (size != fit or other.is_dynamic) for size, fit in pairs):
+    if any(size != 1 and (size != fit or operand.is_dynamic) for size, fit in pairs):
         return False
     return bool((constant.numpy() == _NEUTRAL[operation]).all())

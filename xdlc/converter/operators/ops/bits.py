@@ -27,7 +27,7 @@ def bit_shift(node: Node, b: Builder) -> Value:
     if direction not in ("LEFT", "RIGHT"):
         raise node.invalid(f"direction {direction!r} is unknown")
     if direction == "RIGHT" and x.dtype is UINT64:
-        raise node.problem("a right shift of unsigned 64-bit integers")
+        raise node.problem("right shifts of unsigned 64-bit integers are not supported")
     bits = x.dtype.bits
     count = b.cast(amounts, INT64)
     if amounts.dtype.is_signed:

@@ -17,7 +17,7 @@ def cast(node: Node, b: Builder) -> Value:
     try:
         dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(target))
     except (KeyError, TypeError):
-        raise node.problem(f"QNN has no data type for ONNX's number {target}") from None
+        raise node.problem(f"ONNX data type {target} is not supported by QNN") from None
     return b.cast(node.required(0), dtype)
 
 

@@ -18,7 +18,7 @@ _ADD = 1
 
 @importer("Col2Im", since=18)
 def col2im(node: Node, b: Builder) -> Value:
-    """Map onto one ScatterNd that adds up; the order of columns in QNN's Col2Im is not published."""
+    """Map onto a ScatterNd that adds; QNN's Col2Im does not document its column order."""
     x = node.required(0)
     image, block = node.ints(1, "", "the image's shape"), node.ints(2, "", "the block's shape")
     if x.rank != 3 or not image or not block or len(image) != len(block) or x.shape[1] % math.prod(block):

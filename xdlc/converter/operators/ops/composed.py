@@ -35,7 +35,10 @@ def selu(node: Node, b: Builder) -> Value:
 
 @importer("Celu", since=12, layout=ANY)
 def celu(node: Node, b: Builder) -> Value:
-    """Write max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): for alpha above 0 as alpha * elu(x / alpha)."""
+    """Write max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
+
+    For alpha above 0 it is alpha * elu(x / alpha).
+    """
     x, alpha = node.required(0), node.attr("alpha", 1.0)
     if alpha == 0:
         raise node.invalid("its alpha is 0")
@@ -74,7 +77,7 @@ def swish(node: Node, b: Builder) -> Value:
 
 @importer("Shrink", since=9, layout=ANY)
 def shrink(node: Node, b: Builder) -> Value:
-    """Write x + bias below -lambd, else x - bias above lambd, else 0, as two selections."""
+    """Write x + bias below -lambd, x - bias above lambd, else 0, as two selections."""
     x, lambd, bias = node.required(0), node.attr("lambd", 0.5), node.attr("bias", 0.0)
     above = compare(b, GREATER, x, number(b, x, lambd))
     below = compare(b, GREATER, number(b, x, -lambd), x)

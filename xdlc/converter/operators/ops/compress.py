@@ -12,7 +12,7 @@ from xdlc.converter.values import Value
 
 @importer("Compress", since=9)
 def compress(node: Node, b: Builder) -> Value:
-    """Map onto Gather; which elements are kept must be known, for it decides the shape."""
+    """Map onto Gather of the selected elements, which must be static."""
     x, condition = node.required(0), node.static(1, "the condition")
     axis = node.attr("axis")
     if axis is None:

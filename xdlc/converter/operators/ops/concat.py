@@ -64,7 +64,7 @@ def split(node: Node, b: Builder) -> list[Value]:
 
 
 def _parts(b: Builder, value: Value, axis: int, sizes: list[int]) -> list[Value]:
-    """Append a Split into parts of the given sizes, none of them empty."""
+    """Append a Split into non-empty parts of the given sizes."""
     if len(sizes) < 2:
         return [value] * len(sizes)
     lying = value.axis(axis)

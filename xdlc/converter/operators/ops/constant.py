@@ -12,7 +12,7 @@ from xdlc.ir import ArrayData, TensorData, fill
 
 @importer("Constant")
 def constant(node: Node, b: Builder) -> Value:
-    """Bind a constant; its data stay where they are."""
+    """Bind a constant; its data are not copied."""
     name = node.outputs[0]
     for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if node.attr(key) is not None:
@@ -21,13 +21,13 @@ def constant(node: Node, b: Builder) -> Value:
         return b.const(np.asarray(node.attr("value_ints"), np.int64), name)
     value = node.attr("value", node.attr("sparse_value"))
     if not isinstance(value, TensorData):
-        raise node.problem("holds strings", "use a tensor of numbers")
+        raise node.problem("string constants are not supported", "use a tensor of numbers")
     return b.const(value, name)
 
 
 @importer("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, b: Builder) -> Value:
-    """Fill a shape with one value, when it is written and not before."""
+    """Fill a shape with one value, expanded only when it is written."""
     shape = tuple(node.required_ints(0, "shape", "the sizes"))
     if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")

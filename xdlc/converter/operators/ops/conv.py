@@ -30,21 +30,18 @@ def convolve(
     dtype: ir.DType | None = None,
     encoding: ir.Encoding | None = None,
 ) -> Value:
-    """Append a convolution of [N, C, spatial...] with weights [M, C / group, kernel...].
+    """Append a convolution of [N, C, spatial...] with [M, C / group, kernel...].
 
     Args:
         node: The node, for its attributes.
-        b: The builder.
-        x: Input.
-        weight: Weights.
         bias: Bias [M], or None.
         dtype: Data type of the result; default: that of the input.
         encoding: Encoding of a quantized result.
     """
     if x.rank < 3 or weight.rank != x.rank:
-        raise node.invalid(f"input of rank {x.rank} with weights of rank {weight.rank}")
+        raise node.invalid(f"input of rank {x.rank} does not fit weights of rank {weight.rank}")
     if x.rank > 5:
-        raise node.invalid(f"{x.rank - 2} spatial axes; QNN convolves over at most 3")
+        raise node.invalid(f"{x.rank - 2} spatial axes are not supported; QNN convolves over at most 3")
     node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if group < 1 or x.shape[1] != weight.shape[1] * group or weight.shape[0] % group:
@@ -90,7 +87,7 @@ def _emit(
 
 
 def _thinned(b: Builder, x: Value, view: Window) -> tuple[Value, Window]:
-    """Return only the elements that windows with steps and holes read, and a window without what they share.
+    """Return only the elements that windows read, and a window without common steps.
 
     HTP refuses a depthwise convolution with a stride and a dilation.
     """

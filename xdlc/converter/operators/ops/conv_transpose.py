@@ -19,7 +19,7 @@ def conv_transpose(node: Node, b: Builder) -> Value:
     x, weight, bias = node.required(0), node.required(1), node.input(2)
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
-        raise node.problem(f"input of rank {x.rank} with weights of rank {weight.rank}")
+        raise node.problem(f"input of rank {x.rank} does not fit weights of rank {weight.rank}")
     node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if weight.shape[0] != x.shape[1] or group < 1 or x.shape[1] % group:
@@ -72,10 +72,10 @@ def conv_transpose(node: Node, b: Builder) -> Value:
 
 
 def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Value:
-    """Return weights with zeros between them instead of dilations, which TransposeConv2d does not have."""
+    """Return weights dilated by zeros, as TransposeConv2d has no dilations."""
     data = weight.tensor.data
     if data is None:
-        raise node.problem(f"dilations {dilations} with weights that are computed; TransposeConv2d has none")
+        raise node.problem(f"dilations {dilations} of computed weights are not supported")
     dims = [(dim - 1) * step + 1 for dim, step in zip(weight.shape[2:], dilations, strict=True)]
     shape = (*weight.shape[:2], *dims)
     b.check_table(*shape)
@@ -120,5 +120,5 @@ def _pads(
             before.append(half if automatic == "SAME_UPPER" else total - half)
             after.append(total - before[-1])
     if any(pad < 0 for pad in (*before, *after)):
-        raise node.problem("negative padding", "export with paddings of 0 or more")
+        raise node.problem("negative padding is not supported", "export with paddings of 0 or more")
     return before, after

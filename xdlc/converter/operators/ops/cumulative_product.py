@@ -13,10 +13,10 @@ from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 @importer("CumProd", since=26, layout=ANY)
 def cumulative_product(node: Node, b: Builder) -> Value:
-    """Write log2(n) products with what is 1, 2, 4, ... elements before."""
+    """Write log2(n) products with elements 1, 2, 4, ... before."""
     x, given = node.required(0), node.static(1, "the axis")
     if given is None or given.size != 1:
-        raise node.invalid("needs one axis")
+        raise node.invalid("requires one axis")
     axis = node.axis(int(given.reshape(-1)[0]), x.rank)
     reverse = node.flag("reverse")
     if reverse:

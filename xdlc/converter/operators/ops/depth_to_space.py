@@ -16,7 +16,7 @@ def depth_to_space(node: Node, b: Builder) -> Value:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     mode = {"DCR": 0, "CRD": 1}.get(node.attr("mode", "DCR"))
     if mode is None:
-        raise node.invalid(f"mode is {node.attr('mode')!r:.40}, and neither DCR nor CRD")
+        raise node.invalid(f"mode must be DCR or CRD, but is {node.attr('mode')!r:.40}")
     n, c, h, w = x.shape
     params: dict[str, ir.Param] = {
         "block_size": ir.u32s([block, block]),
@@ -31,9 +31,7 @@ def space_to_depth(node: Node, b: Builder) -> Value:
     """Map onto SpaceToDepth."""
     x, block = node.required(0), node.attr("blocksize")
     if node.attr("mode", "DCR") != "DCR":
-        raise node.problem(
-            f"mode {node.attr('mode')!r}; channels are ordered DCR here", "export with mode DCR"
-        )
+        raise node.problem(f"mode {node.attr('mode')!r} is not supported here", "export with mode DCR")
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape

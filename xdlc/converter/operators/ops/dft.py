@@ -1,4 +1,4 @@
-"""DFT of complex values, backwards; the host executes all other forms."""
+"""Inverse DFT of complex values; the host executes all other forms."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def dft(node: Node, b: Builder) -> Value:
     It is x[n] = sum(X[k] exp(2 pi j k n / N)) / N (ONNX operator documentation of DFT); N is ``dft_length``,
     to which the axis is cut or filled up with zeros.
     """
-    x, given = node.required(0), node.static(1, "the length of the transform")
+    x, stated_length = node.required(0), node.static(1, "the length of the transform")
     if x.dtype is not FLOAT32 or not node.flag("inverse") or node.flag("onesided") or x.shape[-1:] != (2,):
-        raise node.problem("only the inverse transform of complex single-precision values has QNN operations")
+        raise node.problem("QNN supports only the inverse transform of complex single-precision values")
     axis = node.axis((node.ints(2, "axis", "the axis") or [-2])[0], x.rank)
     if axis == x.rank - 1:
-        raise node.invalid("its axis is that of real and imaginary parts")
-    size = x.shape[axis] if given is None else int(given.reshape(-1)[0])
+        raise node.invalid("axis must not be the one of real and imaginary parts")
+    size = x.shape[axis] if stated_length is None else int(stated_length.reshape(-1)[0])
     if size < 1:
         raise node.invalid(f"a transform of {size} elements")
     kept = min(size, x.shape[axis])

@@ -17,7 +17,7 @@ def expand(node: Node, b: Builder) -> Value:
 
 
 def expanded(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """Return ``x`` with its elements repeated as broadcasting with a value of ``shape`` does."""
+    """Return ``x`` broadcast with a value of ``shape``."""
     rank = max(x.rank, len(shape))
     x = b.with_rank(x, rank)
     wanted = [1] * (rank - len(shape)) + list(shape)
@@ -38,7 +38,7 @@ def tile(node: Node, b: Builder) -> Value:
 
 
 def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
-    """Append a Tile, unless nothing is repeated; constants are repeated when they are written."""
+    """Append a Tile unless nothing repeats; constants are repeated on writing."""
     if all(count == 1 for count in repeats):
         return x
     if x.tensor.data is not None and x.tensor.encoding is None and x.bits is None:

@@ -88,7 +88,7 @@ def gather_elements(node: Node, b: Builder) -> Value:
 
 @importer("GatherND", since=11)
 def gather_nd(node: Node, b: Builder) -> Value:
-    """Map onto GatherNd, of known indices onto Gather: HTP's compiler fails on GatherNd of int32 there."""
+    """Map onto GatherNd, or Gather for static indices, where HTP's GatherNd fails."""
     x, indices = node.required(0), node.required(1)
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]

@@ -21,9 +21,9 @@ def grid_sample(node: Node, b: Builder) -> Value:
     mode = node.attr("mode", "linear")
     padding, align = node.attr("padding_mode", "zeros"), node.flag("align_corners")
     if x.rank != 4:
-        raise node.problem(f"{x.rank - 2} spatial axes; QNN's GridSample has 2")
+        raise node.problem(f"{x.rank - 2} spatial axes are not supported; QNN's GridSample has 2")
     if mode not in _MODES:
-        raise node.problem(f"mode {mode!r}; QNN's GridSample has linear and nearest")
+        raise node.problem(f"mode {mode!r} is not supported; QNN's GridSample has linear and nearest")
     if padding not in _PADDINGS or grid.rank != 4 or grid.shape[3] != 2:
         raise node.invalid(f"padding_mode {padding!r} with a grid of shape {list(grid.shape)}")
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
@@ -54,7 +54,7 @@ def affine_grid(node: Node, b: Builder) -> Value:
 
 
 def _positions(dim: int, align: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the normalized positions of an axis' elements (ONNX operator documentation)."""
+    """Return the normalized positions of an axis' elements, as ONNX defines them."""
     if align:
         return np.linspace(-1.0, 1.0, dim) if dim > 1 else np.asarray([-1.0])
     return (np.arange(dim) * 2.0 + 1.0) / dim - 1.0

@@ -30,14 +30,14 @@ UPDATE, RESET, HIDDEN = range(3)
 
 @importer("GRU", since=7)
 def gru(node: Node, b: Builder) -> list[Value]:
-    """Map each direction onto one Gru; forms that it does not have are written step by step."""
+    """Map each direction onto one Gru; unroll the forms that it lacks."""
     return time_major(node, b, _time_major, [5])
 
 
 def _time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input of rank {x.rank} instead of 3")
+        raise node.invalid(f"input has rank {x.rank} instead of 3")
     after = node.flag("linear_before_reset")
     if not _offered(node, x):
         return _unrolled(node, b, after=after)
@@ -61,7 +61,7 @@ def _offered(node: Node, x: Value) -> bool:
 
 def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool) -> tuple[Value, Value]:
     """Append one Gru; return all hidden states [T, N, H] and the last one [1, N, H]."""
-    x, given = node.required(0), node.input(5)
+    x, initial = node.required(0), node.input(5)
     steps, batch, _ = x.shape
     units = checked_units(node, 3)
     nothing = ir.ArrayData(np.zeros(6 * units, x.dtype.numpy))
@@ -73,11 +73,11 @@ def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool)
         )
         return b.source_order(b.const(rows, f"{b.stem}_{kind}{place}_{index}"))
 
-    if given is None:
+    if initial is None:
         check_table(batch, units)
         start = b.const(np.zeros((1, batch, units), x.dtype.numpy), f"{b.stem}_hidden_{index}")
     else:
-        start = part(b, given, 0, index, index + 1)
+        start = part(b, initial, 0, index, index + 1)
     # HTP wants biases and the first state, which have defaults.
     inputs = [b.source_order(x)]
     for position, kind in ((1, "w"), (2, "r")):
@@ -95,7 +95,7 @@ def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool)
 
 
 def _unrolled(node: Node, b: Builder, *, after: bool) -> list[Value]:
-    """Write h' = (1 - z) * g(...) + z * h with the update gate z; the reset gate acts before or after R."""
+    """Write h' = (1 - z) * g(...) + z * h; the reset gate acts before or after R."""
 
     def step(cell: Cell, share: Value, states: Sequence[Value]) -> list[Value]:
         (state,) = states

@@ -1,4 +1,4 @@
-"""Operators that change nothing at inference."""
+"""Operators without effect at inference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def identity(node: Node, b: Builder) -> Value:
 
 @importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"), dynamic=True)
 def dropout(node: Node, b: Builder) -> list[Value]:
-    """Pass the value on, with a mask that keeps everything; in training form only if nothing reads the mask.
+    """Pass the value on; return an all-true mask unless training reads it.
 
     onnxruntime, too, removes a Dropout between two nodes, be it in training form or not.
     """

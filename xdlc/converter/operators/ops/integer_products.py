@@ -20,7 +20,7 @@ from xdlc.opdefs.elementwise_enums import ADD, SUBTRACT
 
 @importer("MatMulInteger", since=10)
 def matmul_integer(node: Node, b: Builder) -> Value:
-    """Write the product of 32-bit integers where rows of the first factor have zero points of their own."""
+    """Write a 32-bit integer product where the first factor has zero points per row."""
     x, y, zero = node.required(0), node.required(1), node.input(2)
     if zero is None or zero.size == 1 or x.rank < 2 or y.rank < 2:
         raise node.problem("QNN multiplies integers with scales only")

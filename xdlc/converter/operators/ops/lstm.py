@@ -46,14 +46,14 @@ _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of th
 
 @importer("LSTM", since=7)
 def lstm(node: Node, b: Builder) -> list[Value]:
-    """Map each direction onto one Lstm; forms that it does not have are written step by step."""
+    """Map each direction onto one Lstm; unroll the forms that it lacks."""
     return time_major(node, b, _time_major, [5, 6])
 
 
 def _time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input of rank {x.rank} instead of 3")
+        raise node.invalid(f"input has rank {x.rank} instead of 3")
     flags = directions(node)
     if not _offered(node, x):
         return _unrolled(node, b)
@@ -77,13 +77,13 @@ def _offered(node: Node, x: Value) -> bool:
 
 def _unrolled(node: Node, b: Builder) -> list[Value]:
     coupled = node.flag("input_forget")
-    given = node.input(7)
+    peepholes = node.input(7)
 
     def peep(cell: Cell, total: Value, index: int, memory: Value, direction: int) -> Value:
-        if given is None:
+        if peepholes is None:
             return total
         units = cell.units
-        own = b.reshape(part(b, given, 0, direction, direction + 1), (3 * units,))
+        own = b.reshape(part(b, peepholes, 0, direction, direction + 1), (3 * units,))
         weight = part(b, own, 0, index * units, (index + 1) * units)
         return cell.sum(total, cell.times(weight, memory))
 
@@ -105,7 +105,7 @@ def _unrolled(node: Node, b: Builder) -> list[Value]:
 
 
 def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
-    """Append one Lstm; return all hidden states [T, N, H], the last one and the cell [1, N, H]."""
+    """Append one Lstm; return hidden states [T, N, H], last one and cell [1, N, H]."""
     steps, batch, _ = x.shape
     weight, recurrence = block(node, 1, index), block(node, 2, index)
     units = checked_units(node, 4)
@@ -120,16 +120,16 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         return b.source_order(b.const(part, f"{b.stem}_{what}_{name}_{index}"))
 
     def state(position: int, what: str) -> Tensor:
-        given = node.input(position)
-        if given is None:
+        initial = node.input(position)
+        if initial is None:
             check_table(batch, units)
             zeros = np.zeros((batch, units), x.dtype.numpy)
             return b.source_order(b.const(zeros, f"{b.stem}_{what}_{index}"))
-        count = given.shape[0]
-        if count > 1 and given.is_static:
-            return b.source_order(b.const(given.numpy()[index], f"{b.stem}_{what}_{index}"))
-        own = part(b, given, 0, index, index + 1)
-        return b.source_order(b.reshape(own, given.shape[1:]))
+        count = initial.shape[0]
+        if count > 1 and initial.is_static:
+            return b.source_order(b.const(initial.numpy()[index], f"{b.stem}_{what}_{index}"))
+        own = part(b, initial, 0, index, index + 1)
+        return b.source_order(b.reshape(own, initial.shape[1:]))
 
     once = steps == 1  # HTP's emulation (SDK 2.51) executes single steps only
     inputs: list[Tensor | None] = [b.source_order(b.reshape(x, x.shape[1:]) if once else x)]

@@ -65,7 +65,7 @@ def _operand(b: Builder, value: Value) -> tuple[Tensor, bool]:
 
 @importer("Gemm", since=7)
 def gemm(node: Node, b: Builder) -> Value:
-    """Map onto FullyConnected where the weights are known, else onto MatMul and additions."""
+    """Map onto FullyConnected for static weights, else onto MatMul and additions."""
     x, weight, bias = node.required(0), node.required(1), node.input(2)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     if x.rank != 2 or weight.rank != 2:

@@ -13,7 +13,7 @@ from xdlc.converter.values import Value
 
 @importer("MaxUnpool", since=9)
 def max_unpool(node: Node, b: Builder) -> Value:
-    """Map onto one ScatterElements over all elements; a larger given shape leaves zeros at the ends."""
+    """Map onto one ScatterElements; a larger output_shape pads with zeros at the ends."""
     x, indices = node.required(0), node.required(1)
     kernel = node.attr("kernel_shape") or []
     axes = x.rank - 2
@@ -32,18 +32,18 @@ def max_unpool(node: Node, b: Builder) -> Value:
     nothing = b.const(np.zeros(size, x.dtype.numpy), f"{b.stem}_zeros")
     flat = scattered(b, nothing, b.reshape(indices, (x.size,)), b.reshape(x, (x.size,)), 0)
     result = b.reshape(flat, shape)
-    given = _output_shape(node)
-    if given is None or tuple(given) == shape:
+    padded_shape = _output_shape(node)
+    if padded_shape is None or tuple(padded_shape) == shape:
         return result
-    amounts = [[0, wanted - dim] for wanted, dim in zip(given, shape, strict=True)]
+    amounts = [[0, padded_dim - dim] for padded_dim, dim in zip(padded_shape, shape, strict=True)]
     if min(after for _, after in amounts) < 0:
-        raise node.invalid(f"output_shape {given} is smaller than {list(shape)}")
+        raise node.invalid(f"output_shape {padded_shape} is smaller than {list(shape)}")
     params: dict[str, ir.Param] = {
         "scheme": ir.u32(0),
         "pad_amount": ir.u32s(amounts),
         "pad_constant_value": ir.f32(0.0),
     }
-    out = b.emit("Pad", [b.source_order(result)], tuple(given), x.dtype, params)
+    out = b.emit("Pad", [b.source_order(result)], tuple(padded_shape), x.dtype, params)
     return Value(out, tuple(range(x.rank)))
 
 

@@ -54,7 +54,7 @@ def elu(node: Node, b: Builder) -> Value:
 
 @importer("HardSigmoid", layout=ANY, dynamic=True)
 def hard_sigmoid(node: Node, b: Builder) -> Value:
-    """Map max(0, min(1, alpha * x + beta)); QNN's own takes no beta of 0 or less."""
+    """Map max(0, min(1, alpha * x + beta)); QNN's requires a beta above 0."""
     x, alpha, beta = node.required(0), node.attr("alpha", 0.2), node.attr("beta", 0.5)
     if beta > 0:
         return neuron(b, x, HARD_SIGMOID, {"alpha": ir.f32(alpha), "beta": ir.f32(beta)})
@@ -68,7 +68,7 @@ def gelu(node: Node, b: Builder) -> Value:
     """Map the error-function form; the tanh approximation is another function."""
     if node.attr("approximate", "none") != "none":
         raise node.problem(
-            "approximate='tanh' is not QNN's Gelu, which uses the error function",
+            "approximate='tanh' is not supported; QNN's Gelu uses the error function",
             "export with approximate='none', or with the formula written out",
         )
     return neuron(b, node.required(0), GELU)

@@ -20,7 +20,7 @@ _WIDEST = 256  # channels whose squares are added up one by one
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.
 @importer("LayerNormalization", ignores=("epsion",))
 def layer_normalization(node: Node, b: Builder) -> list[Value]:
-    """Map onto LayerNorm over the axes from ``axis`` on; its statistics, if used, are written out.
+    """Map onto LayerNorm from ``axis`` on; write out its statistics if used.
 
     The result has the type of the scale: tools fuse it from half inputs and float weights, and onnxruntime
     computes that in float.
@@ -93,7 +93,7 @@ def lp_normalization(node: Node, b: Builder) -> Value:
 
 @importer("LRN", layout=CHANNEL_LAST)
 def lrn(node: Node, b: Builder) -> Value:
-    """Map onto Lrn across channels; QNN's alpha is per element, ONNX's for the whole window."""
+    """Map onto Lrn across channels; QNN's alpha is per element, ONNX's per window."""
     x = node.required(0)
     size = node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
@@ -101,7 +101,7 @@ def lrn(node: Node, b: Builder) -> Value:
         raise node.invalid(f"size {size} for {list(x.shape)}")
     if size % 2 == 0:
         if size > _WIDEST:
-            raise node.problem(f"an even window of more than {_WIDEST} channels")
+            raise node.problem(f"even windows of more than {_WIDEST} channels are not supported")
         return _even_lrn(b, x, size, alpha, beta, bias)
     params = {
         "alpha": ir.f32(alpha / size),
@@ -116,7 +116,7 @@ def lrn(node: Node, b: Builder) -> Value:
 
 
 def _even_lrn(b: Builder, x: Value, size: int, alpha: float, beta: float, bias: float) -> Value:
-    """Write x / (bias + alpha / size * sum)^beta: windows of QNN's Lrn have an odd size."""
+    """Write x / (bias + alpha / size * sum)^beta, as QNN's Lrn requires odd windows."""
     squares = b.binary(MULTIPLY, x, x)
     before, after = (size - 1) // 2, size // 2
     b.check_table(x.shape[0], size, *x.shape[2:])

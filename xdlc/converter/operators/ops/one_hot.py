@@ -22,7 +22,7 @@ def one_hot(node: Node, b: Builder) -> Value:
     indices = node.required(0)
     depth, values = node.static(1, "the depth"), node.static(2, "the values")
     if depth is None or values is None or values.size != 2:
-        raise node.invalid("needs a depth and two values")
+        raise node.invalid("requires a depth and two values")
     dim = int(depth.reshape(-1)[0])
     off, on = (_scalar(node, values.reshape(-1)[index]) for index in range(2))
     index = b.cast(indices, INT32)
@@ -35,7 +35,7 @@ def one_hot(node: Node, b: Builder) -> Value:
 
 
 def marked(b: Builder, index: Value, dim: int, axis: int, dtype: DType, *, off: Scalar, on: Scalar) -> Value:
-    """Append a OneHot: a new source axis of ``dim`` elements, of which the indexed one is ``on``."""
+    """Append a OneHot: a new source axis of ``dim`` elements, the indexed one ``on``."""
     shape = list(index.shape)
     source = index if index.rank else b.reshape(index, (1,))
     params: dict[str, ir.Param] = {
@@ -66,7 +66,7 @@ def _scalar(node: Node, value: np.generic) -> Scalar:
 
 @importer("Hardmax")
 def hardmax(node: Node, b: Builder) -> Value:
-    """Map onto Argmax and OneHot; before opset 13 all axes from ``axis`` on count as one."""
+    """Map onto Argmax and OneHot; before opset 13 the axes from ``axis`` on are one."""
     x = node.required(0)
     axis = node.axis(node.attr("axis", -1 if node.opset >= 13 else 1), x.rank)
     if node.opset < 13:

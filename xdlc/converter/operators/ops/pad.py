@@ -56,7 +56,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
         return x
     ranges = [[-min(0, before[axis]), dim + min(0, after[axis]), 1] for axis, dim in enumerate(x.shape)]
     if any(end <= start for start, end, _ in ranges):
-        raise node.problem("cuts everything away")
+        raise node.problem("crops all elements")
     lying = [ranges[axis] for axis in x.order]
     params = {"ranges": ir.static("", np.asarray(lying, np.int32))}
     shape = [end - start for start, end, _ in lying]
@@ -64,7 +64,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
 
 
 def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
-    """Append a Gather along each axis that goes round."""
+    """Append a Gather along each axis that wraps around."""
     for axis, dim in enumerate(x.shape):
         b.check_table(dim + max(0, before[axis]) + max(0, after[axis]))
         place = np.arange(-max(0, before[axis]), dim + max(0, after[axis])) % dim
@@ -76,10 +76,10 @@ def _fill(node: Node, x: Value, fill: float) -> ir.Scalar:
     """Return the fill value as a parameter that holds it exactly."""
     if x.dtype.is_float:
         exact = x.dtype is not FLOAT64 or not np.isfinite(fill) or float(np.float32(fill)) == float(fill)
-        made = ir.f32(float(fill))
+        param = ir.f32(float(fill))
     else:
         exact = -(1 << 31) <= int(fill) < 1 << 31
-        made = ir.b8(bool(fill)) if x.dtype is BOOL8 else ir.i32(int(fill) if exact else 0)
+        param = ir.b8(bool(fill)) if x.dtype is BOOL8 else ir.i32(int(fill) if exact else 0)
     if not exact:
         raise node.problem(f"fill value {fill} has no exact form as a 32-bit parameter")
-    return made
+    return param

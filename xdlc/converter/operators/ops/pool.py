@@ -25,7 +25,7 @@ _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 
 @importer(*_STEMS, layout=CHANNEL_LAST)
 def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
-    """Map a pool over one, two or three axes; dilated ones, and places of maxima, element by element."""
+    """Map a pool of 1 to 3 axes; dilations and argmax go element by element."""
     x = node.required(0)
     view = window(node, tuple(node.attr("kernel_shape") or ()), x.shape[2:])
     column_major = node.flag("storage_order")
@@ -87,10 +87,10 @@ def pooled(
         view = view.lifted()
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
     if x.rank not in (4, 5):
-        raise node.problem(f"{x.rank - 2} spatial axes; QNN pools over 2 or 3")
+        raise node.problem(f"{x.rank - 2} spatial axes are not supported; QNN pools over 2 or 3")
     counts_padding = stem == "PoolAvg" and node.flag("count_include_pad")
     floor = view.rounded_down(x.shape[2:])
-    given, hangs_over = view, counts_padding and floor.after != view.after
+    stated, hangs_over = view, counts_padding and floor.after != view.after
     once = (1,) * floor.rank
     view, repeats = floor, once
     if not counts_padding:
@@ -104,7 +104,7 @@ def pooled(
     if repeats != once:
         result = tiled(b, result, [1, 1, *repeats])
     if hangs_over:  # QNN divides by the whole window there, ONNX by what is within the padding
-        b.check_table(*given.dims(x.shape[2:]))
-        share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
+        b.check_table(*stated.dims(x.shape[2:]))
+        share = padding_share(stated, x.shape[2:]).astype(x.dtype.numpy)
         result = b.binary(MULTIPLY, result, b.const(share, f"{b.stem}_share"))
     return b.reshape(result, shape)

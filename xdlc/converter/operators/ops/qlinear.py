@@ -19,12 +19,12 @@ _OPSET = 17
 
 
 def _operand(node: Node, b: Builder, index: int) -> Value:
-    """Return the float values of an operand that is followed by its scale and its zero point."""
+    """Return an operand's float values; its scale and zero point follow it."""
     return _quantized.real(node, b, node.required(index), _quantized.encoding(node, index + 1, index + 2))
 
 
 def _result(node: Node, b: Builder, value: Value, scale_index: int) -> Value:
-    """Return float values rounded to the scale at a position and the zero point after it."""
+    """Return floats rounded to a scale at a position and the zero point after it."""
     given = _quantized.encoding(node, scale_index, scale_index + 1)
     return _quantized.quantized(node, b, value, _quantized.zero_dtype(node, scale_index + 1), given)
 
@@ -58,7 +58,7 @@ def _product(
 ) -> ScaleOffset | AxisScaleOffset:
     """Return the encoding of a bias, one number per output channel."""
     if not isinstance(x, ScaleOffset):
-        raise node.problem("its input has several scales")
+        raise node.problem("several scales of its input are not supported")
     if isinstance(weight, AxisScaleOffset):
         return AxisScaleOffset(0, tuple(x.scale * scale for scale in weight.scales))
     return ScaleOffset(x.scale * weight.scale)
@@ -74,7 +74,7 @@ def qlinear_matmul(node: Node, b: Builder) -> Value:
 
 @importer("QGemm", domain=MICROSOFT)
 def qgemm(node: Node, b: Builder) -> Value:
-    """Map onto Gemm; the bias scale is alpha times both scales, and the result may stay real."""
+    """Map onto Gemm; the bias scale is alpha times both scales; output may be float."""
     weight, bias = node.required(3), node.input(6)
     scales = _quantized.encoding(node, 4, 5, weight, axis=0 if node.flag("transB") else 1)
     operands: list[Value | None] = [_operand(node, b, 0), _quantized.real(node, b, weight, scales)]
@@ -117,7 +117,7 @@ def qlinear_softmax(node: Node, b: Builder) -> Value:
 
 @importer("QLinearConcat", domain=MICROSOFT, layout=ANY)
 def qlinear_concat(node: Node, b: Builder) -> Value:
-    """Map onto Concat; the scale of the result comes first, each operand brings its own."""
+    """Map onto Concat; the result's scale comes first, each operand has its own."""
     operands = [_operand(node, b, index) for index in range(2, len(node.inputs), 3)]
     return _result(node, b, _on_reals(node, b, "Concat", operands), 0)
 

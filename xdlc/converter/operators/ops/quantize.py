@@ -24,9 +24,9 @@ def quantize_linear(node: Node, b: Builder) -> Value:
     """Map onto Quantize; the parameters become the encoding of the result."""
     x, axis = node.required(0), node.attr("axis", 1)
     if node.attr("block_size", 0):
-        raise node.problem("block_size for values that are computed")
+        raise node.problem("block_size for computed values is not supported")
     if node.attr("precision", 0) not in (0, _FLOAT):
-        raise node.problem(f"precision {node.attr('precision')}; QNN divides in float32")
+        raise node.problem(f"precision {node.attr('precision')} is not supported; QNN divides in float32")
     dtype = _quantized.zero_dtype(node, 2, _asked(node))
     return _quantized.quantized(node, b, x, dtype, _quantized.encoding(node, 1, 2, x, axis))
 
@@ -45,7 +45,7 @@ def dequantize_linear(node: Node, b: Builder) -> Value:
     """Map onto Dequantize; the parameters become the encoding of the input."""
     x, axis, block_size = node.required(0), node.attr("axis", 1), node.attr("block_size", 0)
     if node.attr("output_dtype", 0) not in (0, _FLOAT):
-        raise node.problem(f"output_dtype {node.attr('output_dtype')}; QNN dequantizes to float32")
+        raise node.problem(f"output_dtype {node.attr('output_dtype')} is not supported; QNN has float32")
     if block_size:
         return _quantized.real(node, b, x, _quantized.block_encoding(node, x, axis, block_size))
     return _quantized.real(node, b, x, _quantized.encoding(node, 1, 2, x, axis))

@@ -24,19 +24,19 @@ def reduce(node: Node, b: Builder) -> Value:
 
 @importer("ReduceLogSumExp", layout=ANY)
 def log_sum_exp(node: Node, b: Builder) -> Value:
-    """Write log(sum(exp(x - m))) + m with the greatest element m, so that no exponential overflows."""
-    given = node.required(0)
+    """Write log(sum(exp(x - m))) + m with the maximum m, to avoid overflow."""
+    x = node.required(0)
     most = float(np.finfo(np.float32).max)
-    axes, keep = _axes(node, given), node.flag("keepdims", 1)
+    axes, keep = _axes(node, x), node.flag("keepdims", 1)
     if not axes:
-        return given
-    value = given if given.dtype.is_float else b.cast(given, FLOAT32)
+        return x
+    value = x if x.dtype.is_float else b.cast(x, FLOAT32)
     limits: dict[str, ir.Param] = {"min_value": ir.f32(-most), "max_value": ir.f32(most)}
     top = neuron(
         b, reduced(b, "ReduceMax", value, axes), RELU_MIN_MAX, limits
-    )  # infinity less infinity is none
+    )  # infinity minus infinity is NaN
     total = reduced(b, "ReduceSum", unary(b, EXP, b.binary(SUBTRACT, value, top)), axes)
-    result = b.cast(b.binary(ADD, unary(b, LOG, total), top), given.dtype)
+    result = b.cast(b.binary(ADD, unary(b, LOG, total), top), x.dtype)
     if keep:
         return result
     return b.reshape(result, [dim for axis, dim in enumerate(value.shape) if axis not in axes])
@@ -57,7 +57,7 @@ def composed(node: Node, b: Builder) -> Value:
 
 
 def _axes(node: Node, value: Value) -> list[int]:
-    """Return the axes to reduce, from 0; none for an operator that then changes nothing."""
+    """Return the axes to reduce, from 0; none if the operator has no effect."""
     axes, keeps_all = node.ints(1, "axes", "the axes"), node.flag("noop_with_empty_axes")
     if not axes:
         return [] if keeps_all else list(range(value.rank))

@@ -1,4 +1,4 @@
-"""Operators that ONNX had until 2018 as experimental ones, and onnxruntime still runs in models of then."""
+"""Experimental ONNX operators of before 2018, which onnxruntime still runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def image_scaler(node: Node, b: Builder) -> Value:
 
 @importer("Crop", layout=ANY)
 def crop(node: Node, b: Builder) -> Value:
-    """Cut an image: left, top, right and bottom of the border, or left and top and the size that remains."""
+    """Crop by left, top, right and bottom border, or by left, top and size."""
     x, border, size = node.required(0), node.attr("border", []), node.attr("scale", [])
     if x.rank != 4 or len(border) != 4 or len(size) not in (0, 2):
         raise node.invalid(f"border {border} and scale {size} for shape {list(x.shape)}")

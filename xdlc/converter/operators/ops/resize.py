@@ -35,7 +35,7 @@ class _Request:
 
 @importer("Resize", since=11, layout=CHANNEL_LAST)
 def resize(node: Node, b: Builder) -> Value:
-    """Map onto an op that computes the same, where there is one, else write each axis as a product."""
+    """Map onto an op that computes the same, else write each axis as a product."""
     x = node.required(0)
     request = _requested(node, x)
     sampling = Sampling(
@@ -64,15 +64,15 @@ def _requested(node: Node, x: Value) -> _Request:
         raise node.invalid(f"mode is {node.attr('mode')!r:.40}")
     full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
     if sizes is not None and sizes.size:
-        wanted = [int(size) for size in sizes.reshape(-1)]
-        if any(size < (x.shape[axis] > 0) for axis, size in zip(axes, wanted, strict=True)):
-            raise node.invalid(f"sizes {wanted} for {list(x.shape)}")
-        ratios = [size / (x.shape[axis] or 1) for axis, size in zip(axes, wanted, strict=True)]
+        stated = [int(size) for size in sizes.reshape(-1)]
+        if any(size < (x.shape[axis] > 0) for axis, size in zip(axes, stated, strict=True)):
+            raise node.invalid(f"sizes {stated} for {list(x.shape)}")
+        ratios = [size / (x.shape[axis] or 1) for axis, size in zip(axes, stated, strict=True)]
         if policy != "stretch":
             common = min(ratios) if policy == "not_larger" else max(ratios)
             ratios = [common] * len(axes)
-            wanted = [math.floor(x.shape[axis] * common + 0.5) for axis in axes]
-        for axis, size, ratio in zip(axes, wanted, ratios, strict=True):
+            stated = [math.floor(x.shape[axis] * common + 0.5) for axis in axes]
+        for axis, size, ratio in zip(axes, stated, ratios, strict=True):
             full_sizes[axis], full_scales[axis] = size, ratio
     elif scales is not None and scales.size:
         for axis, scale in zip(axes, scales.reshape(-1), strict=True):
@@ -90,12 +90,12 @@ def _requested(node: Node, x: Value) -> _Request:
 
 
 def _by_axes(node: Node, b: Builder, x: Value, request: _Request, sampling: Sampling, beyond: float) -> Value:
-    """Resize one axis after the other: by a Gather, or by a product with the matrix of shares."""
+    """Resize by axis: a Gather, or a product with the matrix of shares."""
     if sampling.mode != "nearest" and not x.dtype.is_float:
-        raise node.problem(f"{sampling.mode} interpolation of {x.dtype} values")
+        raise node.problem(f"{sampling.mode} interpolation of {x.dtype} values is not supported")
     if x.rank == 1:
         if sampling.transform == "tf_crop_and_resize":
-            raise node.problem("a region of a value of one axis")
+            raise node.problem("a region of one axis is not supported")
         lifted = replace(request, sizes=(1, *request.sizes), scales=(1.0, *request.scales))
         return b.reshape(
             _by_axes(node, b, b.reshape(x, (1, *x.shape)), lifted, sampling, beyond), request.sizes
@@ -143,7 +143,7 @@ def _regions(node: Node, x: Value) -> list[tuple[float, float]]:
 @importer("Resize", since=10, layout=CHANNEL_LAST)
 @importer("Upsample", since=9, layout=CHANNEL_LAST)
 def resize_10(node: Node, b: Builder) -> Value:
-    """Map the older form: scales are input 1, positions are ``out / scale`` rounded down."""
+    """Map opset 10: scales are input 1, positions are ``out / scale`` rounded down."""
     return _by_scales(node, b, node.static(1, "the scales"))
 
 
@@ -168,12 +168,12 @@ def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
 def _resize(node: Node, b: Builder, x: Value, request: _Request) -> Value:
     if request.sizes[:2] != x.shape[:2] or x.rank not in (3, 4, 5):
         raise node.problem(
-            f"{list(x.shape)} to {list(request.sizes)}; QNN resizes the axes after the channels only"
+            f"{list(x.shape)} to {list(request.sizes)} is not supported; QNN resizes the axes after channels"
         )
     if any(size < 1 for size in request.sizes):
         raise node.problem(f"its result {list(request.sizes)} is empty")
     if request.mode not in _MODES or request.transform not in _TRANSFORMS:
-        raise node.problem(f"mode {request.mode!r} with {request.transform!r} is not offered by QNN")
+        raise node.problem(f"mode {request.mode!r} with {request.transform!r} is not supported by QNN")
     if x.rank == 3:
         lifted = b.reshape(x, (*x.shape[:2], 1, x.shape[2]))
         wide = _Request(
@@ -191,7 +191,7 @@ def _resize(node: Node, b: Builder, x: Value, request: _Request) -> Value:
 
 
 def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | None:
-    """Return the fixed-mode op whose sampling positions are the wanted ones, if there is one."""
+    """Return the fixed-mode op with the requested sampling positions, if any."""
     if x.rank != 4 or request.mode == "cubic":
         return None
     check_table(max(request.sizes))
@@ -233,7 +233,7 @@ def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir
             same = np.allclose(_positions(n, m, s, request), fitting, atol=1e-4, rtol=0)
         if not same:
             raise node.problem(
-                f"scale {s:g} is not the ratio of the sizes {m} / {n}", "give sizes, or a scale that fits"
+                f"scale {s:g} is not the ratio of the sizes {m} / {n}", "pass sizes, or a scale that fits"
             )
     params: dict[str, ir.Param] = {
         "transformation_mode": ir.u32(_TRANSFORMS[request.transform]),

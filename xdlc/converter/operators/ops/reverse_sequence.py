@@ -27,7 +27,6 @@ def reversed_steps(b: Builder, x: Value, lengths: Array, time: int = 0) -> Value
     """Return ``x`` with the first ``lengths[n]`` steps of sequence n turned round.
 
     Args:
-        b: The builder.
         x: Values whose first two axes are time and batch, in either order.
         lengths: Number of steps of each sequence.
         time: Axis of the steps.

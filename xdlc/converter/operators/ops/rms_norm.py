@@ -15,7 +15,10 @@ from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 @importer("RMSNormalization", since=23, ignores=("stash_type",))
 def rms_normalization(node: Node, b: Builder) -> Value:
-    """Map onto RmsNorm over the axes from ``axis`` on, joined to one: backends take the last axis only."""
+    """Map onto RmsNorm over the axes from ``axis`` on.
+
+    They are joined to one: backends support the last axis only.
+    """
     x, scale = node.required(0), node.required(1)
     axis = node.axis(node.attr("axis", -1), x.rank)
     features = math.prod(x.shape[axis:])

@@ -13,7 +13,7 @@ from xdlc.ir.dtype import INT32
 
 @importer("RoiAlign", since=10, layout=CHANNEL_LAST)
 def roi_align(node: Node, b: Builder) -> Value:
-    """Map the mean of samples onto RoiAlign; QNN's ratio is that of the image to the features."""
+    """Map the mean of samples onto RoiAlign; QNN's ratio is image to features."""
     x, regions, batch = (node.required(index) for index in range(3))
     height, width = node.attr("output_height", 1), node.attr("output_width", 1)
     samples, scale = node.attr("sampling_ratio", 0), node.attr("spatial_scale", 1.0)
@@ -21,7 +21,7 @@ def roi_align(node: Node, b: Builder) -> Value:
     if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 4 or scale <= 0:
         raise node.invalid(f"{list(x.shape)} with regions {list(regions.shape)} and scale {scale:g}")
     if node.attr("mode", "avg") != "avg":
-        raise node.problem("mode 'max'; QNN's RoiAlign takes the mean")
+        raise node.problem("mode 'max' is not supported; QNN's RoiAlign computes the mean")
     params: dict[str, ir.Param] = {
         "img_size_ratio": ir.static("", np.full(2, 1.0 / scale, np.float32)),
         "num_samples_y": ir.i32(samples or -1),

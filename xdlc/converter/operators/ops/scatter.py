@@ -34,7 +34,7 @@ def scatter_nd(node: Node, b: Builder) -> Value:
 
 
 def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapping[str, ir.Param]) -> Value:
-    """Append a scatter; the least of several is the greatest of all turned upside down."""
+    """Append a scatter; a minimum is the negated maximum of negated values."""
     x, updates = node.required(0), node.required(2)
     if positions.rank == 1 and type == "ScatterNd":  # one update, of rank 0 where it is one element
         positions, updates = b.with_rank(positions, 2), b.reshape(updates, (1, *updates.shape))

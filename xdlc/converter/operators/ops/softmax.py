@@ -17,7 +17,7 @@ _TYPES = {"Softmax": "Softmax", "LogSoftmax": "LogSoftmax"}
 
 @importer(*_TYPES, since=13)
 def softmax(node: Node, b: Builder) -> Value:
-    """Map along one axis, which is moved to the end: backends take no other."""
+    """Map along one axis, moved to the end, as backends require."""
     value = node.required(0)
     return along(b, _TYPES[node.type], value, node.axis(node.attr("axis", -1), value.rank))
 
@@ -34,7 +34,7 @@ def flattening_softmax(node: Node, b: Builder) -> Value:
 
 
 def along(b: Builder, type: str, value: Value, axis: int) -> Value:
-    """Append a softmax along a source axis; of two elements not at the end, the sigmoid of differences."""
+    """Append a softmax along a source axis, or a sigmoid of differences for a pair."""
     if axis != value.rank - 1 and math.prod(value.shape[axis + 1 :]) == 1:
         rest = [dim for position, dim in enumerate(value.shape) if position != axis]
         moved = b.reshape(value, (*rest, value.shape[axis]))

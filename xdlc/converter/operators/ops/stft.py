@@ -15,15 +15,15 @@ from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 @importer("STFT", since=17)
 def stft(node: Node, b: Builder) -> Value:
-    """Write real signals, cut into frames, times the matrix of the transform: HTP has no STFT."""
+    """Write real frames times the transform's matrix, as HTP has no STFT."""
     signal, window = node.required(0), node.input(2)
     step, length = node.static(1, "the frame step"), node.static(3, "the frame length")
     if signal.rank != 3 or signal.shape[2] not in (1, 2) or step is None:
         raise node.invalid(
-            f"needs a signal [batch, length, 1 or 2] and a frame step, found {list(signal.shape)}"
+            f"requires a signal [batch, length, 1 or 2] and a frame step, found {list(signal.shape)}"
         )
     if signal.shape[2] == 2:
-        raise node.problem("a complex signal")
+        raise node.problem("complex signals are not supported")
     batch, dim, _ = signal.shape
     frame = dim if window is None else window.size
     frame = int(length.reshape(-1)[0]) if length is not None else frame
@@ -49,6 +49,6 @@ def stft(node: Node, b: Builder) -> Value:
 
 
 def _transform(size: int, bins: int) -> Array:
-    """Return real and imaginary parts, in turn, of exp(-2 pi j k n / size) as rows [2 * bins, size]."""
+    """Return rows [2 * bins, size] of exp(-2 pi j k n / size), real and imaginary."""
     angle = -2 * np.pi / size * (np.outer(np.arange(bins), np.arange(size)) % size)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1).reshape(2 * bins, size)

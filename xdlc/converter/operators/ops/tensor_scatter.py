@@ -15,7 +15,7 @@ from xdlc.opdefs.elementwise_enums import ADD, MOD
 
 @importer("TensorScatter", since=24)
 def tensor_scatter(node: Node, b: Builder) -> Value:
-    """Map onto ScatterElements along ``axis``, each sequence of the batch from its own first position."""
+    """Map onto ScatterElements along ``axis``, with a start per sequence of the batch."""
     past, update, start = node.required(0), node.required(1), node.input(2)
     axis = node.axis(node.attr("axis", -2), past.rank)
     mode = node.attr("mode", "linear")

@@ -11,7 +11,7 @@ from xdlc.ir.dtype import INT32, INT64
 
 @importer("TopK")
 def top_k(node: Node, b: Builder) -> list[Value]:
-    """Map onto TopK along the last axis; its int32 indices are cast to the int64 that ONNX wants."""
+    """Map onto TopK along the last axis; its int32 indices are cast to int64."""
     x = node.required(0)
     (k,) = node.ints(1, "k", "k") or [0]
     axis = node.axis(node.attr("axis", -1), x.rank)

@@ -27,7 +27,7 @@ def acos(node: Node, b: Builder) -> Value:
 
 @importer("Cosh", since=9, layout=ANY, dynamic=True)
 def cosh(node: Node, b: Builder) -> Value:
-    """Write exp(x - log 2) + exp(-x - log 2), which does not overflow before the result does."""
+    """Write exp(x - log 2) + exp(-x - log 2), which overflows with the result only."""
     x = node.required(0)
     half = number(b, x, math.log(2))
     rising = unary(b, EXP, b.binary(SUBTRACT, x, half))

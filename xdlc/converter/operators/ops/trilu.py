@@ -14,10 +14,10 @@ from xdlc.converter.values import Value
 
 @importer("Trilu", since=14, layout=ANY)
 def trilu(node: Node, b: Builder) -> Value:
-    """Map onto a selection by a known mask, so that what is cut off becomes 0 even if it is infinite."""
+    """Map onto selection by a static mask, so that even infinities are cut to 0."""
     x = node.required(0)
     if x.rank < 2:
-        raise node.invalid(f"needs two axes, found {list(x.shape)}")
+        raise node.invalid(f"requires two axes, found {list(x.shape)}")
     diagonal = node.static(1, "the diagonal k")
     k = 0 if diagonal is None else int(diagonal.reshape(-1)[0])
     b.check_table(*x.shape[-2:])
@@ -32,7 +32,7 @@ def eye_like(node: Node, b: Builder) -> Value:
     """Give the ones on a diagonal, which are known with the shape."""
     x = node.required(0)
     if x.rank != 2:
-        raise node.invalid(f"needs two axes, found {list(x.shape)}")
+        raise node.invalid(f"requires two axes, found {list(x.shape)}")
     given = node.attr("dtype")
     dtype = x.dtype if given is None else ir.dtype.from_numpy(protobuf.numpy_dtype(given))
     rows, columns = x.shape

@@ -11,7 +11,7 @@ from xdlc.converter.values import Value
 
 @importer("Transpose")
 def transpose(node: Node, b: Builder) -> Value:
-    """Permute the axes: only the order kept with the value changes, unless the node is that of an op."""
+    """Permute the layout only; move elements where the node belongs to an op."""
     value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
@@ -25,15 +25,15 @@ def transpose(node: Node, b: Builder) -> Value:
 def reshape(node: Node, b: Builder) -> Value:
     """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
     value = node.required(0)
-    wanted = node.required_ints(1, "shape", "the sizes")
+    dims = node.required_ints(1, "shape", "the sizes")
     if not node.flag("allowzero"):
-        wanted = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
-    if -1 in wanted:
-        known = math.prod(dim for dim in wanted if dim != -1)
-        wanted[wanted.index(-1)] = value.size // known if known else 0
-    if math.prod(wanted) != value.size or any(dim < 0 for dim in wanted):
-        raise node.problem(f"{list(value.shape)} cannot become {wanted}: the number of elements differs")
-    return b.reshape(value, wanted)
+        dims = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+    if -1 in dims:
+        product = math.prod(dim for dim in dims if dim != -1)
+        dims[dims.index(-1)] = value.size // product if product else 0
+    if math.prod(dims) != value.size or any(dim < 0 for dim in dims):
+        raise node.problem(f"{list(value.shape)} cannot become {dims}: the number of elements differs")
+    return b.reshape(value, dims)
 
 
 @importer("Flatten")

@@ -14,7 +14,7 @@ from xdlc.ir.data import Array
 
 
 def operand(node: AtenNode, g: Operators, value: Value | float) -> Value:
-    """Return a tensor or a number in the data type of the node's result, as PyTorch promotes it."""
+    """Return a tensor or a number in the data type that the node's result has."""
     if isinstance(value, Value):
         return g.builder.cast(value, node.dtype)
     return g.builder.const(np.asarray(value, node.dtype.numpy))
@@ -27,21 +27,19 @@ def spread(values: Sequence[int] | int, count: int) -> list[int]:
 
 
 def batched(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value with an axis of one element in front where it has one axis less than ``rank``."""
+    """Return a value with a batch axis of 1 if it lacks an axis to ``rank``."""
     return g("Unsqueeze", [x, vector(g, [0])]) if x.rank == rank - 1 else x
 
 
-def unbatched(g: Operators, made: Value, x: Value, rank: int | None = None) -> Value:
+def unbatched(g: Operators, result: Value, x: Value, rank: int | None = None) -> Value:
     """Return a result without its first axis where ``batched`` added that to ``x``.
 
     Args:
-        g: The canonical operators.
-        made: The result.
         x: The value before ``batched``.
         rank: Number of axes that ``x`` has then; default: one less than the result.
     """
-    rank = made.rank - 1 if rank is None else rank
-    return g("Squeeze", [made, vector(g, [0])]) if x.rank == rank else made
+    rank = result.rank - 1 if rank is None else rank
+    return g("Squeeze", [result, vector(g, [0])]) if x.rank == rank else result
 
 
 def mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:

@@ -86,7 +86,7 @@ def _size(value: Value | None) -> int:
 
 
 def _stored_in(low: int, high: int, dtype: DType) -> DType | None:
-    """Return the type of 8 or 16 bits that stores integers of a range; that of the source if it does."""
+    """Return the 8- or 16-bit type that stores a range, preferably the source's."""
     for made in (dtype, types.UINT8, types.INT8, types.UINT16, types.INT16):
         if made.is_integer and made.bits <= 16 and made.limits[0] <= low <= high <= made.limits[1]:
             return made
@@ -94,7 +94,7 @@ def _stored_in(low: int, high: int, dtype: DType) -> DType | None:
 
 
 def _zeros(grid: Grid, dtype: DType) -> Array | None:
-    """Return the constant zero points in the shape of the scales, None if the type does not hold them."""
+    """Return constant zero points in the scales' shape; None if the type lacks them."""
     found = np.zeros(1, np.int64) if grid.zero is None else grid.zero.numpy()
     whole = np.broadcast_to(np.rint(found.astype(np.float64)).reshape(-1), (grid.scale.size,))
     if (whole != found.reshape(-1)).any() or whole.min() < dtype.limits[0] or whole.max() > dtype.limits[1]:
@@ -103,7 +103,7 @@ def _zeros(grid: Grid, dtype: DType) -> Array | None:
 
 
 def _scales(grid: Grid) -> Array | None:
-    """Return the constant scales in float32, None if they are none that an encoding holds."""
+    """Return constant scales in float32; None if an encoding cannot hold them."""
     found = grid.scale.numpy().astype(np.float32).reshape(-1)
     return found if np.all(np.isfinite(found) & (found > 0)) else None
 
@@ -111,7 +111,7 @@ def _scales(grid: Grid) -> Array | None:
 def _parameters(
     g: Operators, x: Value, grid: Grid, dtype: DType
 ) -> tuple[list[Value], dict[str, int]] | None:
-    """Return scale, zero point and attributes of QuantizeLinear, None where a grid has no such form."""
+    """Return scale, zero point and attributes of QuantizeLinear; None if not possible."""
     if not grid.scale.is_static or not (grid.zero is None or grid.zero.is_static) or not grid.fits(x):
         return None
     scales, zeros = _scales(grid), _zeros(grid, dtype)
@@ -132,7 +132,7 @@ def _parameters(
 
 
 def stored(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
-    """Return the integers that floats are rounded to, maybe in a narrower type than ``dtype``.
+    """Return the integers that floats round to, in a type no wider than ``dtype``.
 
     Those of weights have their name.
     """
@@ -142,16 +142,16 @@ def stored(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> 
 
 def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
     if not dtype.is_integer:
-        raise node.problem(f"it rounds to {dtype}", "quantize to integers of 8 or 16 bits")
+        raise node.problem(f"rounding to {dtype} is not supported", "quantize to 8- or 16-bit integers")
     x = cast(g, x, FLOAT32)
-    held = _stored_in(grid.low, grid.high, dtype)
-    found = _parameters(g, x, grid, held) if held is not None else None
-    if held is None or found is None or "block_size" in found[1]:
+    storage = _stored_in(grid.low, grid.high, dtype)
+    rescaling = _parameters(g, x, grid, storage) if storage is not None else None
+    if storage is None or rescaling is None or "block_size" in rescaling[1]:
         return cast(g, _over_blocks(node, g, x, grid, _rounded), dtype)
-    parameters, attributes = found
-    if (grid.low, grid.high) != held.limits and x.is_static:
-        return cast(g, _over_blocks(node, g, x, grid, _rounded), held)
-    limits = _limits(grid, parameters, held)
+    parameters, attributes = rescaling
+    if (grid.low, grid.high) != storage.limits and x.is_static:
+        return cast(g, _over_blocks(node, g, x, grid, _rounded), storage)
+    limits = _limits(grid, parameters, storage)
     if limits is not None:
         x = g(
             "Min", [g("Max", [x, _along(g, x, limits[0], attributes)]), _along(g, x, limits[1], attributes)]
@@ -160,7 +160,7 @@ def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) 
 
 
 def _limits(grid: Grid, parameters: Sequence[Value], held: DType) -> list[Array] | None:
-    """Return the least and the greatest value, None if the integers hold no others."""
+    """Return least and greatest value; None if the type has no others."""
     if (grid.low, grid.high) == held.limits:
         return None
     scales, zeros = (each.numpy() for each in parameters)
@@ -178,7 +178,7 @@ def _along(g: Operators, x: Value, numbers: Array, attributes: dict[str, int]) -
 def real(node: AtenNode, g: Operators, x: Value, grid: Grid) -> Value:
     """Return the floats that integers denote."""
     if not x.dtype.is_integer:
-        raise node.problem(f"it restores values of {x.dtype}", "quantize to integers of 8 or 16 bits")
+        raise node.problem(f"dequantizing {x.dtype} is not supported", "quantize to 8- or 16-bit integers")
     x = _narrowed(g, x, grid)
     found = _parameters(g, x, grid, x.dtype) if x.dtype.bits <= 16 or x.dtype is INT32 else None
     if found is None or (not x.is_static and (x.dtype.bits > 16 or "block_size" in found[1])):
@@ -187,7 +187,7 @@ def real(node: AtenNode, g: Operators, x: Value, grid: Grid) -> Value:
 
 
 def _narrowed(g: Operators, x: Value, grid: Grid) -> Value:
-    """Return integers in the type that stores them: what was widened, as it was; 4 bits marked as such."""
+    """Return integers in their storage type: widened ones narrowed, 4 bits marked."""
     op = x.tensor.producer
     while op is not None and op.type == "Cast" and op.package == NATIVE_PACKAGE:
         source = op.inputs[0]
@@ -231,7 +231,7 @@ def affine_grid(
 ) -> Grid:
     """Return the grid of an affine operator."""
     if not dtype.is_integer:
-        raise node.problem(f"its quantized values are {dtype}", "quantize to integers of 8 or 16 bits")
+        raise node.problem(f"quantized {dtype} is not supported", "quantize to 8- or 16-bit integers")
     ends = [int(limit if end is None else end) for end, limit in zip((low, high), dtype.limits, strict=True)]
     if len(block_size) != x.rank:
         raise node.invalid(f"blocks {list(block_size)} for {x.rank} axes")
@@ -253,7 +253,7 @@ def _over_blocks(
     if not grid.fits(x):
         raise node.problem(
             f"{grid.scale.size} scales for blocks of {list(grid.blocks)} in {list(x.shape)}",
-            "give a scale for each block",
+            "store one scale per block",
         )
     parts, single = split(dims(x), grid.blocks)
     scale = reshape(g, grid.scale, single)
@@ -263,24 +263,27 @@ def _over_blocks(
 
 
 def split(shape: Sequence[int], blocks: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return a shape with two axes for each, blocks and their elements, and that of one number a block."""
+    """Return a shape split into blocks and their elements, and that of one per block."""
     counts = [size // block for size, block in zip(shape, blocks, strict=True)]
     parts = [size for pair in zip(counts, blocks, strict=True) for size in pair]
     return parts, [size for count in counts for size in (count, 1)]
 
 
 def _broadcasts(x: Value, grid: Grid) -> bool:
-    """Return whether scales and zero points lie along the axes of ``x``: the last may be one block."""
-    given = [grid.scale] if grid.zero is None else [grid.scale, grid.zero]
+    """Return whether scales and zero points broadcast along the axes of ``x``.
+
+    The last axis may be one block.
+    """
+    operands = [grid.scale] if grid.zero is None else [grid.scale, grid.zero]
     return all(
-        each.rank == x.rank
-        and each.shape[-1] == 1
-        and each.dims is not None
+        operand.rank == x.rank
+        and operand.shape[-1] == 1
+        and operand.dims is not None
         and x.dims is not None
-        and each.dims[:-1] == x.dims[:-1]
+        and operand.dims[:-1] == x.dims[:-1]
         and grid.blocks[-1] in (0, x.shape[-1])
         and set(grid.blocks[:-1]) <= {1}
-        for each in given
+        for operand in operands
     )
 
 

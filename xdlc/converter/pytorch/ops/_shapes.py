@@ -1,4 +1,4 @@
-"""Dimensions, numbers and shapes of values, known while converting or computed when the graph runs."""
+"""Dimensions, numbers and shapes of values, static or computed by the graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def axes_of(node: AtenNode, axes: Sequence[int] | int, rank: int) -> list[int]:
     """Return axes counted from the front, in their order; an empty list is empty.
 
     Raises:
-        ModelError: If there is no such axis, or one comes twice.
+        ModelError: If there is no such axis, or one repeats.
     """
     found = [axis_of(node, axis, rank) for axis in ([axes] if isinstance(axes, int) else axes)]
     if len(set(found)) != len(found):
@@ -73,17 +73,16 @@ def sizes_of(g: Operators, x: Value) -> list[Size]:
 
 
 def replaced(sizes: Sequence[Size], axis: int, *others: Size, count: int = 1) -> list[Size]:
-    """Return dimensions with others in the place of ``count`` of them from an axis on."""
+    """Return dimensions with ``count`` of them from an axis on replaced."""
     return [*sizes[:axis], *others, *sizes[axis + count :]]
 
 
 def places(g: Operators, *indices: Value, of: Sequence[Value] = ()) -> list[Value]:
-    """Return positions in the type that canonical operators take, or in int32 where no host op reads them.
+    """Return positions in the canonical operators' type, or in int32 without host ops.
 
     HTP has no int64; what else is done to positions before an operator takes them is done in int32 then.
 
     Args:
-        g: The canonical operators.
         *indices: Integers.
         of: Other values that the operator reads.
     """
@@ -122,7 +121,7 @@ def product(g: Operators, sizes: Sequence[Size]) -> Size:
 
 
 def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
-    """Return a value with other dimensions, one of which may be -1: what is left.
+    """Return a value reshaped; one dimension may be -1: the rest.
 
     Raises:
         ModelError: If it has another number of elements.
@@ -148,12 +147,12 @@ def flat(g: Operators, x: Value) -> Value:
 
 
 def flat_or_along(node: AtenNode, g: Operators, x: Value, dim: int | None) -> tuple[Value, int]:
-    """Return a value of one axis at least, flat without ``dim``, and the axis that this denotes."""
+    """Return a value of at least one axis, flat without ``dim``, and the axis."""
     return (flat(g, x), 0) if dim is None else (rank_one(g, x), axis_of(node, dim, x.rank))
 
 
 def expanded(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
-    """Return a value repeated along axes of size 1 until it has the given dimensions; -1 keeps one.
+    """Return a value broadcast along axes of size 1; a size of -1 keeps an axis.
 
     Raises:
         ModelError: If the dimensions do not broadcast.
@@ -201,17 +200,17 @@ def is_empty(x: Value) -> bool:
 
 
 def rank_one(g: Operators, x: Value) -> Value:
-    """Return a scalar as a value of one axis, others as they are."""
+    """Return a scalar as a value of one axis, other values as they are."""
     return x if x.rank else reshape(g, x, (1,))
 
 
 def moved(g: Operators, x: Value, source: Sequence[int], place: Sequence[int]) -> Value:
-    """Return a value with axes at other places, the others in their order around them; costs nothing."""
+    """Return a value with axes moved, the others in order around them; costs nothing."""
     at = dict(zip(place, source, strict=True))
     rest = (axis for axis in range(x.rank) if axis not in source)
     return permuted(g, x, [at[axis] if axis in at else next(rest) for axis in range(x.rank)])
 
 
 def cut(g: Operators, x: Value, axis: int, start: Size, end: Size = ALL, step: int = 1) -> Value:
-    """Return elements of an axis at regular distances; positions outside are moved to the ends."""
+    """Return elements of an axis at regular steps; positions are clamped to the axis."""
     return g("Slice", [x, vector_of(g, [start]), vector_of(g, [end]), vector(g, [axis]), vector(g, [step])])

@@ -38,11 +38,9 @@ def _reflected(type: str) -> Callable[[Term, float], Term]:
 
 
 class Term:
-    """A value in a formula: Python's operators apply canonical ones, numbers take its data type.
+    """A value with Python's operators, which apply canonical ones.
 
-    Args:
-        g: The canonical operators.
-        value: The value.
+    Numbers get its data type.
     """
 
     __slots__ = ("g", "value")
@@ -70,7 +68,7 @@ class Term:
         return Term(self.g, self.g.builder.cast(self.value, dtype))
 
     def where(self, yes: Operand, no: Operand) -> Term:
-        """Return ``yes`` where this condition holds, else ``no``; one of both is no number."""
+        """Return ``yes`` where the condition holds, else ``no``; at most one is a number."""
         like = next(Term(self.g, self.of(one)) for one in (yes, no) if isinstance(one, Term | Value))
         return Term(self.g, self.g("Where", [self.value, like.of(yes), like.of(no)]))
 
@@ -90,7 +88,7 @@ class Term:
         return self.via(elementwise.not_equal, other)
 
     def is_nan(self) -> Term:
-        """Return where floats are no numbers."""
+        """Return where floats are NaN."""
         return self("IsNaN") if self.value.dtype.is_float else self.differs(self)
 
     def is_infinite(self) -> Term:
@@ -112,7 +110,10 @@ class Term:
         return self.to(ir.dtype.INT32) if self.value.dtype is BOOL8 else self
 
     def log1p(self) -> Term:
-        """Return log(1 + x), exact for small x: log(u) * x / (u - 1) with u = 1 + x as rounded (W. Kahan)."""
+        """Return log(1 + x), exact for small x.
+
+        W. Kahan: log(u) * x / (u - 1) with u = 1 + x as rounded.
+        """
         whole = self + 1
         gap = whole - 1
         rounded_off = gap.same(0)
@@ -159,20 +160,20 @@ def formula(
 
     def register(function: F) -> F:
         own = inspect.signature(function).parameters
-        taken = [each.replace(name=name) for name, each in zip(takes or own, own.values(), strict=True)]
-        others = [each for each in taken if each.name != "node"]
-        forms = {each.name: str(each.annotation) for each in others}
+        taken = [slot.replace(name=name) for name, slot in zip(takes or own, own.values(), strict=True)]
+        others = [slot for slot in taken if slot.name != "node"]
+        forms = {slot.name: str(slot.annotation) for slot in others}
 
-        def handle(node: AtenNode, g: Operators, **given: Any) -> list[Value]:
-            for name, value in given.items():
+        def handle(node: AtenNode, g: Operators, **arguments: Any) -> list[Value]:
+            for name, value in arguments.items():
                 is_term = isinstance(value, Value) and "Value" not in forms[name]
                 if is_term or (value is not None and ("Term" in forms[name] or name in ("self", "other"))):
-                    given[name] = term(node, g, value, wide=wide)
+                    arguments[name] = term(node, g, value, wide=wide)
             if len(others) < len(taken):
-                given["node"] = node
-            found = function(*(given[name] for name in takes)) if takes else function(**given)
-            results = [found] if isinstance(found, Term) else found
-            return [each.value for each in results][: len(node.outputs)]
+                arguments["node"] = node
+            result = function(*(arguments[name] for name in takes)) if takes else function(**arguments)
+            results = [result] if isinstance(result, Term) else result
+            return [slot.value for slot in results][: len(node.outputs)]
 
         handle.__module__ = function.__module__
         first = list(inspect.signature(handle).parameters.values())[:2]
@@ -200,18 +201,18 @@ def promoted(operands: Sequence[Number]) -> DType:
     Tensors with axes decide; those of rank 0, and then Python's numbers, count only where they are of a
     higher kind: floats above integers above bools (PyTorch, "Type promotion" of its tensor attributes).
     """
-    tensors = [one for one in operands if isinstance(one, Value)]
-    numbers = [one for one in operands if not isinstance(one, Value)]
-    found: list[DType] = []
+    tensors = [x for x in operands if isinstance(x, Value)]
+    numbers = [x for x in operands if not isinstance(x, Value)]
+    dtypes: list[DType] = []
     for group in (
-        [one.dtype for one in tensors if one.rank],
-        [one.dtype for one in tensors if not one.rank],
-        [BOOL8 if isinstance(one, bool) else INT64 if isinstance(one, int) else FLOAT32 for one in numbers],
+        [x.dtype for x in tensors if x.rank],
+        [x.dtype for x in tensors if not x.rank],
+        [BOOL8 if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32 for x in numbers],
     ):
         top = max(map(_level, group), default=-1)
-        if top > max(map(_level, found), default=-1):
-            found = [dtype for dtype in group if _level(dtype) == top]
-    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in found)))
+        if top > max(map(_level, dtypes), default=-1):
+            dtypes = [dtype for dtype in group if _level(dtype) == top]
+    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in dtypes)))
 
 
 def _level(dtype: DType) -> int:

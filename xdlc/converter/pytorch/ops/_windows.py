@@ -1,4 +1,4 @@
-"""Windows as tables of places, for what no operation on windows computes: integers, and columns."""
+"""Windows as tables of positions, for integers and for columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class Windows:
 
     Attributes:
         kernel: Dimensions of a window.
-        strides: Steps.
         before: Padding before each axis.
         after: Padding after each axis.
         gaps: Distances between elements of a window.
@@ -55,23 +54,23 @@ class Windows:
         Raises:
             ModelError: If there is no window.
         """
-        found = []
+        counts = []
         for axis, size in enumerate(sizes):
             reach, step = self.gaps[axis] * (self.kernel[axis] - 1) + 1, self.strides[axis]
             if step < 1 or reach < 1:
                 raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)}")
             pads = self.before[axis] + self.after[axis]
             if self.backward:
-                found.append((size - 1) * step + reach - pads + self.extra[axis])
+                counts.append((size - 1) * step + reach - pads + self.extra[axis])
             else:
                 room = size + pads - reach
                 count = -(-room // step) if self.ceil else room // step
                 if self.ceil and count * step >= size + self.before[axis]:
                     count -= 1  # the last window starts inside
-                found.append(count + 1)
-        if min(found, default=1) < 1:
+                counts.append(count + 1)
+        if min(counts, default=1) < 1:
             raise ModelError(f"a window {list(self.kernel)} is larger than the padded input {list(sizes)}")
-        return found
+        return counts
 
     def reach(self, sizes: Numbers) -> list[int]:
         """Return the padding after each axis that the last window needs."""
@@ -85,7 +84,7 @@ class Windows:
         ]
 
     def places(self, sizes: Numbers) -> Array:
-        """Return the flat place that each element of a window reads, [elements, windows], -1 for padding."""
+        """Return the flat positions of windows, [elements, windows]; -1 denotes padding."""
         counts = self.counts(sizes)
         check_table(math.prod(counts), math.prod(self.kernel))
         axes = []
@@ -101,7 +100,7 @@ class Windows:
 
 
 def flat_places(axes: Sequence[Array], sizes: Numbers) -> Array:
-    """Return flat places [elements, windows] for those by axis, [elements, windows] each; < 0 is outside."""
+    """Return flat positions [elements, windows] of positions by axis; < 0 is padding."""
     rank = len(axes)
     check_table(*(axis.size for axis in axes))
     flat, outside = np.zeros([1] * (2 * rank), np.int64), np.zeros([1] * (2 * rank), np.bool_)
@@ -113,7 +112,7 @@ def flat_places(axes: Sequence[Array], sizes: Numbers) -> Array:
 
 
 def taken(g: Operators, x: Value, places: Array, fill: float = 0) -> Value:
-    """Return what windows read of [N, C, spatial...]: [N, C, elements, windows]."""
+    """Return the elements of windows of [N, C, spatial...]: [N, C, elements, windows]."""
     batch, channels, *sizes = dims(x)
     count = math.prod(sizes)
     flat = reshape(g, x, (batch, channels, count))

@@ -1,18 +1,20 @@
-"""Handlers of element-wise arithmetic of two tensors or numbers, with PyTorch's promotion of types."""
+"""Handlers of element-wise binary arithmetic, with PyTorch's type promotion."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
+from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, term
+from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, operator, term
 from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.session.ordering import ANY
+from xdlc.converter.session.node import Computed
+from xdlc.converter.session.ordering import ANY, SOURCE
 from xdlc.converter.values import Value
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
@@ -24,7 +26,7 @@ def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
 
 
 def _floor_divide(x: Term, y: Term) -> Term:
-    """Return the quotient of what the remainder leaves, exact where x / y rounds up to an integer."""
+    """Return floor(x / y) computed from the remainder, exact where x / y rounds up."""
     if not x.value.dtype.is_float:
         return x.via(nhwc.floor_div, y)
     rest = x("Mod", y, fmod=1)
@@ -48,14 +50,14 @@ def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
 
 
 def _either(type: str) -> Callable[[Term, Term], Term]:
-    """Return an operator of two elements that yields the other one where one is no number."""
+    """Return a binary operator that ignores a NaN operand."""
     return lambda x, y: x.is_nan().where(y, y.is_nan().where(x, x(type, y)))
 
 
 def _nextafter(x: Term, y: Term) -> Term:
     """Step in the bits, which count up with the size of a number."""
     if x.value.dtype is not FLOAT32:
-        raise UnsupportedOp(f"neighbours of {x.value.dtype}", fix="convert to float32 before")
+        raise UnsupportedOp(f"nextafter of {x.value.dtype} is not supported", fix="convert to float32 first")
     held = bits(x, INT32)
     held = ((y > x) ^ (x < 0)).where(held + 1, held - 1)
     least = (y > 0).where(held.of(1), int(np.iinfo(np.int32).min) + 1)
@@ -75,7 +77,7 @@ def _atan2(y: Term, x: Term) -> Term:
 
 
 def _times_log(x: Term, y: Term, log: Term) -> Term:
-    """Return 0 where the factor is 0, unless the other one is no number."""
+    """Return 0 where the factor is 0, unless the other operand is NaN."""
     return y.is_nan().where(y, x.same(0).where(0, x * log))
 
 
@@ -163,7 +165,7 @@ def _pow(node: AtenNode, g: Operators, self: Number, exponent: Number) -> Value:
 def _whole_power(x: Term, power: int) -> Term:
     """Return an integer to a known power by squares, which wrap around as in PyTorch."""
     if power < 0:
-        raise UnsupportedOp("an integer to a negative power", fix="convert it to a float before")
+        raise UnsupportedOp("negative integer powers are not supported", fix="convert the base to float")
     if power < 2:
         return x if power else x * 0 + 1
     half = _whole_power(x, power // 2)
@@ -184,7 +186,10 @@ _POWERS: dict[float, Callable[[Term], Term]] = {
 
 @formula("clamp", "clip", "clamp_min", "clamp_max")
 def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term:
-    """Map two known limits onto one operation, and one onto Maximum or Minimum, which infinity passes."""
+    """Map two static limits onto one op, a single one onto Maximum or Minimum.
+
+    These pass infinity.
+    """
     low, high = (
         None if _known(limit) == none else limit for limit, none in ((min, -math.inf), (max, math.inf))
     )
@@ -203,3 +208,34 @@ def _known(limit: Term | None) -> float | None:
     """Return a limit that is one number, else None."""
     is_one = limit is not None and limit.value.is_static and not limit.value.rank
     return limit.value.numpy().item() if limit is not None and is_one else None
+
+
+_MOST_DIVISIONS = {8: 13, 16: 24, 32: 47, 64: 93}
+"""Most divisions of Euclid's algorithm by the width of integers: two Fibonacci numbers take them all."""
+
+
+@formula("gcd", "lcm", layout=SOURCE)
+def _gcd(node: AtenNode, self: Term, other: Term) -> Term:
+    """Divide a fixed number of times, in a loop that leaves a pair alone once its remainder is 0."""
+    g, shape = self.g, np.broadcast_shapes(dims(self.value), dims(other.value))
+    ends = vector(g, shape)
+    x, y = (each if dims(each.value) == shape else each("Expand", ends) for each in (self, other))
+
+    def divide(values: Sequence[object]) -> list[Value]:
+        _, _, dividend, divisor = values
+        assert isinstance(dividend, Value)
+        assert isinstance(divisor, Value)
+        a, b = Term(g, dividend), Term(g, divisor)
+        is_done = b.same(0)
+        results = [is_done.where(a, b), is_done.where(0, a("Mod", is_done.where(1, b), fmod=1))]
+        return [g.builder.const(np.asarray(True)), *(result.value for result in results)]
+
+    body = Computed(["index", "flag", "state0", "state1"], ["go_on", "state0_next", "state1_next"], divide)
+    count = g.builder.const(np.asarray(_MOST_DIVISIONS[node.dtype.bits], np.int64))
+    divisor = abs(Term(g, g.apply("Loop", [count, None, x.value, y.value], {"body": body}, 2)[0]))
+    if operator(node) == "gcd":
+        return divisor
+    share = x / divisor.same(0).where(1, divisor)
+    if node.dtype.bits < 32:  # whose product wraps around when it is stored
+        share, y = share.to(INT32), y.to(INT32)
+    return abs(share * y)

@@ -56,10 +56,9 @@ def _masked(
 
 
 def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: int | None) -> Value:
-    """Return a softmax without what a mask hides.
+    """Return a softmax that excludes masked elements.
 
     Args:
-        g: The canonical operators.
         x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
         mask: True for what is hidden; None for no mask.
         axis: Axis of the softmax.
@@ -98,7 +97,7 @@ def _attention(
     enable_gqa: bool = False,
 ) -> list[Value]:
     if dropout_p:
-        raise node.problem("drops at random", "call model.eval() before torch.export.export")
+        raise node.problem("its dropout is random", "call model.eval() before torch.export.export")
     mask = attn_mask if attn_mask is not None else attn_bias
     factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
     if factor != 1:
@@ -107,7 +106,7 @@ def _attention(
     if enable_gqa and query.rank > 2:
         heads, shared = dims(query, [-3])[0], dims(key, [-3])[0]
         if not shared or heads % shared or dims(value, [-3])[0] != shared:
-            raise node.invalid(f"{heads} heads of queries share {shared} of keys")
+            raise node.invalid(f"{heads} query heads are not a multiple of {shared} key heads")
         groups = heads // shared
     scores = _scores(g, query, swapped(g, key), groups)
     added, alive = _mask(node, g, mask, scores, causal=is_causal)
@@ -120,7 +119,7 @@ def _attention(
 
 
 def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
-    """Return the product of matrices where ``groups`` neighbours of x (axis -3) share one of y."""
+    """Return x @ y, where ``groups`` neighbouring heads of x (axis -3) share one of y."""
     if groups == 1:
         return g("MatMul", [x, y])
     shape = dims(x)
@@ -132,7 +131,7 @@ def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
 def _mask(
     node: AtenNode, g: Operators, mask: Value | None, scores: Value, *, causal: bool
 ) -> tuple[Value | None, Value | None]:
-    """Return what is added to scores, and what weights are multiplied with, each None for nothing.
+    """Return the summand of scores and the factor of weights; each may be None.
 
     PyTorch sets the weights of a query that sees no key to 0; a finite lowest number in the place of -inf
     keeps them from being NaN.

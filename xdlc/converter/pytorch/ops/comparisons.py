@@ -1,4 +1,4 @@
-"""Handlers of comparisons, logic, bits, selections by masks, and places in sorted sequences."""
+"""Handlers of comparisons, logic, bits, masked selection and sorted search."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def _equal(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
 def _isclose(
     node: AtenNode, g: Operators, self: Value, other: Value, rtol: float, atol: float, equal_nan: bool
 ) -> Value:
-    """Compare with a tolerance in proportion to the second tensor; infinity is close to itself alone."""
+    """Compare within a tolerance relative to the second tensor.
+
+    Infinity is close to itself alone.
+    """
     x, y = together(g, self, other)
     first, second = (x, y) if x.value.dtype.is_float else (x.to(FLOAT32), y.to(FLOAT32))
     gap = abs(first - second)
@@ -157,7 +160,7 @@ def _isin(
 
 
 def _place(x: Term, limits: Term, right: bool) -> Term:
-    """Return the number of limits, along the last axis, below x, or, from the right, not above it."""
+    """Count the limits, along the last axis, below x, or from the right not above it."""
     x = x.raised(-1)
     return _counted(~(x < limits) if right else ~(x <= limits))
 
@@ -178,7 +181,7 @@ def _searchsorted(
     side: str | None,
     sorter: Value | None,
 ) -> Value:
-    """Count the elements of a sequence before each value: sequences are rows, or one for all values."""
+    """Count the elements below each value, in rows of sequences or in one for all."""
     if sorter is not None:
         sorted_sequence = g("GatherElements", [sorted_sequence, sorter], axis=sorted_sequence.rank - 1)
     x, limits = together(g, self, sorted_sequence)

@@ -1,4 +1,7 @@
-"""Handlers of the operators that run graphs: branches, loops, scans (torch/_higher_order_ops)."""
+"""Handlers of operators that run graphs: branches, loops, scans.
+
+They are defined in torch/_higher_order_ops.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,20 @@ from xdlc.converter.values import AnyValue, Value
 
 def _operands(node: AtenNode, g: Operators, *names: str) -> list[Value]:
     """Return the values of arguments that are lists, numbers among them as constants."""
-    found: list[Value] = []
+    operands: list[Value] = []
     for name in names:
-        given = node.arguments.get(name, [])
-        for item in given if isinstance(given, list | tuple) else [given]:
+        argument = node.arguments.get(name, [])
+        for item in argument if isinstance(argument, list | tuple) else [argument]:
             is_slot = isinstance(item, Slot)
-            found.append(node.required(item) if is_slot else g.builder.const(np.asarray(item)))
-    return found
+            operands.append(node.required(item) if is_slot else g.builder.const(np.asarray(item)))
+    return operands
 
 
 def _check(node: AtenNode, body: Body, inputs: int, outputs: int) -> None:
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
         raise node.invalid(
-            f"a graph takes {len(body.inputs)} values and returns {len(body.outputs)}, "
-            f"where {inputs} and {outputs} are expected"
+            f"a graph has {len(body.inputs)} inputs and {len(body.outputs)} outputs, "
+            f"expected {inputs} and {outputs}"
         )
 
 
@@ -62,13 +65,13 @@ def _while_loop(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
 
 @aten("scan", "map_impl", "map", domain=HIGHER_ORDER)
 def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
-    """Return the final states of a graph that runs for each row, and its other results stacked."""
+    """Return the final states of a graph run for each row, and its stacked results."""
     given = ("arg1", "arg2", "arg3") if node.type == "scan" else ("", "arg1", "arg2")
     states, sequences, shared = (_operands(node, g, name) for name in given)
     body = node.graph("arg0")
     _check(node, body, len(states) + len(sequences) + len(shared), len(states))
     if not sequences:
-        raise node.invalid("it has no sequences")
+        raise node.invalid("it has no sequences to scan")
     outside = [f"{g.builder.node}~shared{index}" for index in range(len(shared))]
     g.context.values.update(zip(outside, shared, strict=True))
 
@@ -83,21 +86,21 @@ def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
 
 
 _REFUSED = {
-    "associative_scan": "its pairs are combined in any order; torch's scan, and cumsum, are imported",
-    "flex_attention": "its score function runs for each pair of positions; "
-    "torch.nn.functional.scaled_dot_product_attention with a mask is imported",
-    "triton_kernel_wrapper_mutation": "a kernel in Triton is code for a GPU",
-    "triton_kernel_wrapper_functional": "a kernel in Triton is code for a GPU",
-    "call_torchbind": "an object of C++ has no form in a DLC",
+    "associative_scan": "it combines pairs in any order; use torch's scan, or cumsum",
+    "flex_attention": "its score function runs for each pair of positions; use "
+    "torch.nn.functional.scaled_dot_product_attention with a mask",
+    "triton_kernel_wrapper_mutation": "a Triton kernel is GPU code",
+    "triton_kernel_wrapper_functional": "a Triton kernel is GPU code",
+    "call_torchbind": "a DLC cannot hold C++ objects",
     "run_and_save_rng_state": "its result is random",
     "run_with_rng_state": "its result is random",
-    "while_loop_stack_output": "a loop that keeps all of its states is part of training",
-    "executorch_call_delegate": "its graph is compiled for another device; export the network before that",
+    "while_loop_stack_output": "a loop that keeps all its states is for training only",
+    "executorch_call_delegate": "its graph is compiled for another device; export it without a backend",
 }
 
 
 @aten(*_REFUSED, domain=HIGHER_ORDER)
 def _refused(node: AtenNode, _g: Operators) -> Value:
     raise node.problem(
-        f"{node.type} has no form in a DLC: {_REFUSED[node.type]}", "rewrite this part of the model"
+        f"{node.type} is not supported: {_REFUSED[node.type]}", "rewrite this part of the model"
     )

@@ -1,4 +1,4 @@
-"""Handlers that create tensors: constants, ranges, identities, windows, places in triangles."""
+"""Handlers of constants, ranges, identities, windows and triangle indices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONSTANTS |= {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0}
 
 @aten(*_CONSTANTS, symbolic=("size",), ignores=("dtype", "self", "stride", "physical_layout"))
 def _constant(node: AtenNode, g: Operators, size: Sequence[Size]) -> Value:
-    """Return zeros also for memory that nothing has written yet."""
+    """Return zeros, also for uninitialized memory."""
     return _filled(node, g, vector_of(g, size), _CONSTANTS[operator(node)])
 
 
@@ -65,7 +65,7 @@ def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: 
     is_closed = operator(node) == "range"
     if isinstance(start, Value) or isinstance(end, Value) or isinstance(step, Value):
         if is_closed or not node.dtype.is_integer:
-            raise node.problem("its ends depend on data", "make them constants")
+            raise node.problem("its bounds depend on data", "use constant bounds")
         ends = (each if isinstance(each, Value) else int(each) for each in (start, end, step))
         return g("Range", [number(g, each) for each in ends])
     share = (end - start) / step
@@ -76,7 +76,7 @@ def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: 
 
 
 def points(start: Term, end: Term, steps: int) -> Term:
-    """Return numbers at equal distances, of rank 1, counted from the nearer end as PyTorch does."""
+    """Return equidistant numbers [n], counted from the nearer end as PyTorch does."""
     g, dtype = start.g, start.value.dtype
     check_table(steps)
     if steps < 2:
@@ -92,16 +92,19 @@ def points(start: Term, end: Term, steps: int) -> Term:
 def _linspace(
     node: AtenNode, g: Operators, start: Number, end: Number, steps: int, base: float = 10.0
 ) -> Value:
-    """Count in double precision from known ends, else in the type of the result; integers are cut."""
-    given = [g.builder.cast(one, FLOAT32) if isinstance(one, Value) else one for one in (start, end)]
-    fixed = [one.numpy().item() if isinstance(one, Value) and one.is_static else one for one in given]
-    known = [float(one) for one in fixed if not isinstance(one, Value)]
-    if len(known) == 2:
-        found = _known_points(known[0], known[1], steps, node.dtype.is_float)
+    """Compute static ends in double precision, others in the result's type.
+
+    Integers are truncated.
+    """
+    bounds = [g.builder.cast(x, FLOAT32) if isinstance(x, Value) else x for x in (start, end)]
+    fixed = [x.numpy().item() if isinstance(x, Value) and x.is_static else x for x in bounds]
+    numbers = [float(x) for x in fixed if not isinstance(x, Value)]
+    if len(numbers) == 2:
+        found = _known_points(numbers[0], numbers[1], steps, node.dtype.is_float)
         found = np.power(base, found) if operator(node) == "logspace" else found
         with np.errstate(all="ignore"):
             return g.builder.const(found.astype(node.dtype.numpy))
-    ends = [Term(g, one if isinstance(one, Value) else constant(g, one, FLOAT32)) for one in given]
+    ends = [Term(g, x if isinstance(x, Value) else constant(g, x, FLOAT32)) for x in bounds]
     if not node.dtype.is_float:
         ends = [end.to(node.dtype).to(FLOAT32) for end in ends]
     places = points(ends[0], ends[1], steps)
@@ -136,7 +139,7 @@ def _triangle(node: AtenNode, g: Operators, row: int, col: int, offset: int) -> 
 def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool = False) -> Value:  # noqa: N803
     """Multiply the powers one by one, as PyTorch does."""
     if N == 0:
-        raise node.problem("there are no powers", "remove the operator")
+        raise node.problem("a matrix of no powers is not supported", "remove the operator")
     x = x if x.rank else reshape(g, x, (1,))
     count, column = dims(x)[-1] if N is None else N, term(node, g, x).raised(-1)
     check_table(*dims(x), max(count, 1))
@@ -167,19 +170,19 @@ def _window(
     alpha: float = 0.54,
     beta: float | None = None,
 ) -> Value:
-    """Return the window of a name; a periodic one is the symmetric one of one more without its end."""
+    """Return a window by name; a periodic one is a longer symmetric one, cut."""
     check_table(window_length)
     count = window_length + bool(periodic and window_length > 1)
     name = operator(node)
     if name == "bartlett_window":
-        found = np.bartlett(count)
+        window = np.bartlett(count)
     elif name == "kaiser_window":
-        found = np.kaiser(count, 12.0 if beta is None else beta)
+        window = np.kaiser(count, 12.0 if beta is None else beta)
     elif name == "blackman_window":
-        found = np.blackman(count)
+        window = np.blackman(count)
     elif window_length < 2:
-        found = np.ones(count)
+        window = np.ones(count)
     else:
         share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, 0.46 if beta is None else beta)
-        found = share - rest * np.cos(2 * np.pi * np.arange(count) / max(count - 1, 1))
-    return g.builder.const(found[:window_length].astype(node.dtype.numpy))
+        window = share - rest * np.cos(2 * np.pi * np.arange(count) / max(count - 1, 1))
+    return g.builder.const(window[:window_length].astype(node.dtype.numpy))

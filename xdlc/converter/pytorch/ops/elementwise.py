@@ -1,4 +1,4 @@
-"""Handlers of element-wise functions of one tensor, activations among them, and of conversions of types."""
+"""Handlers of element-wise unary functions, activations and casts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ formulas({
 
 
 def signed(size: Term, like: Term) -> Term:
-    """Return numbers with the sign of others, zeros too: a selection on the host loses theirs."""
+    """Return numbers with others' sign, zeros too: the host's selection loses theirs."""
     return size * like.is_negative().where(size.of(-1), 1)
 
 
@@ -84,8 +84,8 @@ def _sign(x: Term) -> Term:
     return x.is_nan().where(0, x("Sign")) if x.value.dtype.is_float else x("Sign")
 
 
-def _sinc(x: Term, scale: float) -> Term:
-    angle = x.same(0).where(1, x) * scale
+def _sinc(x: Term) -> Term:
+    angle = x.same(0).where(1, x) * math.pi
     return x.same(0).where(1, angle("Sin") / angle)
 
 
@@ -110,11 +110,10 @@ formulas({
     "log10": lambda x: x("Log") * (1 / math.log(10)), "log2": lambda x: x("Log") * (1 / math.log(2)),
     "rsqrt": lambda x: x.via(nhwc.rsqrt),
     "sgn sign": _sign,
-    "sinc special_sinc": lambda x: _sinc(x, math.pi),
+    "sinc special_sinc": _sinc,
     "sinh": _sinh,
     "square": lambda x: x * x,
 }, "self", wide=True)  # fmt: skip
-formulas({"special_spherical_bessel_j0": lambda x: x.is_infinite().where(0, _sinc(x, 1.0))})
 
 
 @formula("round.decimals", "special_round")
@@ -203,7 +202,7 @@ def _prelu(node: AtenNode, g: Operators, self: Value, weight: Value) -> Value:
 
 @formula("elu")
 def _elu(self: Term, alpha: float, scale: float, input_scale: float) -> Term:
-    """Map ``scale`` times x above 0, and times ``alpha`` (exp(``input_scale`` x) - 1) below."""
+    """Map ``scale`` x above 0, ``scale alpha`` (exp(``input_scale`` x) - 1) below."""
     if input_scale == 1:
         bent = self("Elu", alpha=float(alpha))
         return bent if scale == 1 else bent * scale
@@ -213,9 +212,9 @@ def _elu(self: Term, alpha: float, scale: float, input_scale: float) -> Term:
 
 @formula("softplus")
 def _softplus(self: Term, beta: float, threshold: float) -> Term:
-    """Map log(1 + exp(beta x)) / beta, and x where beta x is above the threshold, as QNN has it."""
+    """Map log(1 + exp(beta x)) / beta, and x where beta x exceeds the threshold."""
     is_usual = (beta, threshold) == (1, 20)  # log(1 + exp(20)) is 20 in single precision
-    if is_usual or threshold <= 0 or self.value.is_static:  # QNN's threshold -1 is none
+    if is_usual or threshold <= 0 or self.value.is_static:  # QNN's threshold -1 denotes none
         bent = self("Softplus") if beta == 1 else (self * beta)("Softplus") / beta
         return bent if is_usual else (self * beta > threshold).where(self, bent)
     params = {"operation": ir.u32(SOFTPLUS), "beta": ir.f32(beta), "threshold": ir.f32(threshold)}
@@ -231,7 +230,7 @@ def _log_sigmoid(self: Term) -> list[Term]:
 @aten("glu")
 def _glu(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     if self.dims is not None and (self.dims[axis_of(dim, self.rank)] or 0) % 2:
-        raise node.invalid(f"it halves axis {dim} of shape {list(self.dims)}")
+        raise node.invalid(f"axis {dim} of shape {list(self.dims)} cannot be halved")
     first, second = g.apply("Split", [self], {"axis": axis_of(dim, self.rank), "num_outputs": 2}, 2)
     return g("Mul", [first, g("Sigmoid", [second])])
 

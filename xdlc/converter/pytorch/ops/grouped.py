@@ -1,4 +1,4 @@
-"""Handlers of products of rows with one matrix for each group: experts of a mixture.
+"""Handlers of products of rows with one matrix per group: mixtures of experts.
 
 Rows are sorted by group, and ``offs`` holds the end of each group.  Where there are at least as many rows as
 groups, each row is written into the columns of its group in a wide matrix of zeros, [S, E * K], and one
@@ -21,13 +21,13 @@ from xdlc.ir.dtype import INT32
 @aten("grouped_mm_fallback", domain="transformers", names={"weight": "mat2", "input": "self"})
 @aten("_grouped_mm", ignores=("out_dtype",))
 def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Value | None = None) -> Value:
-    """Return [S, N] of rows [S, K] and weights [E, K, N]; rows after the last group are 0."""
+    """Return [S, N] of rows [S, K], weights [E, K, N]; rows of no group are 0."""
     if offs is None and self.rank == mat2.rank == 3:
         return g("MatMul", [self, mat2])
     if offs is None or (self.rank, mat2.rank) != (2, 3):
         raise node.problem(f"a grouped product of ranks {self.rank} and {mat2.rank}", "write it as bmm")
     if any(value.is_dynamic for value in (self, mat2, offs)):
-        raise node.problem("rows or groups with dynamic dimensions", "bind them with --input_dim")
+        raise node.problem("dynamic rows or groups are not supported", "bind them with --input_dim")
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
         raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} by {list(offs.shape)}")

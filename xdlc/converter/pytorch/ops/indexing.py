@@ -1,4 +1,4 @@
-"""Handlers of operators that take elements by position or by truth value."""
+"""Handlers of operators that select elements by position or by mask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xdlc.ir.dtype import BOOL8, INT32, UINT8
 
 
 def gathered(g: Operators, x: Value, index: Value, axis: int) -> Value:
-    """Return elements of an axis by an index of any rank, its axes in the place of that one."""
+    """Return elements of an axis by an index of any rank, whose axes replace it."""
     if shapes.is_empty(index):
         shape = dims(x)
         return shapes.empty(g, [*shape[:axis], *dims(index), *shape[axis + 1 :]], x.dtype)
@@ -58,7 +58,7 @@ def gather(node: AtenNode, g: Operators, self: Value, dim: int, index: Value) ->
 
 
 def within(g: Operators, x: Value, index: Value, axis: int) -> Value:
-    """Return ``x`` without the elements of the other axes that a smaller index does not reach."""
+    """Return ``x`` without the elements that a smaller index does not reach."""
     for at, (size, few) in enumerate(zip(x.dims or (), index.dims or (), strict=False)):
         if at != axis and size is not None and few is not None and few < size:
             x = shapes.cut(g, x, at, 0, few)
@@ -69,15 +69,15 @@ def within(g: Operators, x: Value, index: Value, axis: int) -> Value:
 def _take_along_dim(node: AtenNode, g: Operators, self: Value, indices: Value, dim: int | None) -> Value:
     x, axis = shapes.flat_or_along(node, g, self, dim)
     index = shapes.flat(g, indices) if dim is None else shapes.rank_one(g, indices)
-    shape, wanted = dims(x), dims(index)
-    if len(shape) != len(wanted):
-        raise node.invalid(f"indices of shape {list(wanted)} of {list(shape)}")
+    shape, index_shape = dims(x), dims(index)
+    if len(shape) != len(index_shape):
+        raise node.invalid(f"indices of shape {list(index_shape)} of {list(shape)}")
     if index.is_static and shape[axis]:  # torch counts beyond an end from the other one
         index = g.builder.const(index.numpy() % shape[axis])
-    both = [many if few == 1 else few for few, many in zip(wanted, shape, strict=True)]
+    both = [many if few == 1 else few for few, many in zip(index_shape, shape, strict=True)]
     x, index = (
         shapes.expanded(g, value, shapes.replaced(both, axis, size[axis]))
-        for value, size in ((x, shape), (index, wanted))
+        for value, size in ((x, shape), (index, index_shape))
     )
     return gather(node, g, x, axis, index)
 
@@ -89,7 +89,6 @@ class Indices(NamedTuple):
     """Indices of some axes of a value, in a common form.
 
     Attributes:
-        axes: The axes, in order.
         tuples: [..., axes]: positions along them, int64 or int32.
         place: Where the axes of the tuples are in the result.
     """
@@ -100,7 +99,7 @@ class Indices(NamedTuple):
 
 
 def is_mask(index: Value) -> bool:
-    """Return whether an index states by truth values what to take."""
+    """Return whether an index is a mask."""
     return index.dtype in (BOOL8, UINT8)
 
 
@@ -110,22 +109,22 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
     Raises:
         ModelError: If there are too many.
     """
-    axis, found = 0, dict[int, Value]()
+    axis, by_axis = 0, dict[int, Value]()
     for index in indices:
         if index is None:
             axis += 1
         elif is_mask(index):
             true = g("NonZero", [g.builder.cast(index, BOOL8)])
             for row in range(index.rank):
-                found[axis] = g("Gather", [true, g.builder.const(np.asarray(row))], axis=0)
+                by_axis[axis] = g("Gather", [true, g.builder.const(np.asarray(row))], axis=0)
                 axis += 1
         else:
-            found[axis] = index
+            by_axis[axis] = index
             axis += 1
-    axes = list(found)
+    axes = list(by_axis)
     if axis > x.rank or not axes:
         raise node.invalid(f"indices of {axis} axes of {x.rank}")
-    values = shapes.places(g, *found.values(), of=[x])
+    values = shapes.places(g, *by_axis.values(), of=[x])
     if len(values) > 1 and not any(value.is_dynamic for value in values):
         values = shapes.together(g, values)
     elif len(values) > 1:
@@ -212,7 +211,7 @@ def _one_hot(node: AtenNode, g: Operators, self: Value, num_classes: int) -> Val
     if num_classes < 1:
         if not self.is_static or not self.size:
             raise node.problem(
-                "num_classes is missing, so that the data decides the shape of the result",
+                "num_classes is missing: the shape of the result depends on data",
                 "state num_classes in the model",
             )
         num_classes = int(self.numpy().max()) + 1

@@ -1,4 +1,4 @@
-"""Handlers of operators that join, continue, repeat and rearrange tensors along axes."""
+"""Handlers of operators that join, pad, repeat and rearrange tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIXED |= {f"replication_pad{rank}d": "replicate" for rank in (1, 2, 3)}
 
 
 def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> Value:
-    """Return tensors joined along an axis, in the type of the result; those of shape [0] count as none.
+    """Return tensors joined along an axis, in the result's type; shape [0] is skipped.
 
     Raises:
         ModelError: If their shapes do not fit.
@@ -104,15 +104,15 @@ def _pad_sequence(
 
 def _grid(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
     """Return tensors of one axis, each spread along an axis of its own."""
-    rows = [shapes.rank_one(g, each) for each in tensors]
-    if any(each.rank != 1 for each in rows):
-        raise node.invalid(f"a grid of shapes {[list(each.shape) for each in rows]}")
-    sizes = [shapes.sizes_of(g, each)[0] for each in rows]
-    made = []
-    for axis, each in enumerate(rows):
+    rows = [shapes.rank_one(g, tensor) for tensor in tensors]
+    if any(row.rank != 1 for row in rows):
+        raise node.invalid(f"a grid of shapes {[list(row.shape) for row in rows]}")
+    sizes = [shapes.sizes_of(g, row)[0] for row in rows]
+    grid = []
+    for axis, row in enumerate(rows):
         lying: list[Size] = [size if at == axis else 1 for at, size in enumerate(sizes)]
-        made.append(shapes.expanded(g, shapes.reshaped(g, each, lying), sizes))
-    return made
+        grid.append(shapes.expanded(g, shapes.reshaped(g, row, lying), sizes))
+    return grid
 
 
 @aten("meshgrid")
@@ -207,7 +207,7 @@ def _rot90(node: AtenNode, g: Operators, self: Value, k: int, dims: Sequence[int
 def _padded(
     g: Operators, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Value:
-    """Return a tensor continued before and after its last axes, the last one first; negative amounts cut."""
+    """Return a tensor padded along its last axes, last first; negative amounts crop."""
     if mode not in _MODES or len(pad) % 2 or len(pad) // 2 > x.rank:
         raise shapes.contradiction(f"padding by mode {mode!r} with {len(pad)} amounts of {x.rank} axes")
     if not any(pad):
@@ -239,7 +239,7 @@ def _padded(
 def _continued(
     g: Operators, x: Value, axes: Sequence[int], before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Return a tensor cut at one end and continued at the other, also by elements that are cut off."""
+    """Return a tensor cut at one end and padded at the other, maybe by the cut part."""
     for axis, low, high in zip(axes, before, after, strict=True):
         last = x.shape[axis] - 1
         check_table(last + 1 + low + high)

@@ -1,4 +1,4 @@
-"""Handlers of linear algebra of matrices of known sizes: factors are written out, column by column."""
+"""Handlers of linear algebra on matrices of static sizes, unrolled by column."""
 
 # ruff: noqa: N803 - the arguments have the names of the schemas
 
@@ -30,9 +30,9 @@ def _sizes(x: Value) -> tuple[int, int]:
     rows, columns = dims(x)[-2:]
     if not 0 < min(rows, columns) <= _MOST:
         raise UnsupportedOp(
-            f"a factorization of [{rows}, {columns}] has no operation in QNN, and 1 to {_MOST} columns "
-            "are written out",
-            fix="compute this part outside of the model",
+            f"a factorization of [{rows}, {columns}] is not supported: QNN has none, and xdlc unrolls "
+            f"1 to {_MOST} columns",
+            fix="compute this part outside the model",
         )
     return rows, columns
 
@@ -43,7 +43,7 @@ def _block(g: Operators, x: Value, rows: tuple[int, int], columns: tuple[int, in
 
 
 def _first(g: Operators, flags: Value) -> Value:
-    """Return the place of the first true flag along the last axis, int32, counted from 1; 0 for none."""
+    """Return the 1-based position of the first true flag per row, int32; 0 for none."""
     held, axis = g.builder.cast(flags, INT32), flags.rank - 1
     place = g.builder.cast(g("ArgMax", [held], axis=axis, keepdims=0), INT32)
     some = g("ReduceMax", [held, vector(g, [axis])], keepdims=0)
@@ -83,7 +83,7 @@ def _diagonal(g: Operators, x: Value) -> Value:
 
 
 def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
-    """Return U with L below its diagonal, and the row that each was exchanged with, counted from 0."""
+    """Return U with L below its diagonal, and the 0-based pivot rows."""
     (rows, columns), pivots = _sizes(x), []
     place, across = _grid(x)
     for step in range(min(rows, columns)):
@@ -102,7 +102,7 @@ def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
 
 
 def _exchanged(g: Operators, rows: int, step: int, pivot: Value) -> Value:
-    """Return the places of rows of which one was exchanged with a pivot [..., 1]."""
+    """Return the indices of rows of which one was exchanged with a pivot [..., 1]."""
     places, here = g.builder.const(np.arange(rows)), number(g, pivot, step)
     moved = g("Where", [g("Equal", [places, pivot]), here, places])
     return g("Where", [g("Equal", [places, here]), pivot, moved])
@@ -128,7 +128,7 @@ def _unpacked(g: Operators, packed: Value) -> list[Value]:
 
 
 def _singular(g: Operators, packed: Value) -> Value:
-    """Return the place of the first pivot that is 0."""
+    """Return the index of the first pivot that is 0."""
     return _first(g, g("Equal", [_diagonal(g, packed), number(g, packed, 0)]))
 
 
@@ -277,10 +277,10 @@ def _by_cholesky(
 
 
 def _reflections(g: Operators, x: Value) -> tuple[Value, Value]:
-    """Return R with the vectors of reflections below its diagonal, and their factors, as LAPACK's geqrf."""
+    """Return R with the reflectors below its diagonal, and their factors (geqrf)."""
     (rows, columns), factors = _sizes(x), []
     place, across = _grid(x)
-    zero, one = number(g, x, 0), number(g, x, 1)
+    zero, unit = number(g, x, 0), number(g, x, 1)
     for step in range(min(rows, columns)):
         column = _block(g, x, (0, rows), (step, step + 1))
         alpha = _block(g, column, (step, step + 1), (0, 1))
@@ -289,14 +289,14 @@ def _reflections(g: Operators, x: Value) -> tuple[Value, Value]:
         size = g("Sqrt", [g("Add", [g("Mul", [alpha, alpha]), rest])])
         none = g("Equal", [rest, zero])
         beta = g("Where", [g("Less", [alpha, zero]), size, g("Neg", [size])])
-        gap, divisor = g("Sub", [beta, alpha]), g("Where", [none, one, beta])
+        gap, divisor = g("Sub", [beta, alpha]), g("Where", [none, unit, beta])
         factor = g("Where", [none, zero, g("Div", [gap, divisor])])
-        tail = g("Div", [tail, g("Where", [none, one, g("Neg", [gap])])])
-        held = _chosen(g, place == step, one, tail)
-        share = g("Mul", [g("MatMul", [swapped(g, held), x]), factor])
+        tail = g("Div", [tail, g("Where", [none, unit, g("Neg", [gap])])])
+        reflector = _chosen(g, place == step, unit, tail)
+        share = g("Mul", [g("MatMul", [swapped(g, reflector), x]), factor])
         head = _chosen(g, place == step, g("Where", [none, alpha, beta]), column)
         head = _chosen(g, place > step, tail, head)
-        rest = _chosen(g, across > step, g("Sub", [x, g("Mul", [held, share])]), x)
+        rest = _chosen(g, across > step, g("Sub", [x, g("Mul", [reflector, share])]), x)
         x = _chosen(g, across == step, head, rest)
         factors.append(g("Squeeze", [factor, vector(g, [-1])]))
     return x, _joined(g, factors, -1)

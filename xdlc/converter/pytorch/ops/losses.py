@@ -27,7 +27,7 @@ def _result(loss: Term, reduction: int) -> Term:
 
 
 def _distance(x: Term, y: Term, order: float, epsilon: float = 0.0, keep: bool = False) -> Term:
-    """Return the norm of the difference of vectors along the last axis, ``epsilon`` added to each element."""
+    """Return the norm of x - y + ``epsilon`` along the last axis."""
     return norm(x - y + epsilon if epsilon else x - y, order, -1, keep)
 
 
@@ -38,13 +38,13 @@ def _cosine_similarity(x1: Term, x2: Term, dim: int, eps: float) -> Term:
         return (x1 / abs(x1).most(eps)) * (x2 / abs(x2).most(eps))
     axis = axis_of(dim, rank)
     parts = []
-    for one, other in ((x1, x2), (x2, x1)):
-        for _ in range(rank - one.value.rank):
-            one = one.raised(0)
-        length = norm(one, 2, axis, keep=True)
-        if dims(one.value, [axis]) == (1,) and other.value.rank >= rank - axis:  # repeated along the axis
-            length = length * math.sqrt(dims(other.value, [axis - rank])[0])
-        parts.append(one / length.most(eps))
+    for x, y in ((x1, x2), (x2, x1)):
+        for _ in range(rank - x.value.rank):
+            x = x.raised(0)
+        length = norm(x, 2, axis, keep=True)
+        if dims(x.value, [axis]) == (1,) and y.value.rank >= rank - axis:  # repeated along the axis
+            length = length * math.sqrt(dims(y.value, [axis - rank])[0])
+        parts.append(x / length.most(eps))
     return over(parts[0] * parts[1], "Sum", axis)
 
 
@@ -55,7 +55,7 @@ def _pairwise(x1: Term, x2: Term, p: float, eps: float, keepdim: bool) -> Term:
 
 @formula("cdist", "_cdist_forward", "_euclidean_dist", layout=SOURCE, ignores=("compute_mode",))
 def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
-    """Subtract every row of one matrix from every row of the other."""
+    """Subtract every row of one matrix from every row of another."""
     if min(x1.value.rank, x2.value.rank) < 2:
         raise ModelError(
             f"distances of tensors of rank {x1.value.rank} and {x2.value.rank}", fix=CONTRADICTION
@@ -96,7 +96,7 @@ def _hinge(x: Term, y: Term, margin: float) -> Term:
 
 
 def _poisson(x: Term, y: Term, log_input: bool, full: bool, eps: float) -> Term:
-    """Return the likelihood of counts; ``full`` adds Stirling's approximation of log(target!)."""
+    """Return the Poisson loss; ``full`` adds Stirling's approximation of log(target!)."""
     loss = x("Exp") - y * x if log_input else x - y * (x + eps)("Log")
     if not full:
         return loss
@@ -179,7 +179,7 @@ def _triplet(
 def _cross_entropy(
     self: Term, target: Value, weight: Value | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> Term:
-    """Map the negative logarithm of the softmax, at classes or weighed by probabilities.
+    """Map the negative log-softmax, at classes or weighted by probabilities.
 
     A smoothing below 0 has no effect.
     """
@@ -233,7 +233,7 @@ def _nll(self: Term, target: Value, weight: Value | None, reduction: int, ignore
 def _multi_margin(
     self: Term, target: Value, p: float, margin: float, weight: Value | None, reduction: int
 ) -> Term:
-    """Map how far the scores of the other classes come above that of the own one, less a margin."""
+    """Map by how much other classes' scores exceed the target's, less a margin."""
     g, x = self.g, self if self.value.rank else self.flat()
     axis, count = x.value.rank - 1, dims(x.value, [-1])[0]
     own = Term(g, reshape(g, target, [*dims(x.value)[:-1], 1])).to(INT64)

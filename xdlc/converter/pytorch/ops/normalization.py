@@ -59,7 +59,7 @@ def _batch_norm(
     running_var: Value | None = None,
     training: bool = False,
 ) -> list[Value]:
-    """Return the result, mean and one over the deviation of the batch (empty if not used), and nothing."""
+    """Return the result, batch mean and inverse deviation (empty if unused), and None."""
     x, empty = input, g.builder.const(np.zeros(0, input.dtype.numpy))
     mean, var, more = running_mean, running_var, [empty, empty]
     if training:
@@ -128,7 +128,7 @@ def _rms_norm(
     weight: Value | None,
     eps: float | None,
 ) -> Value:
-    smallest = float(np.finfo(np.float32).eps) if eps is None else eps  # that of what it computes with
+    smallest = float(np.finfo(np.float32).eps) if eps is None else eps  # of the type it computes in
     scale = _filled(g, input, normalized_shape, weight, 1)
     return g("RMSNormalization", [input, scale], axis=-len(normalized_shape), epsilon=smallest)
 
@@ -161,7 +161,7 @@ def _group_norm(
 
 @aten("norm_except_dim")
 def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> Value:
-    """Return the norm over all axes but one, which keep a size of 1; that of all for axis -1."""
+    """Return the norm over all axes but one, kept with size 1; over all for axis -1."""
     x, axes = Term(g, v), [axis for axis in range(v.rank) if axis != dim]
     return norm(x, pow, axes, dim != -1).value if axes else norm(x.raised(1), pow, 1).value
 

@@ -48,18 +48,18 @@ def _max_pool(
     windows = _windows(rank, kernel_size, stride, padding, dilation, ceil=ceil_mode)
     x = batched(g, self, rank + 2)
     if node.type.endswith("indices"):
-        made, places = g.apply("MaxPool", [x], {**windows.attributes, "dilations": windows.gaps}, 2)
+        pooled, places = g.apply("MaxPool", [x], {**windows.attributes, "dilations": windows.gaps}, 2)
         plane = math.prod(dims(x)[2:])  # ONNX counts over the whole input
         places = g("Mod", [places, number(g, places, plane)])
-        return [unbatched(g, made, self), unbatched(g, places, self)]
+        return [unbatched(g, pooled, self), unbatched(g, places, self)]
     if x.dtype.is_float:
-        made = g("MaxPool", [x], dilations=windows.gaps, **windows.attributes)
+        pooled = g("MaxPool", [x], dilations=windows.gaps, **windows.attributes)
     else:
         sizes = dims(x)[2:]
         read = taken(g, x, windows.places(sizes), x.dtype.limits[0])
-        made = g("ReduceMax", [read, vector(g, [2])], keepdims=0)
-        made = reshape(g, made, (*x.shape[:2], *windows.counts(sizes)))
-    return [unbatched(g, made, self)]
+        pooled = g("ReduceMax", [read, vector(g, [2])], keepdims=0)
+        pooled = reshape(g, pooled, (*x.shape[:2], *windows.counts(sizes)))
+    return [unbatched(g, pooled, self)]
 
 
 @aten(*_names("avg_pool{}d"), layout=CHANNEL_LAST)
@@ -116,7 +116,7 @@ def _whole_means(g: Operators, x: Value, windows: Windows, include: bool, diviso
 
 
 def _starts(size: int, count: int) -> tuple[Array, Array]:
-    """Return where the windows of an adaptive pool start and end (documentation of AdaptiveAvgPool2d)."""
+    """Return starts and ends of an adaptive pool's windows (AdaptiveAvgPool2d's docs)."""
     check_table(size, max(count, 1))
     index = np.arange(count)
     return index * size // count, -(-(index + 1) * size // count)
@@ -143,17 +143,17 @@ _AVERAGE = (*_names("adaptive_avg_pool{}d"), "_adaptive_avg_pool2d", "_adaptive_
 
 @aten(*_AVERAGE, layout=CHANNEL_LAST)
 def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> Value:
-    wanted = _sizes(node, output_size)
-    x = batched(g, self, len(wanted) + 2)
-    if x.rank != len(wanted) + 2:
-        raise node.invalid(f"a tensor of {self.rank} axes for windows of {len(wanted)}")
-    if set(wanted) == {1}:
+    output_sizes = _sizes(node, output_size)
+    x = batched(g, self, len(output_sizes) + 2)
+    if x.rank != len(output_sizes) + 2:
+        raise node.invalid(f"a tensor of {self.rank} axes for windows of {len(output_sizes)}")
+    if set(output_sizes) == {1}:
         return unbatched(g, g("GlobalAveragePool", [x]), self)
     sizes = dims(x, range(2, x.rank))
-    plain = _even(sizes, wanted)
+    plain = _even(sizes, output_sizes)
     if plain:
         return unbatched(g, g("AveragePool", [x], **plain), self)
-    for axis, (size, want) in enumerate(zip(sizes, wanted, strict=True), 2):
+    for axis, (size, want) in enumerate(zip(sizes, output_sizes, strict=True), 2):
         check_table(size, want)
         first, last = (ends[:, None] for ends in _starts(size, want))
         place = np.arange(size)
@@ -163,14 +163,14 @@ def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: N
 
 @aten(*_names("adaptive_max_pool{}d"), layout=CHANNEL_LAST)
 def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> list[Value]:
-    wanted = _sizes(node, output_size)
-    x = batched(g, self, len(wanted) + 2)
+    target = _sizes(node, output_size)
+    x = batched(g, self, len(target) + 2)
     batch, channels, *sizes = dims(x)
-    plain = _even(sizes, wanted)
+    plain = _even(sizes, target)
     if plain and not any(name in g.read for name in node.outputs[1:]):
         return [unbatched(g, g("MaxPool", [x], **plain), self)]
     axes = []  # elements of each window by axis; short ones repeat their last
-    for size, want in zip(sizes, wanted, strict=True):
+    for size, want in zip(sizes, target, strict=True):
         check_table(size, want)
         first, last = (ends[:, None] for ends in _starts(size, want))
         axes.append(np.minimum(first + np.arange(int((last - first).max(initial=1))), last - 1).T)
@@ -180,18 +180,18 @@ def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: N
     which = g("ArgMax", [windows], axis=2, keepdims=0)
     count = places.shape[1]
     flat = g("Add", [g("Mul", [which, number(g, which, count)]), vector(g, np.arange(count))])
-    found = g("Gather", [vector(g, places.reshape(-1)), flat], axis=0)
-    return [unbatched(g, reshape(g, value, (batch, channels, *wanted)), self) for value in (most, found)]
+    indices = g("Gather", [vector(g, places.reshape(-1)), flat], axis=0)
+    return [unbatched(g, reshape(g, value, (batch, channels, *target)), self) for value in (most, indices)]
 
 
 @aten("max_unpool2d", "max_unpool3d", ignores=("stride", "padding"))
 def _max_unpool(node: AtenNode, g: Operators, self: Value, indices: Value, output_size: Numbers) -> Value:
     rank = _rank(node)
-    wanted, shape = spread(output_size, rank), dims(self)
-    lead, plane = shape[:-rank], math.prod(wanted)
+    output_sizes, shape = spread(output_size, rank), dims(self)
+    lead, plane = shape[:-rank], math.prod(output_sizes)
     planes, count = math.prod(lead), math.prod(shape[-rank:])
     check_table(planes, plane)
     empty = g.builder.const(np.zeros((planes, plane), self.dtype.numpy))
-    places, values = (reshape(g, each, (planes, count)) for each in (indices, self))
-    made = g("ScatterElements", [empty, places, values], axis=1)
-    return reshape(g, made, (*lead, *wanted))
+    places, values = (reshape(g, value, (planes, count)) for value in (indices, self))
+    filled = g("ScatterElements", [empty, places, values], axis=1)
+    return reshape(g, filled, (*lead, *output_sizes))

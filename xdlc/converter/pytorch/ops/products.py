@@ -44,15 +44,15 @@ def _matmul(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
     return g("MatMul", [x, y])
 
 
-def _plus(g: Operators, product: Value, alpha: Number, other: Value, beta: Number) -> Value:
-    """Return alpha * product + beta * other; with beta 0 nothing of ``other`` counts."""
+def _plus(g: Operators, product: Value, alpha: Number, addend: Value, beta: Number) -> Value:
+    """Return alpha * product + beta * addend; with beta 0 the addend is ignored."""
     if alpha != 1:
         product = g("Mul", [product, number(g, product, alpha)])
     if not beta:
         return product
     if beta != 1:
-        other = g("Mul", [other, number(g, other, beta)])
-    return g("Add", [product, other])
+        addend = g("Mul", [addend, number(g, addend, beta)])
+    return g("Add", [product, addend])
 
 
 @aten("addmm", ignores=("out_dtype",))
@@ -176,13 +176,13 @@ def _chain(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value:
 @aten("matrix_power", "linalg_matrix_power")
 def _matrix_power(node: AtenNode, g: Operators, self: Value, n: int) -> Value:
     power = g.apply("Inverse", [self], domain="com.microsoft")[0] if n < 0 else self
-    made: Value | None = None
+    product: Value | None = None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":
-            made = power if made is None else g("MatMul", [made, power])
+            product = power if product is None else g("MatMul", [product, power])
         power = g("MatMul", [power, power])
-    if made is not None:
-        return made
+    if product is not None:
+        return product
     check_table(*dims(self)[-1:] * 2)
     eye = np.eye(dims(self)[-1], dtype=self.dtype.numpy)
     return g("Expand", [g.builder.const(eye), vector(g, self.shape)])

@@ -1,4 +1,4 @@
-"""Handlers of quantization: PT2E's operators, torchao's affine ones, and fake quantization of QAT."""
+"""Handlers of quantization: PT2E, torchao's affine operators, QAT's fake ones."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _value(g: Operators, given: Value | float, dtype: DType) -> Value:
     return given if isinstance(given, Value) else g.builder.const(np.asarray(given, dtype.numpy))
 
 
-def _integer(node: AtenNode, given: Value | float, name: str) -> int:
+def _integer(node: AtenNode, bound: Value | float, name: str) -> int:
     """Return a bound of integers as a number."""
-    if not isinstance(given, Value):
-        return int(given)
-    if not given.is_static or given.size != 1:
-        raise node.problem(f"its argument {name} is computed", "give it as a number")
-    return int(given.numpy().reshape(-1)[0])
+    if not isinstance(bound, Value):
+        return int(bound)
+    if not bound.is_static or bound.size != 1:
+        raise node.problem(f"its argument {name} is computed", "pass it as a number")
+    return int(bound.numpy().reshape(-1)[0])
 
 
 def _crossed(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
@@ -160,18 +160,18 @@ def _dequantize_affine(
 
 def _check_domain(node: AtenNode, name: str | None) -> None:
     if name not in ("INT", "NONE", None):
-        raise node.problem(f"its zero points are of the domain {name}", "quantize with integer zero points")
+        raise node.problem(f"zero points of domain {name} are not supported", "use integer zero points")
 
 
 # ---------------------------------------------------------------------- fake quantization
 
 
 def _fake(node: AtenNode, g: Operators, x: Value, grid: Grid) -> list[Value]:
-    """Return rounded floats, and for operators that have it, which elements are inside of the range."""
-    made = [real(node, g, stored(node, g, x, grid, INT32), grid)]
+    """Return fake-quantized floats and, where an operator has it, the in-range mask."""
+    results = [real(node, g, stored(node, g, x, grid, INT32), grid)]
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem("the mask of elements inside of the range is read", "use its first result only")
-    return made + [x] * (len(node.outputs) - 1)
+        raise node.problem("the mask of elements in range is not supported", "use its first result only")
+    return results + [x] * (len(node.outputs) - 1)
 
 
 @aten(
@@ -258,6 +258,6 @@ def _packed_product(node: AtenNode, g: Operators, self: Value, mat2: Value, scal
 @aten("access_subclass_inner_tensor", domain="export")
 def _part_of_subclass(node: AtenNode, g: Operators) -> Value:
     raise node.problem(
-        "it reads a part of a tensor that is an object of Python",
+        "it reads a part of a tensor that is a Python object",
         "call torchao.utils.unwrap_tensor_subclass(model) before the export",
     )

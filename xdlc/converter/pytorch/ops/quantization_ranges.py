@@ -1,4 +1,4 @@
-"""Handlers of operators that choose scales and zero points for values when the graph runs."""
+"""Handlers of operators that compute scales and zero points in the graph."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def _range(g: Operators, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
 
 def _shaped(node: AtenNode, g: Operators, values: Sequence[Value]) -> list[Value]:
     """Return scales and zero points in the shapes that the program states."""
-    made = []
+    shaped = []
     for value, stated in zip(values, node.stated, strict=True):
-        known = [size for size in stated or () if size is not None]
-        is_same = stated is None or len(known) != len(stated) or tuple(known) == value.shape
-        made.append(value if is_same else reshape(g, value, known))
-    return made
+        sizes = [size for size in stated or () if size is not None]
+        is_same = stated is None or len(sizes) != len(stated) or tuple(sizes) == value.shape
+        shaped.append(value if is_same else reshape(g, value, sizes))
+    return shaped
 
 
 def _asymmetric(
@@ -134,7 +134,7 @@ def _choose_affine(
     if mapping_type == "SYMMETRIC":
         return _symmetric(node, g, low, high, least, most, eps, middle)
     if mapping_type != "SYMMETRIC_NO_CLIPPING_ERR":
-        raise node.problem(f"its mapping type is {mapping_type}", "choose a symmetric or asymmetric one")
+        raise node.problem(f"mapping type {mapping_type} is not supported", "use another one")
     steps = [g("Div", [end, number(g, x, limit)]) for end, limit in ((low, least), (high, most))]
     scale = g("Max", [g("Max", steps), number(g, x, eps)])
     return _shaped(node, g, [scale, _filled(g, scale, middle)])

@@ -1,4 +1,4 @@
-"""Handlers of operators that draw random numbers, which become inputs of the network."""
+"""Handlers of random draws, which become inputs of the network."""
 
 from __future__ import annotations
 
@@ -22,14 +22,11 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
     """Return random numbers of float32.
 
     Args:
-        node: The node.
-        g: The canonical operators.
-        shape: Their shape.
         normal: Whether they are distributed normally instead of evenly from 0 to 1.
         **of: Attributes of the distribution: ``mean`` and ``scale``, or ``low`` and ``high``.
 
     Raises:
-        UnsupportedOp: If random numbers are no inputs of this conversion.
+        UnsupportedOp: If random numbers are not inputs of this conversion.
     """
     if not g.random_inputs:
         raise node.problem("its result is random", FIX)
@@ -72,7 +69,7 @@ def _randint(
 
 @aten("randperm", ignores=("dtype",))
 def _randperm(node: AtenNode, g: Operators, n: int) -> Value:
-    """Return the order of evenly distributed numbers."""
+    """Return a permutation: the order of uniform random numbers."""
     numbers = drawn(node, g, [n]).value
     return g.apply("TopK", [numbers, vector(g, [n])], {"axis": 0, "largest": 0, "sorted": 1}, 2)[1]
 
@@ -123,7 +120,7 @@ def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, re
         raise node.problem("its result is random", FIX)
     if num_samples != 1 and not replacement:
         raise node.problem(
-            "it draws several classes without replacement", "draw the classes before the network"
+            "draws without replacement are not supported", "draw the classes outside the network"
         )
     weights = Term(g, self)("Log") if self.rank == 2 else Term(g, reshape(g, self, (1, *dims(self))))("Log")
     classes = weights("Multinomial", sample_size=num_samples, dtype=6).value
@@ -136,7 +133,7 @@ _DROPPED = ("dropout", "feature_dropout", "native_dropout")
 
 @aten("alpha_dropout", "feature_alpha_dropout", *_DROPPED, layout=ANY)
 def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
-    """Return the input, and, for the native form, that all of it is kept; in training it drops at random.
+    """Return the input and, in the native form, an all-true mask; refuse training.
 
     An element is kept where an evenly distributed number is below 1 - p, and divided by 1 - p.
     """

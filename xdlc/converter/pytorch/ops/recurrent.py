@@ -59,24 +59,24 @@ def _stacked(g: Operators, values: Sequence[Value]) -> Value:
 def _layer(
     g: Operators, kind: str, x: Value, states: Sequence[Value], directions: Sequence[_Direction]
 ) -> list[Value]:
-    """Return all hidden states [T, B, directions * units], and the last of each state [directions, B, units].
+    """Return all hidden states and the last of each state.
+
+    Their shapes are [T, B, directions * units] and [directions, B, units].
 
     Args:
-        g: The canonical operators.
         kind: Kind of layer, a key of ``_FORMS``.
         x: Input, [T, B, width].
         states: States before the first step, [directions, B, units].
-        directions: Weights of each direction.
     """
     type, gates, attributes = _FORMS[kind]
     count, units = len(directions), dims(directions[0].states)[1]
     weights = [
-        _stacked(g, [_ordered(g, each, gates) for each in group])
-        for group in zip(*((each.inputs, each.states) for each in directions), strict=True)
+        _stacked(g, [_ordered(g, direction, gates) for direction in group])
+        for group in zip(*((weight.inputs, weight.states) for weight in directions), strict=True)
     ]
     bias = None
     if directions[0].biases:
-        rows = [[_ordered(g, bias, gates) for bias in each.biases] for each in directions]
+        rows = [[_ordered(g, bias, gates) for bias in direction.biases] for direction in directions]
         bias = _stacked(g, [g("Concat", row, axis=0) for row in rows])
     given = {"hidden_size": units, "direction": "bidirectional" if count > 1 else "forward", **attributes}
     if "activations" in given:
@@ -130,17 +130,17 @@ def _network(
     if train and dropout and num_layers > 1:
         raise node.problem("dropout of training is random", "call model.eval() before the export")
     kind, x = node.type.partition(".")[0], input
-    given = [hx] if isinstance(hx, Value) else hx
+    initial_states = [hx] if isinstance(hx, Value) else hx
     count = 2 if bidirectional else 1
     total, lasts = num_layers * count, []
-    each = len(params) // total if total > 0 else 0
-    if not 2 <= each <= 5 or len(params) != each * total:
+    width = len(params) // total if total > 0 else 0
+    if not 2 <= width <= 5 or len(params) != width * total:
         raise node.invalid(f"{len(params)} parameters of {num_layers} layers")
     x = g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x
-    parts = [_Direction(params[i * each : (i + 1) * each], has_biases=has_biases) for i in range(total)]
+    parts = [_Direction(params[i * width : (i + 1) * width], has_biases=has_biases) for i in range(total)]
     for start in range(0, total, count):
         own = parts[start : start + count]
-        states = [_rows(g, state, start, start + count) for state in given]
+        states = [_rows(g, state, start, start + count) for state in initial_states]
         if own[0].projection is None:
             x, *last = _layer(g, kind, x, states, own)
         else:
@@ -191,7 +191,7 @@ def _cell(
         x, states = front(g, x), [front(g, state) for state in states]
     biases = [bias for bias in (b_ih, b_hh) if bias is not None]
     if len(biases) == 1:
-        raise node.problem("it has one bias of two", "give the cell both biases or none")
+        raise node.problem("it has one bias, but requires two or none", "give the cell both biases or none")
     direction = _Direction([w_ih, w_hh, *biases], has_biases=bool(biases))
     states = [front(g, state) for state in states]
     _, *last = _layer(g, node.type.removesuffix("_cell"), front(g, x), states, [direction])

@@ -22,10 +22,10 @@ Axes = Sequence[int] | int | None
 
 
 def axes_of(x: Value, dim: Axes) -> list[int]:
-    """Return axes from the front; None and an empty list are all of them; rank 0 has none.
+    """Return axes from the front; None and [] are all of them; rank 0 has none.
 
     Raises:
-        ModelError: If there is no such axis, or one comes twice.
+        ModelError: If there is no such axis, or one repeats.
     """
     given = [dim] if isinstance(dim, int) else list(dim or range(x.rank))
     axes = sorted({axis_of(axis, x.rank) for axis in given}) if x.rank else []
@@ -46,7 +46,7 @@ _SIMPLE = {
 
 @aten(*_SIMPLE, layout=ANY, ignores=("dtype",))
 def _reduce(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
-    """Reduce numbers in the type of the result; extremes of bools are those of integers."""
+    """Reduce numbers in the result's type; bools have the extremes of integers."""
     return over(term(node, g, self).ordered(), _SIMPLE[operator(node)], dim, keepdim).value
 
 
@@ -79,7 +79,7 @@ def _arg(node: AtenNode, g: Operators, self: Value, dim: int | None, keepdim: bo
 
 
 def _place(x: Term, kind: str, axis: int | None, keep: bool) -> Term:
-    """Return the place of the ``max`` or ``min`` along an axis, or, for None, among all elements."""
+    """Return the position of the ``max`` or ``min`` along an axis; None: of all."""
     rank = x.value.rank
     row = axis is None or not rank
     along = 0 if axis is None or not rank else axis_of(axis, rank)
@@ -125,7 +125,7 @@ def _variance(
 
 
 def norm(x: Term, order: float, dim: Axes = None, keep: bool = False) -> Term:
-    """Return the vector norm of an order along axes, as ``torch.linalg.vector_norm`` defines it."""
+    """Return the vector norm of an order along axes (``torch.linalg.vector_norm``)."""
     if order in (1, 2):
         return over(x, f"ReduceL{order:.0f}", dim, keep) if x.value.rank else abs(x)
     if order == 0:
@@ -144,14 +144,14 @@ def _norm(self: Term, p: float | None = 2, ord: float = 2, dim: Axes = None, kee
 def _matrix_norm(
     node: AtenNode, g: Operators, self: Value, ord: float | str | None, dim: Axes, keepdim: bool
 ) -> Value:
-    """Map vector norms, and the norms of matrices that are sums of rows, columns or squares."""
+    """Map vector norms, and matrix norms that are sums of rows, columns or squares."""
     x, axes = term(node, g, self), [dim] if isinstance(dim, int) else list(dim or range(self.rank))
     if ord is None or ord == "fro":
         return norm(x, 2, axes_of(self, dim), keepdim).value
     if len(axes) == 1 and not isinstance(ord, str):
         return norm(x, ord, axes, keepdim).value
     if isinstance(ord, str) or abs(ord) not in (1, math.inf):
-        raise node.problem("it is a norm of singular values", "use a norm of elements, rows or columns")
+        raise node.problem("norms of singular values are not supported", "use another norm")
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     found = over(over(abs(x), "Sum", summed, keep=True), "Max" if ord > 0 else "Min", kept, keep=True)
     return (found if keepdim else found("Squeeze", vector(g, axes_of(self, axes)))).value
@@ -159,7 +159,7 @@ def _matrix_norm(
 
 @formula("renorm")
 def _renorm(self: Term, p: float, dim: int, maxnorm: float) -> Term:
-    """Scale the parts along an axis whose norm is above a limit; the offset is PyTorch's."""
+    """Scale slices along an axis down to a maximal norm; the offset is PyTorch's."""
     rank = self.value.rank
     size = norm(self, p, [axis for axis in range(rank) if axis != axis_of(dim, rank)], keep=True)
     return self * (size > maxnorm).where(maxnorm / (size + 1e-7), size.of(1))
@@ -178,7 +178,7 @@ def _cumulate(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
 
 
 def _scanned(parts: list[Term], axis: int, join: Callable[..., list[Term]]) -> list[Term]:
-    """Return running results along an axis: log2(n) steps join those of 1, 2, 4, ... elements before.
+    """Return a running result along an axis, in log2(n) steps of doubling reach.
 
     A result consists of parts; ``join`` returns the result of two neighbouring ranges.
     """
@@ -197,7 +197,7 @@ def _scanned(parts: list[Term], axis: int, join: Callable[..., list[Term]]) -> l
 
 @formula("cummax", "cummin")
 def _cumextreme(node: AtenNode, self: Term, dim: int) -> list[Term]:
-    """Return running extremes and their places, the last of equals; what is no number stays."""
+    """Return running extremes and their positions, the last of equals; NaN stays."""
     g, x, rank, is_max = self.g, self.ordered(), self.value.rank, operator(node) == "cummax"
     if not rank:
         return [self, x.to(INT64) * 0]

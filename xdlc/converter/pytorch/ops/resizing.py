@@ -24,7 +24,7 @@ Factors = Sequence[float | None]
 def _sizes(
     node: AtenNode, g: Operators, x: Value, output_size: Sizes | None, factors: Factors
 ) -> list[int] | Value:
-    """Return the new sizes of the axes after the channels: given ones, or the old ones times factors."""
+    """Return the new spatial sizes: stated ones, or the old ones times factors."""
     if output_size:
         if any(isinstance(size, Value) for size in output_size):
             parts = [
@@ -58,8 +58,6 @@ def _resized(
     """Return a value with its axes after the channels resized.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         x: [N, C, spatial...].
         output_size: New sizes, or None.
         factors: Scale of each axis; positions follow it, not the ratio of the sizes; None for that ratio.
@@ -73,9 +71,9 @@ def _resized(
         raise node.invalid(f"input of rank {x.rank}")
     mode, exact, antialias = _MODES[type], "exact" in type, type.endswith("_aa")
     if mode != "nearest" and not x.dtype.is_float:
-        raise node.problem(f"{mode} interpolation of {x.dtype} values", "interpolate float values")
+        raise node.problem(f"{mode} interpolation of {x.dtype} is not supported", "use float values")
     scales = [*factors, *[None] * (count - len(factors))]
-    wanted = _sizes(node, g, x, output_size, scales)
+    output_sizes = _sizes(node, g, x, output_size, scales)
     attributes: dict[str, Any] = {"mode": mode, "axes": list(range(2, x.rank))}
     attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
     if mode == "nearest":
@@ -84,16 +82,16 @@ def _resized(
             attributes["coordinate_transformation_mode"] = "asymmetric"
     elif mode == "cubic":
         attributes["cubic_coeff_a"] = -0.75
-    is_open = isinstance(wanted, Value) or None in (x.dims or (None,) * 3)[2:]
+    is_open = isinstance(output_sizes, Value) or None in (x.dims or (None,) * 3)[2:]
     if is_open and not antialias and not any(scales):
-        sizes = wanted if isinstance(wanted, Value) else vector(g, wanted)
+        sizes = output_sizes if isinstance(output_sizes, Value) else vector(g, output_sizes)
         return g("Resize", [x, None, None, sizes], **attributes)
     spatial = dims(x, range(2, x.rank))
-    if isinstance(wanted, Value):
+    if isinstance(output_sizes, Value):
         raise node.problem("its sizes depend on dynamic dimensions", "bind them with --input_dim")
-    if min(wanted) < 1 or len(wanted) != count:
-        raise node.invalid(f"sizes {wanted} of {count} axes")
-    axes = list(zip(spatial, wanted, scales, strict=True))
+    if min(output_sizes) < 1 or len(output_sizes) != count:
+        raise node.invalid(f"sizes {output_sizes} of {count} axes")
+    axes = list(zip(spatial, output_sizes, scales, strict=True))
     for n, m, _ in axes:
         check_table(n)
         check_table(m)
@@ -120,11 +118,11 @@ def _resized(
             table = _smooth(n, m, step, mode) if antialias else _shares(n, m, step, mode)
             x = mixed(g, x, axis, table)
         return x
-    return g("Resize", [x, None, None, vector(g, wanted)], **attributes)
+    return g("Resize", [x, None, None, vector(g, output_sizes)], **attributes)
 
 
 def _picks(n: int, m: int, factor: float | None, *, exact: bool) -> Array:
-    """Return the element that each new one is, in single precision as PyTorch computes it."""
+    """Return the source index of each new element, in single precision as in PyTorch."""
     out = np.arange(m, dtype=np.float32)
     step = np.float32(_step(n, m, factor))
     places = np.floor((out + np.float32(0.5)) * step) if exact else np.floor(out * step)
@@ -145,7 +143,7 @@ def _shares(n: int, m: int, step: float, mode: str) -> Array:
 
 
 def _smooth(n: int, m: int, step: float, mode: str) -> Array:
-    """Return the shares [m, n] with kernels as wide as the new elements; what is outside does not count."""
+    """Return shares [m, n] of kernels as wide as new elements; the outside is ignored."""
     reach = {"linear": 1, "cubic": 2, "lanczos": 3}[mode] * max(step, 1.0)
     center = step * (np.arange(m) + 0.5)
     first = np.maximum(np.trunc(center - reach + 0.5), 0)[:, None]
@@ -249,12 +247,12 @@ def _images(g: Operators, x: Value) -> Value:
 @aten("pixel_unshuffle", layout=CHANNEL_LAST)
 def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
     (channels,), block = dims(self, [-3]), downscale_factor
-    made = g("SpaceToDepth", [_images(g, self)], blocksize=block)
+    blocks = g("SpaceToDepth", [_images(g, self)], blocksize=block)
     if block > 1 and channels > 1:  # it is block by block; PyTorch has channel by channel
         check_table(channels, block * block)
         order = np.arange(channels * block * block).reshape(block * block, channels).T
-        made = g("Gather", [made, vector(g, order.reshape(-1))], axis=1)
-    return made if self.rank == 4 else reshape(g, made, (*self.shape[:-3], *made.shape[1:]))
+        blocks = g("Gather", [blocks, vector(g, order.reshape(-1))], axis=1)
+    return blocks if self.rank == 4 else reshape(g, blocks, (*self.shape[:-3], *blocks.shape[1:]))
 
 
 @aten("channel_shuffle", "native_channel_shuffle", layout=ANY)

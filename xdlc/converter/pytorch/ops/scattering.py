@@ -33,7 +33,7 @@ _REDUCTIONS = {
 def _combined(
     node: AtenNode, g: Operators, x: Value, source: Value, write: Write, reduce: str, include_self: bool
 ) -> Value:
-    """Return a tensor with updates written to it, combined with its elements if these count."""
+    """Return a tensor with updates written, combined with its elements if included."""
     if x.dtype is BOOL8:  # sums of truth values are whether any holds, products whether all do
         x, source = (g.builder.cast(value, INT32) for value in (x, source))
         return g.builder.cast(_combined(node, g, x, source, write, reduce, include_self), BOOL8)
@@ -42,15 +42,17 @@ def _combined(
         lowest, highest = (-np.inf, np.inf) if x.dtype.is_float else x.dtype.limits
         neutral = {"none": 0, "add": 0, "mul": 1, "max": lowest, "min": highest}[kind]
         base = write(x, full(g, dims(source), neutral, x.dtype), "none")
-    made = write(base, source, kind)
+    total = write(base, source, kind)
     if reduce != "mean":
-        return made
+        return total
     count_type = x.dtype if x.dtype.is_float else INT64
     start = full(g, dims(x), int(include_self), count_type)
     count = write(start, full(g, dims(source), 1, count_type), "add")
     if not include_self:
         count = g("Max", [count, number(g, count, 1)])
-    return g("Div", [made, count]) if x.dtype.is_float else floor_div(g, made, g.builder.cast(count, x.dtype))
+    return (
+        g("Div", [total, count]) if x.dtype.is_float else floor_div(g, total, g.builder.cast(count, x.dtype))
+    )
 
 
 # ------------------------------------------------------------------ elements, each by an index of its own
@@ -152,27 +154,27 @@ def _index_put(
     values: Value,
     accumulate: bool,
 ) -> Value:
-    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    indexed_axes = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     values = g.builder.cast(values, self.dtype)
-    if not given:
+    if not indexed_axes:
         whole = shapes.expanded(g, values, shapes.sizes_of(g, self))
         return _summed(g, self, whole) if accumulate else whole
-    if len(given) == 1 and is_mask(given[0][1]) and not self.is_dynamic:
-        axis, mask = given[0]
+    if len(indexed_axes) == 1 and is_mask(indexed_axes[0][1]) and not self.is_dynamic:
+        axis, mask = indexed_axes[0]
         return _masked(node, g, self, axis, g.builder.cast(mask, BOOL8), values, accumulate=accumulate)
-    found = indexed(node, g, self, indices)
-    count, tuples = len(found.axes), found.tuples
+    places = indexed(node, g, self, indices)
+    count, tuples = len(places.axes), places.tuples
     if shapes.is_empty(tuples):
         return self
     head = shapes.sizes_of(g, tuples)[:-1]
-    base = shapes.moved(g, self, found.axes, range(count))
+    base = shapes.moved(g, self, places.axes, range(count))
     rest = shapes.sizes_of(g, base)[count:]
-    whole = shapes.expanded(g, values, shapes.replaced(rest, found.place, *head, count=0))
-    whole = shapes.moved(g, whole, range(found.place, found.place + len(head)), range(len(head)))
+    whole = shapes.expanded(g, values, shapes.replaced(rest, places.place, *head, count=0))
+    whole = shapes.moved(g, whole, range(places.place, places.place + len(head)), range(len(head)))
     if accumulate and self.dtype is BOOL8:
         base, whole = (g.builder.cast(value, INT32) for value in (base, whole))
-    made = scatter_nd(g, base, tuples, whole, "add" if accumulate else "none")
-    return shapes.moved(g, g.builder.cast(made, self.dtype), range(count), found.axes)
+    updated = scatter_nd(g, base, tuples, whole, "add" if accumulate else "none")
+    return shapes.moved(g, g.builder.cast(updated, self.dtype), range(count), places.axes)
 
 
 def _summed(g: Operators, x: Value, y: Value) -> Value:
@@ -182,7 +184,10 @@ def _summed(g: Operators, x: Value, y: Value) -> Value:
 def _masked(
     node: AtenNode, g: Operators, x: Value, axis: int, mask: Value, values: Value, *, accumulate: bool
 ) -> Value:
-    """Return a tensor with values where a mask of its axes from one on is true; its shape needs no data."""
+    """Return a tensor with values where a mask of its axes from one on is true.
+
+    The shape does not depend on data.
+    """
     shape, covered = dims(x), x.shape[axis : axis + mask.rank]
     if mask.dims != covered:
         raise node.invalid(f"a mask of shape {list(mask.shape)} from axis {axis} of {list(shape)}")
@@ -202,7 +207,7 @@ def _masked(
 
 
 def _by_order(node: AtenNode, g: Operators, values: Value, mask: Value, axis: int) -> Value:
-    """Return values in their order where a mask is true; of open dimensions there may be none."""
+    """Return values in their order where a mask is true; open sizes may be 0."""
     if values.is_dynamic:
         ends = [int(at == axis) for at in range(values.rank)]
         values = g("Pad", [values, vector(g, [*[0] * values.rank, *ends])])
@@ -210,7 +215,7 @@ def _by_order(node: AtenNode, g: Operators, values: Value, mask: Value, axis: in
 
 
 def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
-    """Return how many elements of a mask are true before each, int64, of the shape of the mask."""
+    """Return the number of true elements before each, int64, in the mask's shape."""
     counted = g.builder.cast(shapes.flat(g, mask), INT32)
     count = g("CumSum", [counted, g.builder.const(np.asarray(0, np.int64))])
     first = g("Max", [g("Sub", [count, number(g, count, 1)]), number(g, count, 0)])

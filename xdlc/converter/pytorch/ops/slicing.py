@@ -1,4 +1,4 @@
-"""Handlers of operators that take parts of a tensor, or write them back into it; diagonals and triangles."""
+"""Handlers of slices, diagonals and triangles, read or written back."""
 
 from __future__ import annotations
 
@@ -212,14 +212,14 @@ def _slice_scatter(
     src, size = g.builder.cast(src, self.dtype), shapes.size_of(self, axis)
     if isinstance(first, Value) or isinstance(last, Value):
         if step != 1 or src.rank != self.rank:
-            raise node.problem("a computed part with a step", "bind the dimensions with --input_dim")
+            raise node.problem("a computed slice with a step is not supported", "bind it with --input_dim")
         place = shapes.vector_of(g, [first])
         from_end = g("Add", [place, number(g, place, dims(self)[axis])])
         place = where(g, g("Less", [place, number(g, place, 0)]), from_end, place)
         return updated(g, self, src, shapes.vector_of(g, shapes.replaced([0] * self.rank, axis, place)))
     if size is None:
         if step != 1:
-            raise node.problem("a step along an open axis", "bind the dimensions with --input_dim")
+            raise node.problem("a step along a dynamic axis is not supported", "bind it with --input_dim")
         if last <= first and (last < 0) == (first < 0):
             return self
         part = src

@@ -19,9 +19,9 @@ from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UINT8
 
 
 def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = False) -> list[Term]:
-    """Return the first elements along an axis in sorted order, and their places, the first of equals first.
+    """Return the first elements of the sorted axis and their positions, stably.
 
-    On the host, what is no number counts as above infinity, as in PyTorch.
+    On the host, NaN sorts above infinity, as in PyTorch.
     """
     if not x.value.rank:
         return [x, Term(x.g, constant(x.g, 0, INT64))]
@@ -34,7 +34,7 @@ def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = Fal
 
 @formula("sort", layout=SOURCE, ignores=("stable",))
 def _sort(self: Term, dim: int = -1, descending: bool = False) -> list[Term]:
-    """Sort stably, as nothing forbids."""
+    """Sort stably, which every argument permits."""
     return ranked(self, dim, largest=descending)
 
 
@@ -86,7 +86,7 @@ def _kthvalue(self: Term, k: int, dim: int, keepdim: bool) -> list[Term]:
 
 @formula("median", layout=SOURCE)
 def _median(self: Term, dim: int | None = None, keepdim: bool = False) -> list[Term]:
-    """Return the lower of two middles; what is no number is the result."""
+    """Return the lower median; NaN wins."""
     values, places = ranked(_rows(self, dim))
     middle = (dims(values.value, [-1])[0] - 1) // 2
     found = [_last(values, middle), _last(places, middle)]
@@ -105,7 +105,7 @@ def _nanmedian(self: Term, dim: int | None = None, keepdim: bool = False) -> lis
 
 @formula("mode", layout=SOURCE)
 def _mode(self: Term, dim: int, keepdim: bool) -> list[Term]:
-    """Count the equals of each element of the sorted rows: the first with the most is the least value."""
+    """Count the equals of each sorted element; the least of the most frequent wins."""
     values, places = ranked(_rows(self, dim))
     check_table(*dims(values.value), dims(values.value, [-1])[0])
     key = values.ordered()
@@ -123,8 +123,8 @@ _ENDS = {"nearest": ["Round"], "lower": ["Floor"], "higher": ["Ceil"]}
 def _quantile(
     node: AtenNode, self: Term, q: Term, dim: int | None, keepdim: bool, interpolation: str
 ) -> Term:
-    """Read the sorted rows between two places; with q of rank 1, results of each q come first."""
-    g, values, share, given = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
+    """Interpolate sorted rows; q of rank 1 puts the axis of quantiles first."""
+    g, values, share, source = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
     if q.value.is_static and not ((q.value.numpy() >= 0) & (q.value.numpy() <= 1)).all():
         raise node.invalid("its q is outside 0 to 1")
     *others, size = dims(values.value)
@@ -135,21 +135,23 @@ def _quantile(
         place = share * (over((~values.is_nan()).to(node.dtype), "Sum", -1, keep=True) - 1).most(0)
     ends = [place(end).to(INT64) for end in _ENDS.get(interpolation, ["Floor", "Ceil"])]
     shape = vector(g, [*others, count])
-    found, *high = (values("GatherElements", end("Expand", shape), axis=rank - 1) for end in ends)
+    result, *high = (values("GatherElements", end("Expand", shape), axis=rank - 1) for end in ends)
     if high:
-        found = found + (high[0] - found) * (0.5 if interpolation == "midpoint" else place - place("Floor"))
+        result = result + (high[0] - result) * (
+            0.5 if interpolation == "midpoint" else place - place("Floor")
+        )
     if is_plain:
-        found = _last(values).is_nan().raised(-1).where(math.nan, found)
-    found = found("Transpose", perm=[rank - 1, *range(rank - 1)])
+        result = _last(values).is_nan().raised(-1).where(math.nan, result)
+    result = result("Transpose", perm=[rank - 1, *range(rank - 1)])
     if keepdim:
-        axis = None if dim is None or not given.rank else axis_of(dim, given.rank)
-        kept = [1 if axis in (None, held) else size for held, size in enumerate(dims(given))]
-        found = Term(g, reshape(g, found.value, [count, *kept]))
-    return found if q.value.rank else found("Squeeze", vector(g, [0]))
+        axis = None if dim is None or not source.rank else axis_of(dim, source.rank)
+        kept = [1 if axis in (None, index) else size for index, size in enumerate(dims(source))]
+        result = Term(g, reshape(g, result.value, [count, *kept]))
+    return result if q.value.rank else result("Squeeze", vector(g, [0]))
 
 
 def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term, Term]:
-    """Return the range of a histogram: as stated, or of the data, with a margin if all are equal."""
+    """Return a histogram's range: stated, or the data's, widened if all are equal."""
     low, high = (Term(x.g, x.of(end)) for end in given) if given else (over(x, "Min"), over(x, "Max"))
     is_flat = low.same(high)
     return is_flat.where(low - margin, low), is_flat.where(high + margin, high)
@@ -159,7 +161,7 @@ def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term,
 def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Term:
     x = self.flat()
     if x.value.dtype is not FLOAT32:
-        raise node.problem("bins of numbers of 16 bits depend on their rounding", "use float32")
+        raise node.problem("bins of 16-bit floats depend on their rounding", "use float32")
     if bins < 1 or not min <= max:
         raise node.invalid(f"it has {bins} bins from {min} to {max}")
     check_table(dims(x.value)[0], bins)
@@ -179,7 +181,7 @@ def _histogram(
     density: bool,
     range: Sequence[float] | None = None,
 ) -> list[Term]:
-    """Count the elements, or their weights, between edges; the last bin has both of its edges."""
+    """Count elements, or their weights, between edges; the last bin has both edges."""
     g, x = self.g, self.flat()
     if isinstance(bins, Value) and bins.is_static and (np.diff(bins.numpy()) < 0).any():
         raise node.invalid("the edges of its bins do not increase")

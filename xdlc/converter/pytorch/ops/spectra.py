@@ -1,4 +1,4 @@
-"""Handlers of Fourier transforms and of complex values, which are pairs of real ones."""
+"""Handlers of Fourier transforms and of complex values as pairs of real ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def _along(
     """Return the transform along axes; the inverse one has the factor 1 / size.
 
     Args:
-        g: The canonical operators.
         x: Complex values; of real ones, the result has half of the last axis.
         axes: Axes, counted from the front.
         sizes: Number of elements of each, to which it is cut or filled up with 0.
@@ -73,14 +72,14 @@ def _along(
     plan = list(zip(axes, sizes, strict=True))
     for step, (axis, size) in enumerate(reversed(plan) if isinstance(x, Value) else plan, 1):
         rank = x.rank if isinstance(x, Value) else x.real.rank
-        order = [*(held for held in range(rank) if held != axis), axis]
+        order = [*(position for position in range(rank) if position != axis), axis]
         moved = _permuted(g, x, order)
         if inverse:
             pair = Complex(*moved) if isinstance(moved, tuple) else _pair(g, moved)
-            made = spectra.inverse(g, pair, [size], is_real=to_real and step == len(plan))
+            spectrum = spectra.inverse(g, pair, [size], is_real=to_real and step == len(plan))
         else:
-            made = spectra.forward(g, moved, [size])
-        x = _permuted(g, made, [order.index(held) for held in range(rank)])
+            spectrum = spectra.forward(g, moved, [size])
+        x = _permuted(g, spectrum, [order.index(position) for position in range(rank)])
     return x
 
 
@@ -97,7 +96,7 @@ def _transform(
     dim: Numbers | int | None,
     norm: str | None,
 ) -> Any:
-    """Map all forms; hfft is irfft of the conjugate, ihfft the conjugate of rfft, with opposite factors."""
+    """Map all forms; hfft is irfft of the conjugate, ihfft the conjugate of rfft."""
     kind = node.type.removeprefix("fft_").rstrip("2n")
     inverse, to_half = kind in ("ifft", "irfft", "hfft"), kind in ("rfft", "ihfft")
     pair = _pair(g, self)
@@ -133,7 +132,7 @@ def _planned(
     onesided: bool = True,
     last_dim_size: int = -1,
 ) -> Any:
-    """Map the forms that decompositions have; normalization is 0 for none, 1 for the root, 2 for the size."""
+    """Map the decomposed forms; normalization: 0 none, 1 the size's root, 2 the size."""
     pair, to_real = _pair(g, self), node.type == "_fft_c2r"
     axes = [axis_of(axis, pair.real.rank) for axis in dim]
     sizes, inverse = [dims(pair.real)[axis] for axis in axes], to_real or not forward

@@ -1,4 +1,4 @@
-"""Handlers of numbers that depend on open dimensions or on data, and of arithmetic with them."""
+"""Handlers of arithmetic with numbers that depend on open dimensions or data."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ _TYPES |= dict.fromkeys(("truediv", "sym_float", "_sym_sqrt", "sym_sqrt"), FLOAT
 """Types of the operands of those that have one; those of others are integers, or floats if any is one."""
 
 
-def _operands(g: Operators, type: str, *given: Number) -> list[Value]:
+def _operands(g: Operators, type: str, *numbers: Number) -> list[Value]:
     """Return numbers as values of rank 0 of one type."""
-    reals = [each.dtype.is_float if isinstance(each, Value) else isinstance(each, float) for each in given]
+    reals = [x.dtype.is_float if isinstance(x, Value) else isinstance(x, float) for x in numbers]
     dtype = _TYPES.get(type, FLOAT32 if any(reals) else INT64)
-    found = [
-        each if isinstance(each, Value) else g.builder.const(np.asarray(each, dtype.numpy)) for each in given
-    ]
-    return [g.builder.cast(reshape(g, each, ()) if each.rank else each, dtype) for each in found]
+    operands = [x if isinstance(x, Value) else g.builder.const(np.asarray(x, dtype.numpy)) for x in numbers]
+    return [g.builder.cast(reshape(g, x, ()) if x.rank else x, dtype) for x in operands]
 
 
 @aten("and_", "or_", *_ARITHMETIC, *_COMPARISONS, *_FUNCTIONS, domain=PYTHON)

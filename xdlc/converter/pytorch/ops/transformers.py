@@ -1,4 +1,4 @@
-"""Handlers of whole layers of transformers, as modules of PyTorch call them without gradients."""
+"""Handlers of whole transformer layers, as PyTorch's fast path calls them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class _Heads:
     """Weights of an attention of several heads.
 
     Attributes:
-        count: Number of heads.
         qkv: Weights [3 * E, E] and biases of queries, keys and values.
         proj: Weights [E, E] and biases of the results.
         mask: True where a key is hidden, or None.
@@ -39,7 +38,7 @@ def _linear(g: Operators, x: Value, weight: Value, bias: Value) -> Value:
 
 
 def _attended(g: Operators, parts: list[Value], heads: _Heads) -> tuple[Value, Value]:
-    """Return the attention of queries to values [N, L, E], and its weights [N, heads, L, S]."""
+    """Return attention over values [N, L, E], and its weights [N, heads, L, S]."""
     width = dims(parts[0])[2]
     size = width // heads.count
     query, key, value = (

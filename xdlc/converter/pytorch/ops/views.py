@@ -1,4 +1,4 @@
-"""Handlers of operators that look at the same elements in another shape or order of axes."""
+"""Handlers of operators that change only the shape or the order of axes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value
     sizes, ratio = dims(self), max(dtype.bits // self.dtype.bits, 1)
     if ratio > 1:  # elements become parts of wider ones, which are the last axis then
         if not sizes or sizes[-1] % ratio:
-            raise node.invalid(f"elements {list(sizes)} of {self.dtype} are no whole ones of {dtype}")
+            raise node.invalid(f"{list(sizes)} of {self.dtype} are not whole elements of {dtype}")
         self = shapes.reshaped(g, self, [*sizes[:-1], sizes[-1] // ratio, ratio])
     made = bits_as(g, self, dtype)
     return shapes.reshaped(g, made, [*sizes[:-1], -1]) if made.rank > len(sizes) else made
@@ -87,7 +87,7 @@ def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Va
 
 
 def at_least(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value of 1 to 3 axes at least: a row gets one in front, a matrix one at the end."""
+    """Return a value of at least 1 to 3 axes, as ``torch.atleast_1d`` and so on do."""
     sizes = [*[1] * (rank > 1 and x.rank < 2), *shapes.sizes_of(g, x)]
     return shapes.reshaped(g, x, sizes + [1] * (rank - len(sizes)))
 
@@ -155,7 +155,7 @@ def _sum_to_size(node: AtenNode, g: Operators, self: Value, size: Sequence[int])
     wanted = [1] * (self.rank - len(size)) + list(size)
     axes = [axis for axis, (old, new) in enumerate(zip(dims(self), wanted, strict=False)) if old != new]
     if len(wanted) > self.rank or any(wanted[axis] != 1 for axis in axes):
-        raise node.invalid(f"{list(self.shape)} is no broadcast form of {list(size)}")
+        raise node.invalid(f"{list(self.shape)} does not broadcast to {list(size)}")
     x = operand(node, g, self)
     return shapes.reshaped(g, g("ReduceSum", [x, vector(g, axes)], keepdims=1) if axes else x, size)
 

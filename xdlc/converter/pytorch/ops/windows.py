@@ -76,13 +76,9 @@ def _whole_numbers(
     """Return the convolution of integers as a product, which is exact.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         x: [N, C, spatial...].
         weight: [O, C / groups, kernel...]; of a transposed convolution [C, O / groups, kernel...].
         bias: [O], or None.
-        windows: The windows.
-        groups: Number of groups.
     """
     batch, channels, *sizes = dims(x)
     first, second, *kernel = dims(weight)

@@ -18,12 +18,12 @@ FIX = "export the model with torch.export, or fix a number among the inputs with
 
 
 def branch(
-    machine: Machine, test: Tensor, bodies: Sequence[Sequence[ast.stmt]], held: dict[str, Any]
+    machine: Machine, test: Tensor, bodies: Sequence[Sequence[ast.stmt]], variables: dict[str, Any]
 ) -> None:
-    """Run both bodies of an ``if``, and set the variables that both set to what the one that runs sets."""
+    """Run both bodies of an ``if``; record variables that both set as its results."""
     recorder, graphs, ends = machine.recorder, [], []
     for body in bodies:
-        scope = dict(held)
+        scope = dict(variables)
         with recorder.inner() as graph:
             if machine.returns(body, scope):
                 raise UnsupportedOp("a branch that depends on data returns", fix=FIX)
@@ -34,7 +34,7 @@ def branch(
         first, second = ends[0][name], ends[1][name]
         is_plain = isinstance(first, int | float | str | None) and type(first) is type(second)
         if first is second or (is_plain and first == second):
-            held[name] = first
+            variables[name] = first
         else:
             pairs[name] = [_tensor(recorder, name, end[name]) for end in ends]
     pairs = {name: pairs[name] for name in ends[0] if name in pairs}
@@ -44,13 +44,13 @@ def branch(
         if (first.dtype, first.shape) != (second.dtype, second.shape):
             problem = f"branches that depend on data set {name!r} to tensors of two shapes or types"
             raise UnsupportedOp(f"{problem}: {list(first.shape)}, {list(second.shape)}", fix=FIX)
-        held[name] = recorder.unknown("cond", first.dtype, first.shape)
-        held[name].number = first.number
+        variables[name] = recorder.unknown("cond", first.dtype, first.shape)
+        variables[name].number = first.number
     for index, graph in enumerate(graphs):
         graph.outputs = [pair[index].name for pair in pairs.values()]
-    given = [test.name, *graphs, _captured(recorder, graphs)]
-    call = Call("higher_order.cond", {f"arg{index}": each for index, each in enumerate(given)}, [])
-    call.outputs, call.module = [str(held[name].name) for name in pairs], recorder.module
+    arguments = [test.name, *graphs, _captured(recorder, graphs)]
+    call = Call("higher_order.cond", {f"arg{index}": item for index, item in enumerate(arguments)}, [])
+    call.outputs, call.module = [str(variables[name].name) for name in pairs], recorder.module
     recorder.graph.calls.append(call)
 
 
@@ -62,16 +62,16 @@ def _tensor(recorder: Recorder, name: str, value: Any) -> Tensor:
 
 
 def _captured(recorder: Recorder, graphs: Sequence[CallGraph]) -> list[Ref]:
-    """Let graphs inside read only inputs; return what these are set to of the graph around."""
+    """Turn what graphs read from outside into inputs; return the outer values."""
     captured: dict[str, None] = {}
     for graph in graphs:
-        made = {output for call in graph.calls for output in call.outputs}
+        computed = {output for call in graph.calls for output in call.outputs}
         read = [ref for call in graph.calls for ref in call.refs()] + graph.outputs
-        captured.update((str(ref), None) for ref in read if isinstance(ref, Ref) and ref not in made)
+        captured.update((str(ref), None) for ref in read if isinstance(ref, Ref) and ref not in computed)
     for graph in graphs:
         names = {name: recorder.fresh("captured") for name in captured}
         graph.inputs = list(names.values())
-        graph.values.update({made: recorder.metas[name] for name, made in names.items()})
+        graph.values.update({captive: recorder.metas[name] for name, captive in names.items()})
         graph.outputs = [renamed(output, names) for output in graph.outputs]
         for call in graph.calls:
             call.arguments = {key: renamed(value, names) for key, value in call.arguments.items()}

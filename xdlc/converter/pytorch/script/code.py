@@ -35,7 +35,10 @@ class Code:
         self.version = int(text) if text.strip().isdigit() else 0
 
     def find(self, name: str) -> ast.ClassDef | ast.FunctionDef | None:
-        """Return a class or function by its name, like ``__torch__.torch.nn.modules.linear.Linear``."""
+        """Return a class or function by its qualified name.
+
+        For example ``__torch__.torch.nn.modules.linear.Linear``.
+        """
         module, _, own = name.rpartition(".")
         if module not in self._files:
             self._files[module] = self._parsed(f"code/{module.replace('.', '/')}.py")
@@ -64,12 +67,12 @@ class Code:
         self._marks -= sum(map(text.count, (b",", b"(", b".")))
         where, fix = f"{self.path}: {record}", "save the model again, or export it with torch.export"
         if min(self._left, self._marks) < 0:
-            raise ModelError(f"has more code than a network has, of {len(text)} bytes", where=where, fix=fix)
+            raise ModelError(f"has too much code for a network: {len(text)} bytes", where=where, fix=fix)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            problem = f"has code that is not TorchScript: {error}"[:200]
+            problem = f"has invalid TorchScript: {error}"[:200]
             raise ModelError(problem, where=where, fix=fix) from error
         return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}

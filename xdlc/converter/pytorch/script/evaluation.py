@@ -1,4 +1,4 @@
-"""One call of a TorchScript network, evaluated: its objects, the calls of operators, what it changes."""
+"""One evaluated call of a TorchScript network: objects, operators, changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class ScriptInput:
     """An input of a network.
 
     Attributes:
-        name: Its name.
         kind: Its type, as the code states it.
         shape: Its shape in the example with which the network was traced; None without one.
         dtype: Its data type, as a number of c10; a guess unless ``is_stated``.
@@ -60,7 +59,9 @@ def alike(first: Any, second: Any) -> bool:
 
 
 class Evaluation:
-    """One call of a network; it starts with states: attributes by path, as an earlier call leaves them.
+    """One call of a network.
+
+    It starts with states: attributes by path, as an earlier call leaves them.
 
     Attributes:
         program: The program, once it is called.
@@ -94,79 +95,83 @@ class Evaluation:
         machine.constants = [self._value(*pair, "constants/") for pair in zip(constants, names, strict=True)]
         network = self._value(root, "", "data/")
         machine.changed.clear()
-        given: list[Any] = []
+        arguments: list[Any] = []
         for entry in inputs:
             value = self._argument(entry, shapes, values)
             if entry.part > 1:
-                given[-1] += (value,)
+                arguments[-1] += (value,)
             else:
-                given.append((value,) if entry.part else value)
-        for name, value in _named(machine.method(network, "forward", given)):
+                arguments.append((value,) if entry.part else value)
+        for name, value in _named(machine.method(network, "forward", arguments)):
             self.program.outputs.append(name)
             graph.outputs.append(value.name if isinstance(value, Tensor) else value)
         self._end()
 
-    def _value(self, held: Any, path: str, folder: str) -> Any:
-        """Return a value of a pickle as the code takes it."""
+    def _value(self, stored: Any, path: str, folder: str) -> Any:
+        """Return a pickled value in the form that the code expects."""
         if path in self._states:
-            return self._state(path, held, folder)
-        if isinstance(held, int | float | str | None) and not isinstance(held, Global):
-            return held
-        if id(held) not in self._made:
-            made = self._new(held, path, folder)
-            self._made[id(held)] = held, made
-            if isinstance(made, list | dict):
-                self._containers.append((path, made, made.copy()))
-        return self._made[id(held)][1]
+            return self._state(path, stored, folder)
+        if isinstance(stored, int | float | str | None) and not isinstance(stored, Global):
+            return stored
+        if id(stored) not in self._made:
+            value = self._new(stored, path, folder)
+            self._made[id(stored)] = stored, value
+            if isinstance(value, list | dict):
+                self._containers.append((path, value, value.copy()))
+        return self._made[id(stored)][1]
 
-    def _new(self, held: Any, path: str, folder: str) -> Any:
-        if isinstance(held, StoredTensor):
-            return self._tensor(held, path, folder)
-        if isinstance(held, list | tuple):
-            items = [self._value(each, f"{path}.{index}", folder) for index, each in enumerate(held)]
-            return items if isinstance(held, list) else tuple(items)
-        if isinstance(held, dict):
-            return {key: self._value(each, f"{path}.{key}".lstrip("."), folder) for key, each in held.items()}
-        if not isinstance(held, Record):
-            return held
-        if held.kind.startswith("__torch__.torch.classes."):
-            if any(each in held.kind for each in _PREPACKED):
-                problem = f"{path or 'the network'} has weights packed for one kind of processor, {held.kind}"
-                fix = "the model was made by optimize_for_mobile: convert the one from before it"
+    def _new(self, stored: Any, path: str, folder: str) -> Any:
+        if isinstance(stored, StoredTensor):
+            return self._tensor(stored, path, folder)
+        if isinstance(stored, list | tuple):
+            items = [self._value(item, f"{path}.{index}", folder) for index, item in enumerate(stored)]
+            return items if isinstance(stored, list) else tuple(items)
+        if isinstance(stored, dict):
+            return {
+                key: self._value(item, f"{path}.{key}".lstrip("."), folder) for key, item in stored.items()
+            }
+        if not isinstance(stored, Record):
+            return stored
+        if stored.kind.startswith("__torch__.torch.classes."):
+            if any(kind in stored.kind for kind in _PREPACKED):
+                problem = (
+                    f"{path or 'the network'} has weights packed for one type of processor, {stored.kind}"
+                )
+                fix = "convert the model before optimize_for_mobile"
                 raise UnsupportedOp(problem, fix=fix)
-            return quantized.unpacked(self._recorder, self._value(held.state, path, folder))
-        if held.state is None and len(held.arguments) == 1:  # a member of an enumeration
-            return held.arguments[0]
-        made = Object(held.kind, path)
-        if isinstance(held.state, dict):
-            made.fields = self._new(held.state, path, folder)
-        elif held.state is not None:
-            self._machine.method(made, "__setstate__", [self._value(held.state, path, folder)])
-        return made
+            return quantized.unpacked(self._recorder, self._value(stored.state, path, folder))
+        if stored.state is None and len(stored.arguments) == 1:  # a member of an enumeration
+            return stored.arguments[0]
+        instance = Object(stored.kind, path)
+        if isinstance(stored.state, dict):
+            instance.fields = self._new(stored.state, path, folder)
+        elif stored.state is not None:
+            self._machine.method(instance, "__setstate__", [self._value(stored.state, path, folder)])
+        return instance
 
-    def _tensor(self, held: StoredTensor, path: str, folder: str) -> Any:
+    def _tensor(self, stored: StoredTensor, path: str, folder: str) -> Any:
         """Return a stored tensor; a quantized one as an object."""
-        number = quantized.INTEGERS.get(held.storage.number, held.storage.number)
+        number = quantized.INTEGERS.get(stored.storage.number, stored.storage.number)
         try:
-            data: ir.TensorData | XdlcError = unpickled(self._archive, folder, held)
+            data: ir.TensorData | XdlcError = unpickled(self._archive, folder, stored)
         except XdlcError as error:
             data = error
-        made = self._recorder.constant(data, path, number, held.shape, held)
-        if not held.quantizer:
-            return made
-        parts = [self._value(each, f"{path}.{index}", folder) for index, each in enumerate(held.quantizer)]
-        return quantized.weight(made, parts, self._recorder)
+        tensor = self._recorder.constant(data, path, number, stored.shape, stored)
+        if not stored.quantizer:
+            return tensor
+        parts = [self._value(part, f"{path}.{index}", folder) for index, part in enumerate(stored.quantizer)]
+        return quantized.weight(tensor, parts, self._recorder)
 
-    def _state(self, path: str, held: Any, folder: str) -> Any:
-        """Return an attribute that calls change: an unknown tensor, or a number as a call leaves it."""
+    def _state(self, path: str, initial: Any, folder: str) -> Any:
+        """Return a mutable attribute: an unknown tensor, or a number as a call leaves it."""
         end = self._states[path]
         if not isinstance(end, Tensor):
-            self.moved = self.moved or end != held
+            self.moved = self.moved or end != initial
             return end
         place: tuple[Any, ...] = ()
-        if isinstance(held, StoredTensor) and held.shape == end.shape:
-            place = tuple(held)
-            data = unpickled(self._archive, folder, held)
+        if isinstance(initial, StoredTensor) and initial.shape == end.shape:
+            place = tuple(initial)
+            data = unpickled(self._archive, folder, initial)
         else:
             data = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
             self.moved = True
@@ -181,14 +186,14 @@ class Evaluation:
         """Return an argument of the network: a tensor, or a number."""
         recorder, program = self._recorder, self.program
         if entry.name in shapes:
-            made = recorder.unknown(entry.name, entry.dtype, shapes[entry.name])
+            tensor = recorder.unknown(entry.name, entry.dtype, shapes[entry.name])
             if not entry.is_stated:
-                recorder.guessed.add(made.name)
+                recorder.guessed.add(tensor.name)
         elif entry.kind in NUMBERS and entry.name in values:
             dtypes = {entry.name: np.dtype(dtype_of(NUMBERS[entry.kind]).numpy)}
-            given = {entry.name: values[entry.name]}
-            number = fixed_inputs(dtypes, {entry.name: ()}, given, program.path)[entry.name].item()
-            program.notices.append(f"input {entry.name!r} is fixed to {number}: it is no input of the result")
+            fixed = {entry.name: values[entry.name]}
+            number = fixed_inputs(dtypes, {entry.name: ()}, fixed, program.path)[entry.name].item()
+            program.notices.append(f"input {entry.name!r} is fixed to {number}: the DLC has no such input")
             program.fixed.add(entry.name)
             return number
         elif entry.default is not None:
@@ -196,17 +201,17 @@ class Evaluation:
             program.notices.append(f"input {entry.name!r} is {value!r}, its default")
             return value
         elif entry.kind in NUMBERS:
-            made = recorder.unknown(entry.name, NUMBERS[entry.kind], ())
-            made.number = True
+            tensor = recorder.unknown(entry.name, NUMBERS[entry.kind], ())
+            tensor.number = True
         elif entry.kind.startswith("Optional["):
             return None
         else:
             raise UnsupportedOp(f"input {entry.name!r} is a {entry.kind}", fix="pass tensors and numbers")
-        program.inputs[made.name] = entry.name
-        return made
+        program.inputs[tensor.name] = entry.name
+        return tensor
 
     def _end(self) -> None:
-        """Set the inputs of the graph, and what the call changes."""
+        """Set the inputs of the graph and the changes of the call."""
         recorder, program = self._recorder, self.program
         program.parameters = recorder.parameters
         for name in recorder.written & recorder.parameters.keys():
@@ -236,7 +241,7 @@ def _items(held: Any) -> list[Any]:
 
 
 def _named(result: Any) -> list[tuple[str, Any]]:
-    """Return the results of a network by name: keys of dictionaries, else ``output_0`` and so on."""
+    """Return a network's results by name: dict keys, else ``output_0``, ..."""
     tensors([result])  # bounds the containers, too
     flat = list(islice(_leaves(result, ()), _MOST_OUTPUTS))
     if len(flat) == _MOST_OUTPUTS:
@@ -249,7 +254,7 @@ def _named(result: Any) -> list[tuple[str, Any]]:
 
 
 def _leaves(result: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Iterate over what containers hold, by positions and keys from the outermost on."""
+    """Iterate over the leaves of containers, with positions and keys."""
     if len(path) > _MOST_DEPTH:
         raise UnsupportedOp("the containers of the outputs nest too deep", fix="return tensors")
     if isinstance(result, dict | list | tuple):

@@ -1,4 +1,4 @@
-"""Evaluation of TorchScript's code: numbers and objects are computed, operators on tensors are recorded.
+"""Interpreter of TorchScript: computes numbers and objects, records tensor ops.
 
 Loops run, and branches are taken, as far as their conditions are known; a branch that depends on data becomes
 a call of ``higher_order.cond``.
@@ -35,7 +35,6 @@ class Machine:
     """Evaluator of the code of an archive.
 
     Attributes:
-        recorder: Recorder of the operators.
         constants: Values that the code names ``CONSTANTS.c0``.
         changed: Attributes that are set, by object and name: the object, and what they were at first.
     """
@@ -49,32 +48,32 @@ class Machine:
         self._depth = 0
 
     def method(
-        self, held: Object, name: str, given: Sequence[Any], named: Mapping[str, Any] | None = None
+        self, owner: Object, name: str, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return what a method of an object returns."""
-        function = self._code.method(held.kind, name)
+        """Return the result of a method of an object."""
+        function = self._code.method(owner.kind, name)
         if function is None:
-            raise UnsupportedOp(f"{held.kind} has no method {name}", fix="export the model with torch.export")
-        around, self.recorder.module = self.recorder.module, held.path or self.recorder.module
-        result = self._called(function, [held, *given], named or {})
+            raise UnsupportedOp(f"{owner.kind} has no method {name}", fix="use torch.export")
+        around, self.recorder.module = self.recorder.module, owner.path or self.recorder.module
+        result = self._called(function, [owner, *arguments], named or {})
         self.recorder.module = around
         return result
 
-    def _called(self, function: ast.FunctionDef, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Return what a function returns."""
+    def _called(self, function: ast.FunctionDef, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Return the result of a function."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise UnsupportedOp(f"calls nest more than {_MOST_DEPTH} deep", fix="simplify the model")
-        names = [each.arg for each in function.args.args]
-        held = dict(zip(names, given, strict=False)) | dict(named)
+        names = [argument.arg for argument in function.args.args]
+        variables = dict(zip(names, arguments, strict=False)) | dict(named)
         defaults = function.args.defaults
         for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
-            if name not in held:
-                held[name] = self.value(default, {})
-        if len(given) > len(names) or set(held) != set(names):
-            raise ValueError(f"{function.name} is called with other arguments than it has")
+            if name not in variables:
+                variables[name] = self.value(default, {})
+        if len(arguments) > len(names) or set(variables) != set(names):
+            raise ValueError(f"{function.name} is called with the wrong arguments")
         try:
-            result = self._run(function.body, held)
+            result = self._run(function.body, variables)
         except XdlcError as problem:
             if not problem.where:
                 of = f", module {self.recorder.module!r}" if self.recorder.module else ""
@@ -83,11 +82,11 @@ class Machine:
         self._depth -= 1
         return None if result is _NEXT else result
 
-    def _run(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> Any:
-        """Run statements; return what they return, or a mark that they return nothing."""
+    def _run(self, body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
+        """Run statements; return their result, or a mark if there is no return."""
         for statement in body:
             self._count()
-            result = self._statement(statement, held)
+            result = self._statement(statement, variables)
             if result is not _NEXT:
                 return result
         return _NEXT
@@ -99,107 +98,109 @@ class Machine:
     def _count(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise UnsupportedOp(f"takes more than {_MOST_STEPS} steps", fix="export it with torch.export")
+            raise UnsupportedOp(f"runs more than {_MOST_STEPS} steps", fix="export it with torch.export")
 
-    def _statement(self, statement: ast.stmt, held: dict[str, Any]) -> Any:
+    def _statement(self, statement: ast.stmt, variables: dict[str, Any]) -> Any:
         if isinstance(statement, ast.Return):
-            return None if statement.value is None else self.value(statement.value, held)
+            return None if statement.value is None else self.value(statement.value, variables)
         if isinstance(statement, ast.Assign):
-            value = self.value(statement.value, held)
+            value = self.value(statement.value, variables)
             for target in statement.targets:
-                self._assign(target, value, held)
+                self._assign(target, value, variables)
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            self._assign(statement.target, self.value(statement.value, held), held)
+            self._assign(statement.target, self.value(statement.value, variables), variables)
         elif isinstance(statement, ast.Expr):
-            self.value(statement.value, held)
+            self.value(statement.value, variables)
         elif isinstance(statement, ast.If):
-            test = self.value(statement.test, held)
+            test = self.value(statement.test, variables)
             if not isinstance(test, Tensor):
-                return self._run(statement.body if test else statement.orelse, held)
-            branch(self, test, (statement.body, statement.orelse), held)
+                return self._run(statement.body if test else statement.orelse, variables)
+            branch(self, test, (statement.body, statement.orelse), variables)
         elif isinstance(statement, ast.For | ast.While):
-            return self._loop(statement, held)
+            return self._loop(statement, variables)
         elif isinstance(statement, ast.With):
-            return self._run(statement.body, held)
+            return self._run(statement.body, variables)
         elif not isinstance(statement, ast.AnnAssign | ast.Pass | ast.Assert):
             raise _unknown(type(statement).__name__)
         return _NEXT
 
-    def _assign(self, target: ast.expr, value: Any, held: dict[str, Any]) -> None:
+    def _assign(self, target: ast.expr, value: Any, variables: dict[str, Any]) -> None:
         """Set a variable, an attribute, or several."""
         if isinstance(target, ast.Name):
-            held[target.id] = value
+            variables[target.id] = value
         elif isinstance(target, ast.Attribute):
-            self._set(self.value(target.value, held), target.attr, value)
+            self._set(self.value(target.value, variables), target.attr, value)
         elif isinstance(target, ast.Tuple):
             if not isinstance(value, tuple | list):
-                raise ValueError("what is no tuple is taken apart")
-            for each, item in zip(target.elts, value, strict=True):
-                self._assign(each, item, held)
+                raise ValueError("a value that is not a tuple is unpacked")
+            for element, item in zip(target.elts, value, strict=True):
+                self._assign(element, item, variables)
         else:
             raise _unknown(target)
 
-    def _set(self, held: Any, name: str, value: Any) -> None:
-        if not isinstance(held, Object):
-            raise ValueError(f"sets attribute {name} of what is no object")
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        if not isinstance(owner, Object):
+            raise ValueError(f"sets attribute {name} of a value that is not an object")
         if self.recorder.branches:
-            path = f"{held.path}.{name}".lstrip(".")
+            path = f"{owner.path}.{name}".lstrip(".")
             raise UnsupportedOp(f"attribute {path!r} is set in a branch that depends on data", fix=FIX)
-        self.changed.setdefault((id(held), name), (held, held.fields.get(name)))
-        held.fields[name] = value
+        self.changed.setdefault((id(owner), name), (owner, owner.fields.get(name)))
+        owner.fields[name] = value
 
-    def _loop(self, loop: ast.For | ast.While, held: dict[str, Any]) -> Any:
-        for index in self._runs(loop, held):
+    def _loop(self, loop: ast.For | ast.While, variables: dict[str, Any]) -> Any:
+        for index in self._runs(loop, variables):
             self._count()
             if isinstance(loop, ast.For):
-                self._assign(loop.target, index, held)
-            result = self._run(loop.body, held)
+                self._assign(loop.target, index, variables)
+            result = self._run(loop.body, variables)
             if result is not _NEXT:
                 return result
         return _NEXT
 
-    def _runs(self, loop: ast.For | ast.While, held: dict[str, Any]) -> Iterator[int]:
+    def _runs(self, loop: ast.For | ast.While, variables: dict[str, Any]) -> Iterator[int]:
         """Iterate over the runs of a loop."""
         if isinstance(loop, ast.For):
             if not (isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "range"):
                 raise _unknown(loop.iter)
-            yield from range(_known(self.value(loop.iter.args[0], held)))
+            yield from range(_known(self.value(loop.iter.args[0], variables)))
         else:
-            while _known(self.value(loop.test, held)):
+            while _known(self.value(loop.test, variables)):
                 yield 0
 
-    def value(self, node: ast.expr, held: Mapping[str, Any]) -> Any:
+    def value(self, node: ast.expr, variables: Mapping[str, Any]) -> Any:
         """Return the value of an expression."""
         self._count()
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            return held[node.id] if node.id in held else _NUMBERS[node.id]
+            return variables[node.id] if node.id in variables else _NUMBERS[node.id]
         if isinstance(node, ast.List | ast.Tuple):
-            items = [self.value(each, held) for each in node.elts]
+            items = [self.value(item, variables) for item in node.elts]
             return items if isinstance(node, ast.List) else tuple(items)
         if isinstance(node, ast.Dict):
-            keys = [self.value(each, held) for each in node.keys if each is not None]
-            return dict(zip(keys, [self.value(each, held) for each in node.values], strict=True))
+            keys = [self.value(item, variables) for item in node.keys if item is not None]
+            return dict(zip(keys, [self.value(item, variables) for item in node.values], strict=True))
         if isinstance(node, ast.Call):
-            return self._call(node, held)
+            return self._call(node, variables)
         if isinstance(node, ast.Attribute):
             path = _path(node)
-            if path.partition(".")[0] in _ROOTS and path.partition(".")[0] not in held:
+            if path.partition(".")[0] in _ROOTS and path.partition(".")[0] not in variables:
                 return self._named(path)
-            return self._attribute(self.value(node.value, held), node.attr)
+            return self._attribute(self.value(node.value, variables), node.attr)
         if isinstance(node, ast.Subscript):
-            return self._operator("__getitem__", [self.value(node.value, held), self.value(node.slice, held)])
+            return self._operator(
+                "__getitem__", [self.value(node.value, variables), self.value(node.slice, variables)]
+            )
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self._operator("neg", [self.value(node.operand, held)])
+            return self._operator("neg", [self.value(node.operand, variables)])
         if isinstance(node, ast.IfExp):
-            test = self.value(node.test, held)
+            test = self.value(node.test, variables)
             if not isinstance(test, Tensor):
-                return self.value(node.body if test else node.orelse, held)
+                return self.value(node.body if test else node.orelse, variables)
         raise _unknown(node)
 
     def _named(self, path: str) -> Any:
-        """Return what a qualified name denotes."""
+        """Return the value of a qualified name."""
         root, _, name = path.partition(".")
         if root == "CONSTANTS":
             return self.constants[int(name[1:])]
@@ -207,74 +208,74 @@ class Machine:
         value = self._code.fields(kind).get(member) if root == "__torch__" else None
         return Named(path) if value is None else self.value(value, {})  # a member of an enumeration
 
-    def _attribute(self, held: Any, name: str) -> Any:
-        if not isinstance(held, Object):
-            raise ValueError(f"reads attribute {name} of what is no object")
-        if name not in held.fields:
-            declared = self._code.fields(held.kind).get(name)
+    def _attribute(self, owner: Any, name: str) -> Any:
+        if not isinstance(owner, Object):
+            raise ValueError(f"reads attribute {name} of a value that is not an object")
+        if name not in owner.fields:
+            declared = self._code.fields(owner.kind).get(name)
             if declared is None:
-                raise ValueError(f"{held.kind} has no attribute {name}")
-            held.fields[name] = self.value(declared, {})
-        return held.fields[name]
+                raise ValueError(f"{owner.kind} has no attribute {name}")
+            owner.fields[name] = self.value(declared, {})
+        return owner.fields[name]
 
-    def _call(self, node: ast.Call, held: Mapping[str, Any]) -> Any:
+    def _call(self, node: ast.Call, variables: Mapping[str, Any]) -> Any:
         function = node.func
-        if isinstance(function, ast.Name) and function.id not in held:
-            return self._builtin(function.id, node.args, held)
-        given = [self.value(each, held) for each in node.args]
-        named = {each.arg: self.value(each.value, held) for each in node.keywords if each.arg}
+        if isinstance(function, ast.Name) and function.id not in variables:
+            return self._builtin(function.id, node.args, variables)
+        arguments = [self.value(item, variables) for item in node.args]
+        named = {item.arg: self.value(item.value, variables) for item in node.keywords if item.arg}
         if isinstance(function, ast.Attribute) and _path(function).partition(".")[0] not in _ROOTS:
-            owner = self.value(function.value, held)
+            owner = self.value(function.value, variables)
             if isinstance(owner, Object):
-                return self.method(owner, function.attr, given, named)
+                return self.method(owner, function.attr, arguments, named)
             raise _unknown(function)
-        path = self.value(function, held)
+        path = self.value(function, variables)
         if not isinstance(path, Named):
-            raise ValueError("calls what is no function")
+            raise ValueError("calls a value that is not a function")
         if path.startswith("__torch__."):
-            return self._function(path, given, named)
+            return self._function(path, arguments, named)
         space, _, name = path.removeprefix("ops.").partition(".")
-        return self._operator(name, given, named, "aten" if space == "torch" else space)
+        return self._operator(name, arguments, named, "aten" if space == "torch" else space)
 
-    def _function(self, path: str, given: list[Any], named: Mapping[str, Any]) -> Any:
-        """Call a function of the code, or make an object of a class."""
+    def _function(self, path: str, arguments: list[Any], named: Mapping[str, Any]) -> Any:
+        """Call a function of the code, or instantiate a class."""
         if path.endswith(".__new__"):
-            return Object(str(given[0]))
-        found = self._code.find(path)
-        if isinstance(found, ast.FunctionDef):
-            return self._called(found, given, named)
-        if isinstance(found, ast.ClassDef) and self._code.method(path, "__init__") is None:
-            return tuple(given)  # a NamedTuple
+            return Object(str(arguments[0]))
+        definition = self._code.find(path)
+        if isinstance(definition, ast.FunctionDef):
+            return self._called(definition, arguments, named)
+        if isinstance(definition, ast.ClassDef) and self._code.method(path, "__init__") is None:
+            return tuple(arguments)  # a NamedTuple
         raise UnsupportedOp(f"{path} is not in the code", fix="save the model again")
 
     def _operator(
-        self, name: str, given: list[Any], named: Mapping[str, Any] | None = None, space: str = "aten"
+        self, name: str, arguments: list[Any], named: Mapping[str, Any] | None = None, space: str = "aten"
     ) -> Any:
         if name not in _AT_ONCE:
             self._steps += (
-                sum(len(each) for each in given if isinstance(each, list | tuple | dict | str)) >> 1
+                sum(len(item) for item in arguments if isinstance(item, list | tuple | dict | str)) >> 1
             )
         self._count()
-        return applied(self.recorder, space, name, given, named or {}, self._code.version)
+        return applied(self.recorder, space, name, arguments, named or {}, self._code.version)
 
-    def _builtin(self, name: str, nodes: Sequence[ast.expr], held: Mapping[str, Any]) -> Any:
-        """Call a function that is no operator; types among its arguments are not evaluated."""
+    def _builtin(self, name: str, nodes: Sequence[ast.expr], variables: Mapping[str, Any]) -> Any:
+        """Call a built-in function; types among its arguments are not evaluated."""
         if name in ("annotate", "unchecked_cast"):
-            value = self.value(nodes[1], held)
+            value = self.value(nodes[1], variables)
             is_number = isinstance(nodes[0], ast.Name) and nodes[0].id == "number"
             return self._operator("ScalarImplicit", [value]) if is_number else value
         if name == "uninitialized":
             return None
         if name == "isinstance":
-            return self._is_instance(self.value(nodes[0], held), nodes[1])
-        given = [self.value(each, held) for each in nodes]
+            return self._is_instance(self.value(nodes[0], variables), nodes[1])
+        arguments = [self.value(item, variables) for item in nodes]
         if name == "getattr":
-            return self._attribute(*given)
+            return self._attribute(*arguments)
         if name in ("int", "float", "bool"):
-            return self._operator(name.capitalize(), given)
+            return self._operator(name.capitalize(), arguments)
         if name == "range" or not primitives.is_known(name):
             raise _unknown(f"{name}()")
-        return self._operator(name, given)
+        return self._operator(name, arguments)
 
     def _is_instance(self, value: Any, kinds: ast.expr) -> bool:
         for name in map(ast.unparse, kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]):
@@ -288,17 +289,17 @@ class Machine:
 
 def _known(value: Any) -> Any:
     if isinstance(value, Tensor):
-        raise UnsupportedOp("how often a loop runs depends on data", fix=FIX)
+        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=FIX)
     return value
 
 
 def _unknown(what: ast.expr | str) -> UnsupportedOp:
     text = what if isinstance(what, str) else ast.unparse(what)
-    return UnsupportedOp(f"TorchScript with {text[:80]} is not understood", fix="export it with torch.export")
+    return UnsupportedOp(f"{text[:80]} is not supported in TorchScript", fix="export it with torch.export")
 
 
 def _path(node: ast.expr) -> str:
-    """Return a chain of names as text; an empty text for any other expression."""
+    """Return a chain of names as text; "" for any other expression."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

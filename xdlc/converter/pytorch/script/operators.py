@@ -1,4 +1,4 @@
-"""Operators as TorchScript calls them: of numbers and shapes computed, of tensors recorded."""
+"""Operators that TorchScript calls: evaluated on numbers, recorded on tensors."""
 
 from __future__ import annotations
 
@@ -48,71 +48,71 @@ _FIX = "export the model with torch.export"
 
 
 def applied(
-    recorder: Recorder, space: str, name: str, given: list[Any], named: Mapping[str, Any], version: int
+    recorder: Recorder, space: str, name: str, arguments: list[Any], named: Mapping[str, Any], version: int
 ) -> Any:
-    """Return what an operator returns; record the call if it is one of tensors."""
-    first: Any = given[0] if given else None
+    """Return the result of an operator; record the call if it is on tensors."""
+    first: Any = arguments[0] if arguments else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
     if space == "prim" and name == "NumToTensor":
         return first if isinstance(first, Tensor) else recorder.number(first)
     if space == "quantized":
-        return quantized.applied(recorder, name, [*given, *named.values()])
+        return quantized.applied(recorder, name, [*arguments, *named.values()])
     if space not in ("aten", "prim"):
-        raise UnsupportedOp(f"operator {space}::{name} is a custom one, whose shapes are not known", fix=_FIX)
+        raise UnsupportedOp(f"operator {space}::{name} is custom: its result shapes are unknown", fix=_FIX)
     if name in ("__is__", "__isnot__"):
-        return primitives.apply(name, given)
+        return primitives.apply(name, arguments)
     if isinstance(first, Tensor):
-        if name in _SAME or (name == "to" and not _is_cast(given, named)):
+        if name in _SAME or (name == "to" and not _is_cast(arguments, named)):
             return first
         if name in _QUERIES:
-            return _QUERIES[name](*given)
+            return _QUERIES[name](*arguments)
         if name in _ITEMS:
             return recorder.item(first, name.removesuffix("Implicit").lower())
     is_listed = isinstance(first, list | dict | str | tuple) and name in primitives.ON_LISTS
     if is_listed and recorder.branches and name in primitives.CHANGES:
-        raise UnsupportedOp("a list is changed in a branch that depends on data", fix=_FIX)
-    held = [] if is_listed else tensors([given, list(named.values())])
-    if not held and primitives.is_known(name):
-        return primitives.apply(name, [*given, *named.values()])
-    if not held and space == "prim":
-        raise UnsupportedOp(f"operator {space}::{name} is not understood", fix=_FIX)
+        raise UnsupportedOp("a branch that depends on data changes a list", fix=_FIX)
+    operands = [] if is_listed else tensors([arguments, list(named.values())])
+    if not operands and primitives.is_known(name):
+        return primitives.apply(name, [*arguments, *named.values()])
+    if not operands and space == "prim":
+        raise UnsupportedOp(f"operator {space}::{name} is not supported", fix=_FIX)
     if name in ("tensor", "as_tensor"):
-        return _literal(recorder, first, *given[1:], **named)
-    return _recorded(recorder, name, given, named, held, version)
+        return _literal(recorder, first, *arguments[1:], **named)
+    return _recorded(recorder, name, arguments, named, operands, version)
 
 
 def _recorded(
     recorder: Recorder,
     name: str,
-    given: list[Any],
+    positional: list[Any],
     named: Mapping[str, Any],
-    held: list[Tensor],
+    operands: list[Tensor],
     version: int,
 ) -> Any:
     """Record a call of an operator of tensors."""
-    is_number = bool(held) and all(each.number for each in held)
+    is_number = bool(operands) and all(operand.number for operand in operands)
     if is_number:
         name = _SYNONYMS.get(name, name)
         if name in ("pow", "__and__", "__or__"):
-            given = [each if isinstance(each, Tensor) else recorder.number(each) for each in given]
+            positional = [item if isinstance(item, Tensor) else recorder.number(item) for item in positional]
     try:
-        overload, arguments = chosen(name, given, named)
+        overload, arguments = chosen(name, positional, named)
     except UnsupportedOp:  # numbers that are held as tensors may be such where it needs them
-        others = {key: _plain(recorder, each) for key, each in named.items()}
-        overload, arguments = chosen(name, [_plain(recorder, each) for each in given], others)
+        others = {key: _plain(recorder, operand) for key, operand in named.items()}
+        overload, arguments = chosen(name, [_plain(recorder, operand) for operand in positional], others)
     if name in ("to", "type_as"):
         stated = arguments.get("dtype")
-        return recorder.cast(given[0], arguments["other"].dtype if stated is None else stated)
-    if version < _DIVISION and name == "div" and all(each.dtype not in FLOATS for each in held):
-        problem = "division of integers in a file of torch before 1.6"
+        return recorder.cast(positional[0], arguments["other"].dtype if stated is None else stated)
+    if version < _DIVISION and name == "div" and all(operand.dtype not in FLOATS for operand in operands):
+        problem = "integer division in files of torch before 1.6 is not supported"
         raise UnsupportedOp(problem, fix="save it with a newer torch")
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])
-    made = quantized.kept(recorder, overload, arguments, held)
-    if is_number and isinstance(made, Tensor) and not made.shape and results(overload) == ("T",):
-        made.number = True
-    return made
+    recorded = quantized.kept(recorder, overload, arguments, operands)
+    if is_number and isinstance(recorded, Tensor) and not recorded.shape and results(overload) == ("T",):
+        recorded.number = True
+    return recorded
 
 
 def _plain(recorder: Recorder, value: Any) -> Any:
@@ -123,12 +123,12 @@ def _plain(recorder: Recorder, value: Any) -> Any:
     return recorder.item(value) if is_known else value
 
 
-def _is_cast(given: list[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether ``to`` makes another tensor: of another type, or a copy."""
-    _, arguments = chosen("to", given, named)
-    other, stated = arguments.get("other"), arguments.get("dtype")
-    dtype = other.dtype if isinstance(other, Tensor) else stated
-    return bool(arguments.get("copy")) or (dtype is not None and dtype != given[0].dtype)
+def _is_cast(positional: list[Any], named: Mapping[str, Any]) -> bool:
+    """Return whether ``to`` creates a tensor: a copy, or one of another type."""
+    _, arguments = chosen("to", positional, named)
+    template, stated = arguments.get("other"), arguments.get("dtype")
+    dtype = template.dtype if isinstance(template, Tensor) else stated
+    return bool(arguments.get("copy")) or (dtype is not None and dtype != positional[0].dtype)
 
 
 def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, **__: Any) -> Any:
@@ -139,6 +139,6 @@ def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, 
         raise UnsupportedOp("a tensor is made from numbers that depend on data", fix="stack them")
     array = np.asarray(value)
     if array.dtype.kind not in "bif":
-        raise UnsupportedOp("a tensor is made from what are no numbers", fix=_FIX)
+        raise UnsupportedOp("a tensor is made from values that are not numbers", fix=_FIX)
     kind = type_of(array.reshape(-1)[0].item()) if array.size else type_of(0.0)
     return recorder.array(array, kind if dtype is None else dtype)

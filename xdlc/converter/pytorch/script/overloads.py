@@ -1,4 +1,4 @@
-"""Overloads of ATen's operators, chosen by the types of arguments: TorchScript's code does not name them."""
+"""Resolution of ATen overloads, which TorchScript's code does not name."""
 
 from __future__ import annotations
 
@@ -17,35 +17,38 @@ _KINDS = {"T": Tensor, "I": int, "F": float, "B": bool, "S": int | float, "D": S
 _FIX = "pass a constant; fix a number among the inputs with --set_input NAME=VALUE, or use torch.export"
 
 
-def chosen(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the overload of an operator that takes the arguments, and these by name with all defaults."""
+def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the best overload, and its arguments by name with defaults."""
     best, least = None, _UNFIT
     for overload in overloads(name):
         arguments = schema(overload) or ()
-        bound = _bound(arguments, given, named)
+        bound = _bound(arguments, positional, named)
         if bound is None:
             continue
-        cost = _LATE.get(overload, 0) + sum(_cost(each.kind, bound[each.name]) for each in arguments)
+        cost = _LATE.get(overload, 0) + sum(_cost(slot.kind, bound[slot.name]) for slot in arguments)
         if cost < least:
-            best, least = (overload, {each.name: _taken(each, bound[each.name]) for each in arguments}), cost
+            best, least = (
+                (overload, {slot.name: _taken(slot, bound[slot.name]) for slot in arguments}),
+                cost,
+            )
     if best is None:
-        values = [*given, *named.values()]
-        if any(each.number for each in tensors(values)) and overloads(name):
+        values = [*positional, *named.values()]
+        if any(tensor.number for tensor in tensors(values)) and overloads(name):
             raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=_FIX)
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise UnsupportedOp(f"no operator {name} takes ({kinds})", fix="export the model with torch.export")
+        raise UnsupportedOp(f"operator {name} does not support ({kinds})", fix="use torch.export")
     return best
 
 
 def _bound(
-    arguments: Sequence[Argument], given: Sequence[Any], named: Mapping[str, Any]
+    arguments: Sequence[Argument], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return arguments by name, None if they do not fit a schema."""
-    names = [each.name for each in arguments]
-    if len(given) > len(names) or not set(names[len(given) :]).issuperset(named):
+    names = [slot.name for slot in arguments]
+    if len(positional) > len(names) or not set(names[len(positional) :]).issuperset(named):
         return None
-    defaults = {each.name: each.default for each in arguments if each.default is not REQUIRED}
-    bound = defaults | dict(zip(names, given, strict=False)) | dict(named)
+    defaults = {slot.name: slot.default for slot in arguments if slot.default is not REQUIRED}
+    bound = defaults | dict(zip(names, positional, strict=False)) | dict(named)
     return bound if len(bound) == len(names) else None
 
 

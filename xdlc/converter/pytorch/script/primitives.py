@@ -25,18 +25,18 @@ ON_LISTS = CHANGES | frozenset(
 
 
 def apply(name: str, arguments: list[Any]) -> Any:
-    """Return what an operator returns that gets no tensor itself; lists may hold tensors."""
-    made = _OPERATORS[name](*arguments)
-    if isinstance(made, int) and not -_MOST_NUMBER < made < _MOST_NUMBER:
+    """Return the result of an operator on numbers, strings or lists."""
+    result = _OPERATORS[name](*arguments)
+    if isinstance(result, int) and not -_MOST_NUMBER < result < _MOST_NUMBER:
         raise ValueError(f"{name} returns a number that is too large")
-    for items in (made, *arguments[:1]):
+    for items in (result, *arguments[:1]):
         if isinstance(items, list | str | tuple | dict) and len(items) > _MOST_ITEMS:
             raise ValueError(f"{name} makes too many items")
-    return made
+    return result
 
 
 def is_known(name: str) -> bool:
-    """Return whether an operator is one of those here."""
+    """Return whether this module evaluates an operator."""
     return name in _OPERATORS
 
 
@@ -44,7 +44,7 @@ def _multiplied(first: Any, second: Any) -> Any:
     for items, count in ((first, second), (second, first)):
         is_repeated = isinstance(items, list | str | tuple) and isinstance(count, int)
         if is_repeated and len(items) * count > _MOST_ITEMS:
-            raise ValueError("a list is repeated too often")
+            raise ValueError("a list is repeated too many times")
     return first * second
 
 

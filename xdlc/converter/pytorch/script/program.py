@@ -1,7 +1,7 @@
-"""Programs of TorchScript archives: their code, evaluated for the shapes of the inputs.
+"""Programs of TorchScript archives, evaluated for the shapes of the inputs.
 
 Attributes that ``forward`` sets, and tensors that it changes, are state: the program is that of a later call.
-A network may make its state in its first call, where an empty tensor or a number marks that there is none.
+A network may make its state in its first call, where an empty tensor or a number marks that it is missing.
 The program then has zeros as its first state: that this has the same effect is checked by running both.
 """
 
@@ -48,7 +48,6 @@ def read_script(
     """Return the program of a TorchScript file, for the shapes of inputs.
 
     Args:
-        path: The file.
         input_dims: Shapes by input name.
         batch: First dimension of every input.
         values: Values of inputs, of which numbers become part of the program.
@@ -72,10 +71,10 @@ class _Reader:
         self._root = self._pickle("data.pkl")
         self._constants = self._pickle("constants.pkl") if "constants.pkl" in archive else ()
         if not isinstance(self._root, Record):
-            raise ModelError("holds no network", where=self._where, fix="save it with torch.jit.save")
+            raise ModelError("contains no network", where=self._where, fix="save it with torch.jit.save")
         forward = self._code.method(self._root.kind, "forward")
         if forward is None:
-            raise ModelError("has no method forward", where=self._where, fix="give forward to the network")
+            raise ModelError("has no method forward", where=self._where, fix="define forward")
         self._inputs = self._declared(forward.args)
 
     def _pickle(self, name: str) -> Any:
@@ -87,7 +86,7 @@ class _Reader:
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
         shown = traced.get("forward", []) if isinstance(traced, dict) else []
         examples = list(shown) if isinstance(shown, list | tuple) else []
-        found = []
+        inputs = []
         for argument, default in list(zip(arguments.args, defaults, strict=True))[1:]:
             kind = "Any" if argument.annotation is None else ast.unparse(argument.annotation)
             example = examples.pop(0) if examples else None
@@ -104,8 +103,8 @@ class _Reader:
             for entry, part in zip(entries, parts, strict=False):
                 if isinstance(part, StoredTensor):
                     entry.shape, entry.dtype, entry.is_stated = part.shape, part.storage.number, True
-            found += entries
-        return found
+            inputs += entries
+        return inputs
 
     def _shapes(
         self, input_dims: Mapping[str, Sequence[int]], batch: int | None
@@ -122,9 +121,9 @@ class _Reader:
         for name, shape in shapes.items():
             if None in shape:
                 raise UsageError(
-                    f"input {name!r} has a dynamic dimension, but TorchScript computes with sizes",
+                    f"input {name!r} has a dynamic dimension, but TorchScript requires static shapes",
                     where=self._where,
-                    fix="give a number for each dimension, or export the network with torch.export",
+                    fix="pass a number for each dimension, or export the network with torch.export",
                 )
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
@@ -142,13 +141,13 @@ class _Reader:
             call = self._evaluated(shapes, states)
         names = ", ".join(repr(path) for path in sorted(call.ends))
         raise UnsupportedOp(
-            f"attributes {names} have no state that each call starts with and leaves",
+            f"attributes {names} have different states before and after a call",
             where=self._where,
             fix="make them inputs and outputs of the network, or call it once before it is saved",
         )
 
     def _evaluated(self, shapes: Mapping[str, tuple[int, ...]], states: Mapping[str, Any]) -> Evaluation:
-        """Return a call of the network; inputs that it takes for indices are integers."""
+        """Return a call of the network; inputs used as indices are integers."""
         while True:
             try:
                 made = Evaluation(self._archive, self._code, states)
@@ -160,20 +159,23 @@ class _Reader:
 
 
 def _agree(first: Evaluation, later: Evaluation) -> bool:
-    """Return whether a first call has the results of a later one for random inputs, and leaves its state."""
+    """Return whether a first call agrees with a later one for random inputs.
+
+    Results and states at the end are compared.
+    """
     try:
-        found, wanted = _results(first, later.ends), _results(later, later.ends)
+        results, references = _results(first, later.ends), _results(later, later.ends)
     except XdlcError:
         return False
-    return found.keys() == wanted.keys() and all(
-        found[name].shape == wanted[name].shape
-        and np.allclose(found[name], wanted[name], _RELATIVE, _ABSOLUTE)
-        for name in found
+    return results.keys() == references.keys() and all(
+        results[name].shape == references[name].shape
+        and np.allclose(results[name], references[name], _RELATIVE, _ABSOLUTE)
+        for name in results
     )
 
 
 def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Return outputs and ends of attributes of a call with its first state, for random inputs."""
+    """Return outputs and final attributes of a call in its first state, random inputs."""
     from xdlc.runtime.cpu import CpuSession  # loads onnxruntime
 
     program = call.program

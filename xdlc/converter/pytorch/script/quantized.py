@@ -1,4 +1,4 @@
-"""Operators of eager-mode quantization, as float operators between quantize and dequantize.
+"""Eager-mode quantized operators, as float ones between quantize and dequantize.
 
 A quantized tensor is held as its dequantized value and its quantizer; weights stay the integers that the
 file has (aten/src/ATen/native/quantized/cpu).
@@ -45,36 +45,36 @@ _SMALLEST = 6.1e-5  # of a scale that is chosen from data
 _FIX = "quantize the model with PT2E, or convert the float model and quantize that"
 
 
-def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Tensor]) -> Any:
-    """Return what an operator of ATen returns; a quantized tensor where it gets one."""
+def kept(recorder: Recorder, name: str, arguments: dict[str, Any], operands: list[Tensor]) -> Any:
+    """Return the result of an ATen operator, quantized if an operand is."""
     operator = name.partition(".")[0]
     if operator == "quantize_per_tensor":
         scale, zero_point = arguments["scale"], arguments["zero_point"]
         return _quantized(recorder, arguments["self"], scale, zero_point, arguments["dtype"])
     if operator == "dequantize":
-        return recorder.call("clone", {"self": held[0], "memory_format": None})
-    quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
+        return recorder.call("clone", {"self": operands[0], "memory_format": None})
+    quantizer = next((operand.quantizer for operand in operands if operand.quantizer is not None), None)
     if quantizer is None:
         return recorder.call(name, arguments)
     listed = next((value for value in arguments.values() if isinstance(value, list)), [])
-    for index, each in enumerate(listed):  # others are rounded to the steps of the first
-        if isinstance(each, Tensor) and each.quantizer != quantizer:
-            listed[index] = _rounded(recorder, each, quantizer)
-    made = recorder.call(name, arguments)
-    items = made if isinstance(made, list) else [made]
+    for index, operand in enumerate(listed):  # others are rounded to the steps of the first
+        if isinstance(operand, Tensor) and operand.quantizer != quantizer:
+            listed[index] = _rounded(recorder, operand, quantizer)
+    result = recorder.call(name, arguments)
+    items = result if isinstance(result, list) else [result]
     if operator not in _MOVING:
         is_fixed = operator in _FIXED and quantizer.dtype == _UNSIGNED
         if operator not in _ROUNDED and not is_fixed:
             raise _unknown(f"{name} of a quantized tensor")
         quantizer = _FIXED[operator] if is_fixed else quantizer
-        items = [_rounded(recorder, each, quantizer) for each in items]
-    for each in items:
-        each.quantizer = quantizer
-    return items if isinstance(made, list) else items[0]
+        items = [_rounded(recorder, item, quantizer) for item in items]
+    for item in items:
+        item.quantizer = quantizer
+    return items if isinstance(result, list) else items[0]
 
 
 def _unknown(what: str) -> UnsupportedOp:
-    return UnsupportedOp(f"{what} in TorchScript is not understood", fix=_FIX)
+    return UnsupportedOp(f"{what} is not supported in TorchScript", fix=_FIX)
 
 
 def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, dtype: int = 13) -> Tensor:
@@ -90,7 +90,7 @@ def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, 
 def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
     """Return a float tensor, rounded and with a quantizer."""
     if quantizer.dtype not in _LIMITS:
-        raise UnsupportedOp("a tensor is quantized to less than 8 bits", fix=_FIX)
+        raise UnsupportedOp("tensors quantized to less than 8 bits are not supported", fix=_FIX)
     low, high = _LIMITS[quantizer.dtype]
     dtype = ScalarType(INTEGERS[quantizer.dtype])
     how = {"scale": quantizer.scale, "zero_point": quantizer.zero_point}
@@ -110,8 +110,8 @@ def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor
     """
     scheme, scales, zeros = str(quantizer[0]).removeprefix("torch."), *quantizer[1:3]
     if scheme not in ("per_tensor_affine", "per_channel_affine"):
-        raise UnsupportedOp(f"a weight is quantized by the scheme {scheme}", fix=_FIX)
-    given: dict[str, Any] = {
+        raise UnsupportedOp(f"weights quantized by the scheme {scheme} are not supported", fix=_FIX)
+    arguments: dict[str, Any] = {
         "input": data,
         "quant_min": -128,
         "quant_max": 127,
@@ -119,12 +119,15 @@ def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor
         "out_dtype": None,
     }
     if scheme == "per_tensor_affine":
-        name, given["scale"], given["zero_point"] = "dequantize_per_tensor", float(scales), int(zeros)
+        name, arguments["scale"], arguments["zero_point"] = "dequantize_per_tensor", float(scales), int(zeros)
     else:
-        name, given["axis"] = "dequantize_per_channel", quantizer[3]
-        given["scales"], given["zero_points"] = recorder.cast(scales, FLOAT32), recorder.cast(zeros, INT64)
-    made: Tensor = recorder.call(name, given, "quantized_decomposed", FLOAT32)
-    return made
+        name, arguments["axis"] = "dequantize_per_channel", quantizer[3]
+        arguments["scales"], arguments["zero_points"] = (
+            recorder.cast(scales, FLOAT32),
+            recorder.cast(zeros, INT64),
+        )
+    dequantized: Tensor = recorder.call(name, arguments, "quantized_decomposed", FLOAT32)
+    return dequantized
 
 
 def unpacked(recorder: Recorder, state: Any) -> Object:
@@ -142,30 +145,30 @@ def unpacked(recorder: Recorder, state: Any) -> Object:
 
 
 def _packed(weight: Any, bias: Any, *options: Any) -> Object:
-    """Return packed parameters: stride, padding, dilation and groups are the options of a convolution."""
+    """Return packed parameters: stride, padding, dilation, groups of a convolution."""
     return Object(_PACKED, fields={"weight": weight, "bias": bias, "options": options})
 
 
-def applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
-    """Return what an operator ``quantized::name`` returns."""
+def applied(recorder: Recorder, name: str, arguments: list[Any]) -> Any:
+    """Return the result of an operator ``quantized::name``."""
     operator, is_relu = name.removesuffix("_relu"), name.endswith("_relu")
     if operator in ("linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"):
-        return _packed(*given)
+        return _packed(*arguments)
     if operator == "linear_dynamic":
-        most = 127 if len(given) > 2 and given[2] else 255
-        made = _product(recorder, "linear", _dynamic(recorder, given[0], most), given[1])
-        return _applied(recorder, "relu", [made]) if is_relu else made
+        most = 127 if len(arguments) > 2 and arguments[2] else 255
+        result = _product(recorder, "linear", _dynamic(recorder, arguments[0], most), arguments[1])
+        return _applied(recorder, "relu", [result]) if is_relu else result
     if operator in ("linear", "conv1d", "conv2d", "conv3d"):
-        made = _product(recorder, operator, given[0], given[1])
-    elif operator in ("add", "mul", "cat") and len(given) == 4 and given[2] is not None:
-        made = _applied(recorder, operator, given[:2])
+        result = _product(recorder, operator, arguments[0], arguments[1])
+    elif operator in ("add", "mul", "cat") and len(arguments) == 4 and arguments[2] is not None:
+        result = _applied(recorder, operator, arguments[:2])
     elif name in ("hardswish", "sigmoid", "leaky_relu"):
-        made = _applied(recorder, name, given[: 2 if name == "leaky_relu" else 1])
+        result = _applied(recorder, name, arguments[: 2 if name == "leaky_relu" else 1])
     else:
         raise _unknown(f"operator quantized::{name}")
     if is_relu:
-        made = _applied(recorder, "relu", [made])
-    return _quantized(recorder, made, *given[-2:])
+        result = _applied(recorder, "relu", [result])
+    return _quantized(recorder, result, *arguments[-2:])
 
 
 def _applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
@@ -183,7 +186,7 @@ def _product(recorder: Recorder, name: str, tensor: Tensor, packed: Any) -> Any:
 
 
 def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
-    """Return a tensor rounded to steps, of which ``most`` lie between its least and its largest element.
+    """Return a tensor rounded to at most ``most`` steps between its extremes.
 
     The formula is that of ``ChooseQuantizationParams`` (aten/src/ATen/native/quantized/cpu/QuantUtils.h).
     """

@@ -1,4 +1,4 @@
-"""Recorder of the operators that TorchScript calls, with the shapes and types of their results."""
+"""Recorder of TorchScript's operator calls, with shapes and types of results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MISSING = object()
 
 
 class WrongType(Exception):
-    """An input must be of integers: the operators take it for indices."""
+    """An input must be of integers: operators use it as indices."""
 
 
 class Recorder:
@@ -69,13 +69,13 @@ class Recorder:
         self, data: ir.TensorData | XdlcError, name: str, dtype: int, shape: Sequence[int], place: Any = ()
     ) -> Tensor:
         """Return a stored tensor."""
-        made = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
-        self.store(made, Parameter(name, data, tuple(place)))
+        tensor = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
+        self.store(tensor, Parameter(name, data, tuple(place)))
         if isinstance(data, ir.TensorData):
-            self._results.bind(made.name, data)
+            self._results.bind(tensor.name, data)
         else:
-            self._results.forget(made)
-        return made
+            self._results.forget(tensor)
+        return tensor
 
     def store(self, tensor: Tensor, parameter: Parameter) -> None:
         """Let a tensor be one that the program holds."""
@@ -94,7 +94,7 @@ class Recorder:
         return made
 
     def unknown(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
-        """Return a tensor whose values are not known: an input of the main graph, or of one inside it."""
+        """Return a tensor of unknown values: an input of the main graph or a sub-graph."""
         made = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
         self._results.forget(made)
         return made
@@ -116,9 +116,9 @@ class Recorder:
         return value.numpy() if value.is_static and value.size <= _MOST_KNOWN else None
 
     def item(self, tensor: Tensor, kind: str = "") -> Any:
-        """Return the one element of a tensor as a number; as a tensor where it depends on data."""
+        """Return a tensor's one element as a number; as a tensor if it depends on data."""
         if math.prod(tensor.shape) != 1:
-            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
+            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is not a number")
         known = self.known(tensor)
         if known is not None:
             return {"int": int, "float": float, "bool": bool}.get(kind, lambda number: number)(known.item())
@@ -149,54 +149,54 @@ class Recorder:
         _check_sizes(arguments)
         self._check_indices(arguments)
         slots = schema(name) or () if space == "aten" else ()
-        given, kinds = tensors(list(arguments.values())), results(name) if slots else ("T",)
+        operands, kinds = tensors(list(arguments.values())), results(name) if slots else ("T",)
         if not all(kind in ("T", "T[]") for kind in kinds):
-            raise UnsupportedOp(f"{name} returns what is no tensor", fix=_FIX)
+            raise UnsupportedOp(f"{name} returns a value that is not a tensor", fix=_FIX)
         types = result_types(name, arguments) if dtype is None else [ScalarType(dtype)]
         if kinds == ("T[]",):  # as many as there are in a list, each of its own type, or parts of one
             listed = next((tensors(value) for value in arguments.values() if isinstance(value, list)), [])
             count = count_of(name, arguments)
-            types = [each.dtype for each in listed] if len(listed) == count else types * count
+            types = [tensor.dtype for tensor in listed] if len(listed) == count else types * count
         outputs = [self.fresh(name.partition(".")[0].strip("_")) for _ in types]
         call = Call(f"{space}.{name}", {k: replaced(v) for k, v in arguments.items()}, outputs, self.module)
         self.graph.calls.append(call)
-        if any(each.is_written for each in slots):
-            return self._changed(call, [arguments[each.name] for each in slots if each.is_written], given)
-        viewed = next((arguments[each.name] for each in slots if each.is_viewed), None)
+        if any(slot.is_written for slot in slots):
+            return self._changed(call, [arguments[slot.name] for slot in slots if slot.is_written], operands)
+        viewed = next((arguments[slot.name] for slot in slots if slot.is_viewed), None)
         storage = viewed.storage if isinstance(viewed, Tensor) else ""
-        made: list[Any] = []
-        for output, value, dtype in zip(outputs, self._results.of(call, given, types), types, strict=True):
+        recorded: list[Any] = []
+        for output, value, dtype in zip(outputs, self._results.of(call, operands, types), types, strict=True):
             if value is None:
-                made.append(MISSING)
+                recorded.append(MISSING)
             else:
-                made.append(self._tensor(Ref(output), dtype, shape_of(value, name), storage))
+                recorded.append(self._tensor(Ref(output), dtype, shape_of(value, name), storage))
                 self._results.set(output, value)
         if kinds == ("T[]",):
-            return made
-        return made[0] if len(made) == 1 else tuple(made)
+            return recorded
+        return recorded[0] if len(recorded) == 1 else tuple(recorded)
 
-    def _changed(self, call: Call, changed: Sequence[Any], given: Sequence[Tensor]) -> Tensor:
-        """Return the tensor that a call changes; what shares its storage is unknown from then on."""
+    def _changed(self, call: Call, changed: Sequence[Any], operands: Sequence[Tensor]) -> Tensor:
+        """Return the tensor that a call changes; what shares its storage becomes unknown."""
         space, _, name = call.target.partition(".")
         operator, dot, overload = name.partition(".")
         plain = operator.removesuffix("_") + dot + overload
         tensor = changed[0]
         if len(changed) != 1 or not isinstance(tensor, Tensor) or plain == name or operator in _RESHAPING:
-            raise UnsupportedOp(f"{name} changes its arguments, which has no functional form", fix=_FIX)
-        found: list[Any] = [None]
-        if all(self.known(each) is not None for each in given) and schema(plain) is not None:
-            found = self._results.of(replace(call, target=f"{space}.{plain}"), given, [tensor.dtype])
+            raise UnsupportedOp(f"{name} changes its arguments in place, which is not supported", fix=_FIX)
+        new_values: list[Any] = [None]
+        if all(self.known(operand) is not None for operand in operands) and schema(plain) is not None:
+            new_values = self._results.of(replace(call, target=f"{space}.{plain}"), operands, [tensor.dtype])
         self.written.add(tensor.storage)
-        for each in self._shared.get(tensor.storage, ()):
-            self._results.forget(each)
-        if not self.branches and found[0] is not None and shape_of(found[0], name) == tensor.shape:
-            self._results.set(tensor.name, found[0])
+        for operand in self._shared.get(tensor.storage, ()):
+            self._results.forget(operand)
+        if not self.branches and new_values[0] is not None and shape_of(new_values[0], name) == tensor.shape:
+            self._results.set(tensor.name, new_values[0])
         for output in call.outputs:
             self.graph.values[output] = self.metas[output] = Meta(tensor.dtype, tensor.shape)
         return tensor
 
     def _check_indices(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse the type of an input that is taken for indices, if the type is a guess."""
+        """Refuse an input used as indices if its type is a guess."""
         for each in tensors([arguments.get("index"), arguments.get("indices")]):
             if each.name in self.guessed and each.dtype == FLOAT32:
                 raise WrongType(each.name)

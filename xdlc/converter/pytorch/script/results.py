@@ -1,4 +1,4 @@
-"""Results of the operators that TorchScript calls: shapes, and values where these are known.
+"""Results of TorchScript's operator calls: shapes, and values where static.
 
 What an operator returns is found by its handler, applied to a graph that is thrown away.
 """
@@ -51,15 +51,17 @@ class Results:
         add_input(self._context, name, tensor.shape, dtype_of(tensor.dtype))
         self._context.values[tensor.name] = self._context.values[name]
 
-    def of(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
-        """Return the results of a call by its handler, None for those that it has only if they are read."""
+    def of(self, call: Call, operands: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
+        """Return a call's results by its handler; None for those computed only if read."""
         context = self._context
-        metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
+        metas = {str(operand.name): Meta(operand.dtype, operand.shape) for operand in operands}
         metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
-        inputs = {str(each.name): str(each.name) for each in given}
+        inputs = {str(operand.name): str(operand.name) for operand in operands}
         graph = CallGraph(list(inputs), [Ref(output) for output in call.outputs], [call], metas)
-        made, _ = source_graph(Program(context.source.path, graph, inputs, outputs=call.outputs), Bindings())
-        node = next(each for each in made.nodes if isinstance(each, AtenNode))
+        source, _ = source_graph(
+            Program(context.source.path, graph, inputs, outputs=call.outputs), Bindings()
+        )
+        node = next(each for each in source.nodes if isinstance(each, AtenNode))
         node.stated, node.dtypes = [], [stated_dtype(dtype) for dtype in types]
         context.resolve_inputs(node, context.place(node))
         try:
@@ -81,7 +83,7 @@ class Results:
         try:
             context.begin(node)
             with context.entered(owner=node, stands_in=True):
-                found: list[Any] = list(cast("Sequence[Any]", handler.function(node, self._operators)))
+                handled: list[Any] = list(cast("Sequence[Any]", handler.function(node, self._operators)))
         except Unresolved:
             problem = context.problems[before]
             del context.problems[before:]
@@ -92,8 +94,8 @@ class Results:
         except _ERRORS as error:
             misfit = f"its inputs do not fit the operator: {error}"[:300]
             raise UnsupportedOp(misfit, where=where, fix="check the shapes of the inputs") from error
-        made = found[: len(node.outputs)]
-        return [*made, *[None] * (len(node.outputs) - len(made))]
+        stated = handled[: len(node.outputs)]
+        return [*stated, *[None] * (len(node.outputs) - len(stated))]
 
 
 def shape_of(value: Value, name: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Number and data types of the results of ATen's operators, by PyTorch's promotion.
+"""Number and data types of the results of ATen's operators.
 
 Its rules are those of c10/core/ScalarType.h and aten/src/ATen/native/TypeProperties.cpp.
 """
@@ -113,17 +113,17 @@ def _joined(first: int, second: int) -> int:
 
 
 def result_types(name: str, arguments: Mapping[str, Any]) -> list[ScalarType]:
-    """Return the data types of the results of an operator and overload of ATen, by its arguments."""
+    """Return the data types of an ATen overload's results for its arguments."""
     operator = name.partition(".")[0]
     first = _first_type(operator, arguments)
     return [first] + [INT64 if operator in _WITH_INDICES else first] * (len(results(name)) - 1)
 
 
 def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
-    given, stated = tensors(list(arguments.values())), arguments.get("dtype")
-    if given and operator.endswith("_") and not operator.startswith("__"):
-        return given[0].dtype
-    if operator in ("any", "all") and given and given[0].dtype == UINT8:
+    operands, stated = tensors(list(arguments.values())), arguments.get("dtype")
+    if operands and operator.endswith("_") and not operator.startswith("__"):
+        return operands[0].dtype
+    if operator in ("any", "all") and operands and operands[0].dtype == UINT8:
         return UINT8
     if operator in _TRUTHS:
         return BOOL
@@ -135,14 +135,14 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
         return INT32 if arguments.get("out_int32") else INT64
     if operator in _CREATING:
         return _created(operator, arguments)
-    first = given[0].dtype if given else FLOAT32
+    first = operands[0].dtype if operands else FLOAT32
     # All functions of torch.special are of floats and promote, but for rounding.
     is_special = operator.startswith("special_") and operator != "special_round"
     if is_special or operator in _PROMOTED or (operator in ("max", "min") and "other" in arguments):
         values = [value for name, value in arguments.items() if name not in _OPTIONS]
-        first = promoted(each for value in values for each in (value if isinstance(value, list) else [value]))
-    elif operator in ("type_as", "to") and len(given) > 1:
-        first = given[1].dtype
+        first = promoted(item for value in values for item in (value if isinstance(value, list) else [value]))
+    elif operator in ("type_as", "to") and len(operands) > 1:
+        first = operands[1].dtype
     if first in FLOATS:
         return first
     if operator in _SUMS or (operator == "square" and first == BOOL):
@@ -151,7 +151,7 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
 
 
 def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
-    """Return the type of a tensor that is made from numbers."""
+    """Return the type of a tensor created from numbers."""
     if operator == "arange":
         bounds = [arguments.get(name) for name in ("start", "end", "step")]
         return FLOAT32 if any(isinstance(each, float) for each in bounds) else INT64
@@ -174,5 +174,5 @@ def count_of(name: str, arguments: Mapping[str, Any]) -> int:
     if operator in ("chunk", "unsafe_chunk"):
         part = math.ceil(size / arguments["chunks"])
     if not isinstance(part, int):
-        raise UnsupportedOp(f"{name} in TorchScript is not understood", fix="use split or chunk")
+        raise UnsupportedOp(f"{name} is not supported in TorchScript", fix="use split or chunk")
     return max(1, math.ceil(size / max(part, 1)))

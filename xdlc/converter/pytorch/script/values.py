@@ -1,4 +1,4 @@
-"""Values of TorchScript while it is evaluated: tensors, objects, functions; all others are Python's."""
+"""Values of evaluated TorchScript that Python lacks: tensors, objects, functions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ class Tensor:
 
     Attributes:
         name: Name of its value.
-        dtype: Its data type.
-        shape: Its shape.
         storage: Name of the tensor whose storage it shares.
         number: Whether the code has it as a number.
         quantizer: Of a quantized tensor, whose value is the dequantized one, its parameters.
@@ -33,7 +31,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """Scale, zero point and data type, as a number of c10 (qint8, quint8), of a quantized tensor."""
+    """Scale, zero point and c10 data type (qint8, quint8) of a quantized tensor."""
 
     scale: float
     zero_point: int
@@ -62,15 +60,19 @@ class Named(str):
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """Return the tensors in a list, and in the lists inside it, unless these have too many values."""
-    found: list[Tensor] = []
+    """Return the tensors of a value, those in nested lists and dicts included.
+
+    Raises:
+        ValueError: If there are too many values.
+    """
+    collected: list[Tensor] = []
     left = [values]
     for _ in range(_MOST_VALUES):
         if not left:
-            return found[::-1]
+            return collected[::-1]
         value = left.pop()
         if isinstance(value, Tensor):
-            found.append(value)
+            collected.append(value)
         elif isinstance(value, list | tuple):
             left += value
         elif isinstance(value, dict):
@@ -79,7 +81,7 @@ def tensors(values: Any) -> list[Tensor]:
 
 
 def replaced(value: Any) -> Any:
-    """Return an argument with references in the place of tensors."""
+    """Return an argument with references in place of tensors."""
     if isinstance(value, list | tuple):
         return [replaced(item) if isinstance(item, Tensor) else item for item in value]
     return value.name if isinstance(value, Tensor) else value

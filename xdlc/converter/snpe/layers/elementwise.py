@@ -29,7 +29,7 @@ def combined(node: Layer) -> None:
     factors = set(node.floats("coeffs"))
     if len(node.inputs) != 2 or factors - {1.0}:
         raise node.problem(
-            f"sums {len(node.inputs)} inputs with factors {sorted(factors)}; known is the plain sum of two"
+            f"sums {len(node.inputs)} inputs with factors {sorted(factors)}; only sums of two are supported"
         )
     node.emit("ElementWiseBinary", node.inputs, {"operation": ir.u32(ADD)})
 

@@ -37,7 +37,7 @@ def concat(node: Layer) -> None:
 
 @layer("Slice")
 def split(node: Layer) -> None:
-    """Translate to Split; ``slice_points`` lists where each output after the first begins."""
+    """Translate to Split; ``slice_points`` lists the starts of outputs but the first."""
     axis = _axis(node, node.source.rank)
     points = node.ints("slice_points", len(node.outputs) - 1)
     node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": node.naturals(points, "points")})
@@ -75,7 +75,7 @@ def scaling(node: Layer) -> None:
     """Translate to ResizeBilinear: the size is the output's."""
     node.choice("resize_mode", RESIZES)
     if node.flag("maintain_aspect_ratio"):
-        raise node.problem("keeps the aspect ratio and pads the rest")
+        raise node.problem("keeping the aspect ratio is not supported")
     params: dict[str, Param] = {
         "align_corners": ir.b8(node.flag("align_corners")),
         "half_pixel_centers": ir.b8(node.flag("half_pixel_centers")),
@@ -88,7 +88,7 @@ def arg_max(node: Layer) -> None:
     """Translate to Argmax, and Cast to float, the type of positions in SNPE 1."""
     kind = str(node.attr("op", "ARGMAX"))
     if kind != "ARGMAX":
-        raise node.problem(f"attribute 'op' is {kind!r}; its meaning is not known, known is 'ARGMAX'")
+        raise node.problem(f"attribute 'op' is {kind!r}; only 'ARGMAX' is supported")
     axis = _axis(node, node.source.rank)
     params: dict[str, Param] = {
         "axis": ir.u32(axis),

@@ -1,4 +1,4 @@
-"""Layers with windows over an image: convolutions and pools; x is the width, y the height."""
+"""Layers with windows over images: convolutions, pools; x is width, y height."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ def _pair(node: Layer, vertical: str, horizontal: str, default: int | None = Non
 
 
 def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str) -> Tensor:
-    """Return the padding: before the image as given, after it the rest that the windows need."""
+    """Return the padding: before as stated, after as the windows require."""
     number = node.whole(strategy)
     if number not in KNOWN_STRATEGIES and any(begins):
         known = ", ".join(map(str, KNOWN_STRATEGIES))
-        raise node.problem(
-            f"attribute {strategy!r} is {number}; where it puts padding is not known, known are {known}"
-        )
+        raise node.problem(f"attribute {strategy!r} is {number}; supported values are {known}")
     pairs = [[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)]
     return node.naturals(pairs, "padding")
 
@@ -49,21 +47,21 @@ def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
 def _weights(node: Layer) -> Tensor:
     weight = node.weight("weights_0")
     if node.whole("padding_mode", 0) != 0:
-        raise node.problem("pads with something else than zeros")
+        raise node.problem("padding with values other than 0 is not supported")
     if weight.rank != 4:
         raise node.problem(f"has weights of shape {list(weight.shape)} instead of rank 4")
     return as_signed(weight)
 
 
 def _bias(node: Layer, weight: Tensor) -> Tensor | None:
-    """Return the bias; a float one of a quantized layer is quantized in steps of the layer's sums."""
+    """Return the bias; a float one of a quantized layer is quantized."""
     bias = node.weights.get("bias")
     return None if bias is None else quantized_bias(bias, product_scales(node.source, weight))
 
 
 @layer("Convolutional")
 def convolutional(node: Layer) -> None:
-    """Translate to Conv2d, or DepthWiseConv2d where each channel is a group; weights are [h, w, in, out]."""
+    """Translate to Conv2d or DepthWiseConv2d; weights are [h, w, in, out]."""
     source, weight, groups = _image(node), _weights(node), node.whole("groups", 1)
     steps, dilation = _pair(node, "stride_y", "stride"), _pair(node, "dilation_y", "dilation_x", 1)
     spans = [(weight.shape[axis] - 1) * dilation[axis] + 1 for axis in range(2)]
@@ -86,7 +84,7 @@ def deconvolution(node: Layer) -> None:
     source, weight = _image(node), _weights(node)
     steps = _pair(node, "stride_y", "stride")
     if _pair(node, "dilation_y", "dilation_x", 1) != [1, 1]:
-        raise node.problem("is dilated")
+        raise node.problem("dilation is not supported")
     more = _pair(node, "output_padding_y", "output_padding_x", 0)
     needed = [
         (source.shape[axis + 1] - 1) * steps[axis]
@@ -132,7 +130,7 @@ def shifted(encoding: Encoding, by: int) -> Encoding:
 
 
 def as_signed(tensor: Tensor) -> Tensor:
-    """Return weights with one scale a channel and offsets of -128 as signed ones with offsets of 0.
+    """Return weights with offsets of -128 per channel as signed ones with 0.
 
     The numbers are the same; backends want weights with scales per channel so.
     """
@@ -151,7 +149,7 @@ def as_signed(tensor: Tensor) -> Tensor:
 
 
 def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
-    """Return the scales of a quantized layer's sums, one a channel or one for all; None if it has none."""
+    """Return the scales of a quantized layer's sums, per channel or one; or None."""
     import numpy
 
     held, encoding = source.encoding, weight.encoding
@@ -162,7 +160,7 @@ def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
 
 
 def quantized_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:
-    """Return a float bias of a quantized layer as integers of 32 bits, in steps of its sums."""
+    """Return a quantized layer's float bias as 32-bit integers in its sums' scale."""
     import numpy
 
     if bias.dtype is not FLOAT32 or scales is None or bias.data is None or bias.rank != 1:

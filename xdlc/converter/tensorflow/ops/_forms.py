@@ -14,7 +14,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.values import SequenceValue, Value
 
-_COMPLEX = "export the model with the real and imaginary parts as tensors of their own"
+_COMPLEX = "export the model with real and imaginary parts as separate tensors"
 
 
 def real_inputs(node: Node) -> list[Value]:
@@ -28,15 +28,15 @@ def real_inputs(node: Node) -> list[Value]:
 
 
 def real_input(node: Node, index: int) -> Value:
-    """Return an input that is no complex value; errors as of ``real_inputs``."""
+    """Return a real input; errors as of ``real_inputs``."""
     value = node.required(index)
     if isinstance(value, SequenceValue):
-        raise node.problem(f"complex values (input {index}); a DLC has none", _COMPLEX)
+        raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)
     return value
 
 
 def complex_inputs(node: Node) -> list[Complex] | None:
-    """Return the inputs as pairs of real and imaginary parts; None if the first is not complex.
+    """Return the inputs as real and imaginary pairs; None if the first is real.
 
     Raises:
         UnsupportedOp: If just some of several are complex.
@@ -45,7 +45,7 @@ def complex_inputs(node: Node) -> list[Complex] | None:
     if not values or node.inputs[0] is not values[0]:
         return None
     if len(values) < len(node.inputs) and "FFT" not in node.type:
-        raise node.problem("complex values with others", _COMPLEX)
+        raise node.problem("a mix of complex and real values is not supported", _COMPLEX)
     return [Complex(*value.elements) for value in values]
 
 
@@ -64,7 +64,7 @@ def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:
 
 
 def is_channel_first(node: Node) -> bool:
-    """Return whether attribute data_format puts the channels after the batch."""
+    """Return whether attribute data_format is channel-first."""
     given = str(node.attr("data_format", "NHWC"))
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
         raise node.problem(f"data_format {given!r}")
@@ -72,25 +72,24 @@ def is_channel_first(node: Node) -> bool:
 
 
 def channel_last_of(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Return what a function of a channel-last value returns, in the data format of the node."""
+    """Apply a channel-last function; return the result in the node's data format."""
     if not is_channel_first(node):
         return function(x)
     return channel_first(g, function(channel_last(g, x)))
 
 
-def spatial(node: Node, attribute: str, given: Sequence[int] | None = None) -> list[int]:
-    """Return the entries of an attribute for the spatial axes; those of batch and channels must be 1.
+def spatial(node: Node, attribute: str, stated: Sequence[int] | None = None) -> list[int]:
+    """Return an attribute's spatial entries; those of batch and channels must be 1.
 
     Args:
-        node: The node.
         attribute: Its name; an omitted one is 1 for every axis of a value of rank 4.
-        given: The entries instead, in the order of the data format.
+        stated: The entries instead, in the order of the data format.
     """
-    entries = [int(entry) for entry in (node.attr(attribute, [1] * 4) if given is None else given)]
+    entries = [int(entry) for entry in (node.attr(attribute, [1] * 4) if stated is None else stated)]
     is_first = is_channel_first(node)
     batch, channels = entries[0], entries[1 if is_first else -1]
     if len(entries) < 3 or (batch, channels) != (1, 1):
-        raise node.problem(f"{attribute} {entries}: those of batch and channels must be 1")
+        raise node.problem(f"{attribute} {entries} must be 1 for batch and channels")
     return entries[2:] if is_first else entries[1:-1]
 
 
@@ -103,5 +102,5 @@ def padding_of(node: Node) -> Padding:
     pairs = list(zip(amounts[::2], amounts[1::2], strict=False))
     channels = 1 if is_channel_first(node) else len(pairs) - 1
     if len(pairs) < 3 or any(pairs[0]) or any(pairs[channels]):
-        raise node.problem(f"explicit_paddings {amounts} of batch or channels")
+        raise node.problem(f"explicit_paddings {amounts} of batch or channels are not supported")
     return [pair for axis, pair in enumerate(pairs) if axis not in (0, channels)]

@@ -1,4 +1,4 @@
-"""Handlers of If, Case and While, and refusals of control flow that could not be rebuilt."""
+"""Handlers of If, Case and While, and refusals of unstructured control flow."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
 def _check_operands(node: Node, graphs: Sequence[Body], count: int) -> None:
     for graph in graphs:
         if len(graph.inputs) != count:
-            raise node.invalid(f"a function of {len(graph.inputs)} inputs gets {count} values")
+            raise node.invalid(f"a function of {len(graph.inputs)} inputs is called with {count} values")
 
 
 def _truth(g: Operators, value: Value) -> Value:
-    """Return whether a value counts as true: a number other than 0, a tensor that is not empty."""
+    """Return whether a value is true: a number other than 0, a non-empty tensor."""
     if value.rank and not value.is_dynamic:
         return g.builder.const(np.asarray(value.size > 0))
     return value if value.dtype.numpy.kind == "b" else g("Cast", [value], to=9)
@@ -61,7 +61,7 @@ def _inlined(g: Operators, branch: Body, operands: Sequence[AnyValue | None]) ->
 def _nested(
     g: Operators, chosen: Value, branches: Sequence[Body], operands: Sequence[AnyValue | None], outputs: int
 ) -> list[AnyValue]:
-    """Return the outputs of the chosen branch: of an If for the first half of them or for the others."""
+    """Return the chosen branch's outputs, by nested Ifs over halves of the branches."""
     if len(branches) == 1:
         return _inlined(g, branches[0], operands)
     half = len(branches) // 2
@@ -105,7 +105,7 @@ def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
 
 
 def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]) -> list[AnyValue]:
-    """Return the states with each list as one tensor, whose shape the body shows if nothing else does."""
+    """Return the states with lists as tensors, shaped as stated or as the body does."""
     shapes: dict[int, tuple[int, ...]] = {}
     unset = [
         index
@@ -114,17 +114,17 @@ def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]
     ]
     if unset:
         if not g.context.budget.unrolled_nodes.take(body.size):
-            raise node.problem("its lists have no shape, and the model has too many loops to find it out")
+            raise node.problem("its lists have no shape, and the model has too many loops to infer it")
         forget = g.context.checkpoint()
         with sub_graph(g.context, graph_name(g, node, "shapes")) as sub:
-            given = {
+            operands = {
                 name: sub.input(f"state{index}", state.dims, state.dtype, state.tensor.encoding)
                 if isinstance(state, Value)
                 else sub.capture(f"state{index}", state)
                 for index, (name, state) in enumerate(zip(body.inputs, states, strict=True))
             }
-            for index, result in zip(unset, inline(g.context, body.only(unset), given), strict=True):
-                if isinstance(result, Value) or any(not is_unset(one) for one in result.elements):  # type: ignore[union-attr]
+            for index, result in zip(unset, inline(g.context, body.only(unset), operands), strict=True):
+                if isinstance(result, Value) or any(not is_unset(element) for element in result.elements):  # type: ignore[union-attr]
                     shapes[index] = stacked(node, g, result).shape[1:]
         forget()
     return [
@@ -144,11 +144,11 @@ _REBUILT = ("Switch", "Merge", "Enter", "Exit", "NextIteration")
 )
 def _left_over(node: Node, _g: Operators) -> AnyValue:
     raise node.problem(
-        f"{node.type} is not part of a conditional or of a loop of a form that is known",
+        f"{node.type} is not part of a supported conditional or loop",
         "freeze the graph again with control flow v2, or cut the graph around it with --out_node",
     )
 
 
 @handler("SymbolicGradient")
 def _gradient(node: Node, _g: Operators) -> AnyValue:
-    raise node.problem("a gradient is part of training", "export the model for inference")
+    raise node.problem("gradients are for training only", "export the model for inference")

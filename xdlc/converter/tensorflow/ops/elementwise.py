@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.shapes import cast, known, number, reshape
+from xdlc.converter.nhwc.shapes import cast, known, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import (
@@ -21,7 +20,7 @@ from xdlc.converter.tensorflow.ops._forms import (
 )
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import UINT8
+from xdlc.ir.dtype import INT32, UINT8
 
 _NAMESAKES = """
 Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erf Exp Floor Greater
@@ -180,6 +179,15 @@ def _bucketize(node: Node, g: Operators) -> Value:
 def _one_hot(node: Node, g: Operators) -> Value:
     indices, depth, on, off = real_inputs(node)
     if indices.dtype is UINT8:
-        indices = cast(g, indices, ir.dtype.INT32)
+        indices = cast(g, indices, INT32)
     count = int(known(depth, "the depth").reshape(()))
     return formulas.one_hot(g, indices, count, on, off, node.attr("axis", -1))
+
+
+@handler("LowerBound", "UpperBound")
+def _bound(node: Node, g: Operators) -> Value:
+    table, x = real_inputs(node)  # [rows, n], sorted, and [rows, values]
+    rows, columns = g("Unsqueeze", [table, vector(g, [1])]), g("Unsqueeze", [x, vector(g, [2])])
+    below = g("Less" if node.type == "LowerBound" else "LessOrEqual", [rows, columns])
+    positions = g("ReduceSum", [cast(g, below, INT32), vector(g, [2])], keepdims=0)
+    return cast(g, positions, dtype_of(node, "out_type", "int32"))

@@ -54,7 +54,7 @@ def _fused(node: Node, g: Operators) -> Value:
 
 
 def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Value]) -> Value:
-    """Return what a further step makes of the result.
+    """Return the result after a further step.
 
     Raises:
         ModelError: If the step lacks an operand.
@@ -77,7 +77,7 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
     if step == "LeakyRelu":
         return g("LeakyRelu", [x], alpha=float(node.attr("leakyrelu_alpha", 0.2)))
     if step not in _ACTIVATIONS:
-        raise node.problem(f"{step!r} of its fused_ops is not known")
+        raise node.problem(f"{step!r} of its fused_ops is not supported")
     return _ACTIVATIONS[step](g, x)
 
 
@@ -89,5 +89,5 @@ def _batch_norm(node: Node, g: Operators) -> list[Value]:
         result = g("Add", [result, sides[0]])
     activation = str(node.attr("activation_mode", "Identity"))
     if activation not in _ACTIVATIONS:
-        raise node.problem(f"activation_mode {activation!r} is not known")
+        raise node.problem(f"activation_mode {activation!r} is not supported")
     return [_ACTIVATIONS[activation](g, result), *rest]

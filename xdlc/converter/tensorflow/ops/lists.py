@@ -36,7 +36,7 @@ _ARRAY = (
 def _count(node: Node, index: int) -> int:
     value = node.static(index, "the length of a list")
     if value is None or value.size != 1:
-        raise node.invalid("the length of a list is no number")
+        raise node.invalid("the length of a list is not a number")
     return int(value.reshape(-1)[0])
 
 
@@ -70,12 +70,12 @@ def _get_item(node: Node, g: Operators) -> Value:
 
 @handler("TensorListSetItem", ignores=_TYPES)
 def _set_item(node: Node, g: Operators) -> AnyValue:
-    held, at, item = list_of(node, 0), node.required(1), node.required(2)
+    items, at, item = list_of(node, 0), node.required(1), node.required(2)
     if node.attr("resize_if_index_out_of_bounds", False) and at.is_static:
         position = int(at.numpy().reshape(-1)[0])
-        if isinstance(held, SequenceValue) and position == len(held.elements):
-            return counted(node, g, [*held.elements, item])
-    return with_element(node, g, held, at, item)
+        if isinstance(items, SequenceValue) and position == len(items.elements):
+            return counted(node, g, [*items.elements, item])
+    return with_element(node, g, items, at, item)
 
 
 @handler("TensorListStack", ignores=_TYPES)
@@ -107,7 +107,7 @@ def _push_back(node: Node, g: Operators) -> AnyValue:
 def _pop_back(node: Node, g: Operators) -> list[AnyValue]:
     elements = listed(node, g, list_of(node, 0))
     if not elements:
-        raise node.invalid("takes an element of an empty list")
+        raise node.invalid("removes an element of an empty list")
     rest = SequenceValue(tuple(elements[:-1]))
     return [rest, element_at(node, g, SequenceValue(tuple(elements)), len(elements) - 1)]
 
@@ -128,13 +128,13 @@ def _gather(node: Node, g: Operators) -> Value:
     return _gathered(node, g, list_of(node, 0), 1, element_shape(node, 2))
 
 
-def _gathered(node: Node, g: Operators, held: AnyValue, index: int, shape: list[int] | None) -> Value:
+def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list[int] | None) -> Value:
     at = indices(node, index)
-    if at is not None and isinstance(held, SequenceValue):
-        if at.size and not 0 <= at.min() <= at.max() < len(held.elements):
-            raise node.invalid(f"elements {at.tolist()} of a list of {len(held.elements)}")
-        return stacked(node, g, SequenceValue(tuple(held.elements[int(one)] for one in at)), shape)
-    tensor = stacked(node, g, held, shape)
+    if at is not None and isinstance(items, SequenceValue):
+        if at.size and not 0 <= at.min() <= at.max() < len(items.elements):
+            raise node.invalid(f"elements {at.tolist()} of a list of {len(items.elements)}")
+        return stacked(node, g, SequenceValue(tuple(items.elements[int(position)] for position in at)), shape)
+    tensor = stacked(node, g, items, shape)
     if at is not None and tensor.dims and at.tolist() == list(range(tensor.dims[0] or 0)):
         return tensor
     return g("Gather", [tensor, node.required(index)], axis=0)
@@ -144,7 +144,7 @@ def _gathered(node: Node, g: Operators, held: AnyValue, index: int, shape: list[
 def _scatter(node: Node, g: Operators) -> AnyValue:
     at, tensor = indices(node, 1), node.required(0)
     if at is None:
-        raise node.problem("the positions at which a list is filled are computed", "make them constant")
+        raise node.problem("computed positions in a list are not supported", "make them constant")
     wanted = _count(node, 3) if len(node.inputs) > 3 else -1
     count = max(int(at.max(initial=-1)) + 1, wanted)
     if at.tolist() == list(range(count)):
@@ -182,7 +182,7 @@ def _split(node: Node, g: Operators) -> AnyValue:
 def _pieces(node: Node, g: Operators, tensor: Value, index: int) -> AnyValue:
     lengths = indices(node, index)
     if lengths is None:
-        raise node.problem("the lengths of the pieces are computed", "make them constant")
+        raise node.problem("computed lengths of pieces are not supported", "make them constant")
     if lengths.size < 2:
         return counted(node, g, [tensor] * lengths.size)
     return counted(node, g, g.apply("Split", [tensor, g.builder.const(lengths)], {"axis": 0}, lengths.size))
@@ -214,12 +214,12 @@ def _read(node: Node, g: Operators) -> Value:
 
 @handler("TensorArrayWriteV3", ignores=_ARRAY)
 def _write(node: Node, g: Operators) -> AnyValue:
-    held, at, item = list_of(node, 3), node.required(1), node.required(2)
-    if isinstance(held, SequenceValue) and at.is_static:
+    items, at, item = list_of(node, 3), node.required(1), node.required(2)
+    if isinstance(items, SequenceValue) and at.is_static:
         position = int(at.numpy().reshape(-1)[0])
-        if position == len(held.elements):
-            return counted(node, g, [*held.elements, item])  # dynamic_size
-    return with_element(node, g, held, at, item)
+        if position == len(items.elements):
+            return counted(node, g, [*items.elements, item])  # dynamic_size
+    return with_element(node, g, items, at, item)
 
 
 @handler("TensorArrayGatherV3", ignores=_ARRAY)
@@ -231,12 +231,12 @@ def _array_gather(node: Node, g: Operators) -> Value:
 
 @handler("TensorArrayScatterV3", ignores=_ARRAY)
 def _array_scatter(node: Node, g: Operators) -> AnyValue:
-    at, tensor, held = indices(node, 1), node.required(2), list_of(node, 3)
+    at, tensor, items = indices(node, 1), node.required(2), list_of(node, 3)
     if at is None:
-        raise node.problem("the positions at which an array is filled are computed", "make them constant")
-    if at.tolist() == list(range(length(node, held))):
+        raise node.problem("computed positions in an array are not supported", "make them constant")
+    if at.tolist() == list(range(length(node, items))):
         return tensor
-    return _scattered(node, g, held, at.tolist(), tensor)
+    return _scattered(node, g, items, at.tolist(), tensor)
 
 
 @handler("TensorArraySizeV3", ignores=_ARRAY)

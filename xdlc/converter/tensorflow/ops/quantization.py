@@ -59,7 +59,7 @@ def _dequantize(node: Node, g: Operators) -> Value:
     mode = str(node.attr("mode", "MIN_COMBINED"))
     if mode == "MIN_FIRST" and low.is_static and high.is_static and (low.numpy() == high.numpy()).any():
         g.context.diagnostics.notices.append(
-            f"node {node.own_name!r} has a range of a single value: this value is taken, where TensorFlow "
+            f"node {node.own_name!r} has a range of a single value: xdlc uses it, where TensorFlow "
             "divides by 0"
         )
     return quantization.dequantized(
@@ -72,7 +72,7 @@ def _quantize(node: Node, g: Operators) -> list[Value]:
     x, low, high = real_inputs(node)
     dtype = dtype_of(node, "T", "quint8")
     if int(node.attr("axis", -1)) >= 0:
-        raise node.problem("a range for each element of an axis")
+        raise node.problem("a range per element of an axis is not supported")
     return quantization.quantized(
         g,
         x,

@@ -18,11 +18,9 @@ _WEIGHTS = ("w", "wci", "wcf", "wco", "b")
 def _lstm_step(
     node: Node, g: Operators, order: str, forget_bias: float, cell_clip: float
 ) -> Callable[[Value, Value, Value, _Lookup], list[Value]]:
-    """Return a step of an LSTM: from x, hidden state and cell to i, cs, f, o, ci, co, h, [B, units] each.
+    """Return an LSTM step: x, hidden, cell to i, cs, f, o, ci, co, h, [B, units] each.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         order: Gates in the order of the weights: ``i``, ``f``, ``o``, and ``c`` for the new cell.
         forget_bias: Summand of gate f.
         cell_clip: Bound of the cell; 0 for none.
@@ -72,16 +70,16 @@ def _block_lstm(node: Node, g: Operators) -> list[Value]:
     x, cell, hidden = (node.required(index) for index in (1, 2, 3))
     steps = dims(x)[0]
     if ints(node.required(0), "the number of steps")[0] < steps:
-        raise node.problem("a sequence that ends before its last step", "give it the length of the input")
-    held = {name: node.required(4 + index) for index, name in enumerate(_WEIGHTS)}
+        raise node.problem("shorter sequences are not supported", "pass the length of the input")
+    weights = {name: node.required(4 + index) for index, name in enumerate(_WEIGHTS)}
     order, bias, clip = ("ifco", 0.0, 0.0) if is_second else ("icfo", 1.0, 3.0)
     step = _lstm_step(node, g, order, node.attr("forget_bias", bias), node.attr("cell_clip", clip))
 
     def iteration(row: Value, states: Sequence[Value], at: _Lookup) -> list[Value]:
-        made = step(row, states[0], states[1], at)
-        return [made[-1], made[1], *made]
+        results = step(row, states[0], states[1], at)
+        return [results[-1], results[1], *results]
 
-    return scanned(g, x, [hidden, cell], iteration, held, rows=7)[:7]
+    return scanned(g, x, [hidden, cell], iteration, weights, rows=7)[:7]
 
 
 @handler("GRUBlockCell")
@@ -101,6 +99,6 @@ def _gru_cell(node: Node, g: Operators) -> list[Value]:
 @handler("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", ignores=("rnn_mode", "input_mode", "direction"))
 def _cudnn(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "its weights are packed in a form that only the library of the GPU defines",
+        "its weights are packed in a format of the GPU library",
         "export the model on a CPU, or with layers that do not use cuDNN (use_cudnn=False)",
     )

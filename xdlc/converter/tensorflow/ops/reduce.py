@@ -1,4 +1,4 @@
-"""Handlers of reductions, sums along axes, places of extremes and normalizations."""
+"""Handlers of reductions, running sums, argmax, top-k and normalizations."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import math
 import numpy as np
 
 from xdlc.converter.nhwc import reduce
-from xdlc.converter.nhwc.elementwise import rsqrt
+from xdlc.converter.nhwc.elementwise import rsqrt, where
+from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.products import dense, matmul, swapped
-from xdlc.converter.nhwc.shapes import dims, ints, number, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import INT32
 
 _REDUCTIONS = {
     **{name: name for name in ("Mean", "Sum", "Max", "Min", "Prod", "Any", "All")},
@@ -27,13 +29,6 @@ def _reduced(node: Node, g: Operators) -> Value:
     x, axes = real_inputs(node)
     keep = bool(node.attr("keep_dims", False))
     return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
-
-
-@handler("L2Loss")
-def _l2_loss(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
-    total = reduce.reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
-    return g("Mul", [total, number(g, x, 0.5)])
 
 
 @handler("Cumsum", "Cumprod")
@@ -78,18 +73,18 @@ _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
 
 @handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U",))
 def batch_norm(node: Node, g: Operators) -> list[Value]:
-    """Return the normalized values, the mean and the variance; by those of the batch in a training graph.
+    """Return normalized values, mean and variance; the batch's in a training graph.
 
     Mean and variance of the batch have a share of ``exponential_avg_factor`` in the second and third output.
     """
-    x, scale, offset, mean, given = real_inputs(node)[:5]
-    unbiased = given
+    x, scale, offset, mean, stated_variance = real_inputs(node)[:5]
+    unbiased = stated_variance
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
     is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
     if is_training and not is_plain:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} is of a training graph: it normalizes by the statistics of the batch that it "
-            "runs on; export the model for inference if that is not wanted"
+            f"{node.own_name!r} belongs to a training graph: it normalizes by the statistics of the batch it "
+            "runs on; export the model for inference to avoid this"
         )
 
     def normalized(value: Value) -> Value:
@@ -99,10 +94,10 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
             count = math.prod(dims(value)[:-1])
             unbiased = g("Mul", [variance, number(g, variance, count / max(count - 1, 1))])
             if value.dtype is not scale.dtype:
-                raise node.problem(f"statistics of {value.dtype}")
+                raise node.problem(f"statistics of {value.dtype} are not supported")
             factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
-        return reduce.batch_norm(g, value, scale, offset, mean, given, epsilon)
+        return reduce.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
     result = channel_last_of(node, g, x, normalized)
     averages = [mean, unbiased]
@@ -121,7 +116,10 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
 
 
 def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
-    """Return whether each channel of one image is normalized alone, as Keras 2 writes a layer norm."""
+    """Return whether each channel of one image is normalized alone.
+
+    Keras 2 writes a layer norm so.
+    """
     if x.is_dynamic or x.shape[0] != 1 or not scale.is_static or not offset.is_static:
         return False
     return x.dtype is scale.dtype and bool(np.all(scale.numpy() == 1) and not np.any(offset.numpy()))
@@ -138,7 +136,7 @@ def _old_batch_norm(node: Node, g: Operators) -> Value:
 
 @handler("MatMul", ignores=("grad_a", "grad_b", "a_is_sparse", "b_is_sparse", "Ta", "Tb"))
 def matrix_product(node: Node, g: Operators) -> Value:
-    """Return the product of two matrices; also that of a fused one."""
+    """Return the product of two matrices, maybe of a fused operator."""
     x, y = real_inputs(node)[:2]
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("transpose_a", "transpose_b"))
     if y.is_static and x.rank == y.rank == 2 and x.dtype.is_float and not x.is_static:
@@ -169,3 +167,24 @@ def _inverse(node: Node, g: Operators) -> Value:
 @handler("Einsum")
 def _einsum(node: Node, g: Operators) -> Value:
     return g("Einsum", real_inputs(node), equation=str(node.attr("equation")))
+
+
+@handler("InTopK", "InTopKV2")
+def _in_top_k(node: Node, g: Operators) -> Value:
+    x, targets, *k = real_inputs(node)
+    count = ints(k[0], "k")[0] if k else int(node.attr("k", 1))
+    row = g.builder.const(np.arange(x.shape[1], dtype=targets.dtype.numpy))
+    hit = g("Equal", [g("Unsqueeze", [targets, vector(g, [1])]), row])
+    own = reduce.reduced(g, "Sum", where(g, hit, x, number(g, x, 0)), [1], keep=True)
+    better = reduce.reduced(g, "Sum", cast(g, g("Greater", [x, own]), INT32), [1], keep=False)
+    return g("Less", [better, number(g, better, count)])
+
+
+@handler("Cross")
+def _cross(node: Node, g: Operators) -> Value:
+    (a, b, c), (x, y, z) = (unstack(g, value, 3, -1) for value in real_inputs(node))
+
+    def minor(p: Value, q: Value, r: Value, s: Value) -> Value:
+        return g("Sub", [g("Mul", [p, q]), g("Mul", [r, s])])
+
+    return stack(g, [minor(b, z, c, y), minor(c, x, a, z), minor(a, y, b, x)], -1)

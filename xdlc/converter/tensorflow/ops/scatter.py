@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from xdlc.converter.nhwc import scatter
-from xdlc.converter.nhwc.shapes import ints, known
+from xdlc.converter.nhwc.elementwise import where
+from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
@@ -106,3 +109,23 @@ def _diag(node: Node, g: Operators) -> Value:
 @handler("DiagPart")
 def _diag_part(node: Node, g: Operators) -> Value:
     return scatter.tensor_diagonal_part(g, real_input(node, 0))
+
+
+@handler("DenseBincount", "Bincount")
+def _bincount(node: Node, g: Operators) -> Value:
+    x, size, weights = real_inputs(node)
+    (count,) = ints(size, "the number of bins")
+    if x.rank > 1:
+        raise node.problem("bins of more than one axis are not supported")
+    elements = math.prod(dims(x))
+    flat = reshape(g, x, (elements,))
+    inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
+    place = where(g, inside, flat, number(g, flat, -1))
+    if weights.size and not node.attr("binary_output", False):
+        shares = reshape(g, weights, (elements,))
+    else:
+        shares = scatter.full(g, (elements,), 1, weights.dtype)
+    totals = scatter.segments(g, shares, place, count, "Sum")
+    if node.attr("binary_output", False):
+        totals = cast(g, g("Greater", [totals, number(g, totals, 0)]), totals.dtype)
+    return totals

@@ -47,7 +47,7 @@ def convolution(node: Node, g: Operators) -> Value:
 )
 def _transposed_convolution(node: Node, g: Operators) -> Value:
     sizes, weight, x = real_inputs(node)
-    given = _output_sizes(node, g, sizes, weight, x)
+    output_sizes = _output_sizes(node, g, sizes, weight, x)
     if "Depthwise" in node.type:
         shape = weight.shape
         weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
@@ -59,13 +59,13 @@ def _transposed_convolution(node: Node, g: Operators) -> Value:
         g,
         x,
         lambda value: windows.conv_transpose(
-            g, value, weight, sizes=given, strides=strides, padding=padding, dilations=dilations
+            g, value, weight, sizes=output_sizes, strides=strides, padding=padding, dilations=dilations
         ),
     )
 
 
 def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Value) -> list[int]:
-    """Return the spatial sizes and the channels that a transposed convolution makes.
+    """Return spatial sizes and channels of a transposed convolution's result.
 
     Computed ones are taken to be those of Keras: size times stride, and what the kernel exceeds the stride
     by if there is no padding.
@@ -74,21 +74,21 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
         strides, kernel = spatial(node, "strides", node.attr("strides") or [1] * x.rank), weight.shape[:-2]
         inside = dims(x, range(2, x.rank) if is_channel_first(node) else range(1, x.rank - 1))
         is_same = padding_of(node) == "SAME"
-        found = [
+        assumed = [
             size * step + (0 if is_same else max(width - step, 0))
             for size, step, width in zip(inside, strides, kernel, strict=True)
         ]
         g.context.diagnostics.notices.append(
             f"node {node.own_name!r}: its output shape is computed at run time, but a DLC has a fixed one; "
-            f"taken are {' x '.join(map(str, found))}, input sizes times strides"
+            f"xdlc uses {' x '.join(map(str, assumed))}, input sizes times strides"
         )
-        return [*found, weight.shape[-2]]
-    given = ints(sizes, "the output shape")
-    if len(given) == x.rank:
-        return [*given[2:], given[1]] if is_channel_first(node) else given[1:]
-    if len(given) != x.rank - 2:
-        raise node.invalid(f"an output shape of {len(given)} entries for rank {x.rank}")
-    return [*given, weight.shape[-2]]
+        return [*assumed, weight.shape[-2]]
+    stated = ints(sizes, "the output shape")
+    if len(stated) == x.rank:
+        return [*stated[2:], stated[1]] if is_channel_first(node) else stated[1:]
+    if len(stated) != x.rank - 2:
+        raise node.invalid(f"an output shape of {len(stated)} entries for rank {x.rank}")
+    return [*stated, weight.shape[-2]]
 
 
 @handler("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
@@ -102,7 +102,7 @@ def _pool(node: Node, g: Operators) -> Value:
     padding = padding_of(node)
     if kernel[channels] != 1:
         if kernel[channels] != strides[channels] or set(kernel) - {1, kernel[channels]}:
-            raise node.problem(f"a pool over channels with ksize {kernel} and strides {strides}")
+            raise node.problem(f"a pool over channels is not supported: ksize {kernel} and strides {strides}")
         return channel_last_of(node, g, x, lambda value: windows.depth_pool(g, value, kernel[channels]))
     kernel, strides = spatial(node, "ksize", kernel), spatial(node, "strides", strides)
     function = _POOLS[node.type[:3]]

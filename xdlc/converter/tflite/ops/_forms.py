@@ -30,7 +30,7 @@ def dtype_of(node: Node, output: int = 0) -> DType:
 
 
 def stated_dims(node: Node) -> Sequence[int] | None:
-    """Return the shape that the file states of the first output; None if it leaves dimensions open."""
+    """Return the first output's shape that the file states; None if open."""
     tensor = node.message.outputs[0]
     return None if -1 in tensor.signature else tensor.shape
 
@@ -39,7 +39,7 @@ def padding_of(node: Node) -> str:
     """Return the padding of a window.
 
     Raises:
-        ModelError: If it is none of the schema.
+        ModelError: If the schema has no such padding.
     """
     given = node.attr("padding", 0)
     if given not in (0, 1):
@@ -48,5 +48,5 @@ def padding_of(node: Node) -> str:
 
 
 def sizes_of(node: Node, pattern: str, axes: str = "hw", default: int = 0) -> list[int]:
-    """Return the options of a window's axes, like ``stride_h`` and ``stride_w`` of ``stride_%s``."""
+    """Return options by axis: ``stride_h`` and ``stride_w`` for ``stride_%s``."""
     return [node.attr(pattern % axis, default) for axis in axes]

@@ -1,4 +1,4 @@
-"""Scales and roundings of LiteRT's integer LSTM: 8-bit products, gates and cell of 16 bits."""
+"""LiteRT's integer LSTM: 8-bit products, 16-bit gates and cell."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
     between = operator.intermediates
     if len(between) != 5:
         raise node.problem(
-            f"an LSTM of integers with {len(between)} intermediate tensors; LiteRT's kernel has 5",
+            f"an integer LSTM has {len(between)} intermediate tensors instead of 5",
             "convert the model again with a current converter, or without quantization",
         )
     output, cell = steps_of(node, operator.outputs[0]), steps_of(node, operator.inputs[19])
@@ -73,7 +73,7 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
 
 
 def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Rounding) -> LstmWeights:
-    """Return weights with whole steps as bounds, and peepholes for as many units as there are outputs."""
+    """Return weights with whole steps as bounds, and peepholes padded to the outputs."""
     outputs, units = (node.message.inputs[index].shape[-1] for index in (18, 19))
     mask = g.builder.const((np.arange(units) < outputs).astype(np.float32))
     peepholes = {
@@ -88,7 +88,7 @@ def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Ro
 
 
 def rounded(g: Operators, value: Value, steps: Steps) -> Value:
-    """Return values rounded to integers; to those of 16 bits if none of their type is zero."""
+    """Return values rounded to integers, 16-bit ones if no type of theirs is zero."""
     low, high = (limit - steps.zero for limit in _limits(steps.bits))
     if not low <= 0 <= high:
         value = clipped(g, value, low * steps.scale, high * steps.scale)
@@ -125,7 +125,7 @@ def steps_of(node: Node, tensor: TensorInfo | None) -> Steps:
     quantization = tensor.quantization if tensor is not None else None
     if tensor is None or quantization is None or quantization.scales.size != 1:
         name = "an input that it needs" if tensor is None else repr(tensor.name)
-        raise node.invalid(f"an integer LSTM reads {name}, which has not one scale")
+        raise node.invalid(f"an integer LSTM reads {name}, which does not have exactly one scale")
     return Steps(
         float(quantization.scales.reshape(-1)[0]),
         int(quantization.zero_points.reshape(-1)[0]),

@@ -34,13 +34,13 @@ def _reshape(node: Node, g: Operators) -> Value:
     if shape is None:
         shape = vector(g, option if option is not None else stated_dims(node) or ())
     if shape.is_static:
-        wanted = ints(shape, "the shape")
-        if wanted == [0] and not x.is_dynamic and x.size == 1:  # as old files have scalars
-            wanted = []
-        known = math.prod(size for size in wanted if size != -1)
-        if not x.is_dynamic and (x.size % max(known, 1) if -1 in wanted else x.size != known):
-            raise node.invalid(f"{list(x.shape)} has not the elements of the constant shape {wanted}")
-        return g("Reshape", [x, vector(g, wanted)], allowzero=int(not x.is_dynamic))
+        dims = ints(shape, "the shape")
+        if dims == [0] and not x.is_dynamic and x.size == 1:  # as old files have scalars
+            dims = []
+        product = math.prod(size for size in dims if size != -1)
+        if not x.is_dynamic and (x.size % max(product, 1) if -1 in dims else x.size != product):
+            raise node.invalid(f"{list(x.shape)} does not have as many elements as the constant shape {dims}")
+        return g("Reshape", [x, vector(g, dims)], allowzero=int(not x.is_dynamic))
     stated = stated_dims(node)
     if stated is not None and not x.is_dynamic and math.prod(stated) == x.size:
         return reshape(g, x, stated)

@@ -13,12 +13,12 @@ from xdlc.converter.values import AnyValue, Value
 
 
 def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
-    """Return the inputs from a position on, which the graphs take."""
-    found = [node.required(index) for index in range(first, len(node.inputs))]
+    """Return the inputs from a position on, as operands of the graphs."""
+    operands = [node.required(index) for index in range(first, len(node.inputs))]
     for graph in graphs:
-        if len(graph.inputs) != len(found):
-            raise node.invalid(f"a sub-graph of {len(graph.inputs)} inputs gets {len(found)} values")
-    return found
+        if len(graph.inputs) != len(operands):
+            raise node.invalid(f"a sub-graph of {len(graph.inputs)} inputs gets {len(operands)} values")
+    return operands
 
 
 @handler("IF", wraps=False)
@@ -45,6 +45,6 @@ def _read(node: Node, _g: Operators) -> Value:
 @handler("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE", ignores=("container", "shared_name"), wraps=False)
 def _variable(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "the handle of a variable goes to a sub-graph, or to an operator on resources",
+        "passing a variable's handle to a sub-graph or a resource operator is not supported",
         "pass the variable's value, or read and assign it in the main graph only",
     )

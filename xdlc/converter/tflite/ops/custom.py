@@ -1,4 +1,4 @@
-"""Handlers of custom operators: detections of SSD, MediaPipe's pools, models compiled for other chips."""
+"""Handlers of custom operators: SSD detections, MediaPipe, other chips' models."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PADDINGS = {1: "SAME", 2: "VALID"}
 @handler("DISPATCH_OP", "NPU_OP", wraps=False)
 def _compiled(node: Node, g: Operators) -> Value:
     raise node.problem(
-        "holds a part of the model that is compiled for a certain chip already",
-        "convert the .tflite file that it was compiled from",
+        "contains a part compiled for a certain chip, which is not supported",
+        "convert the .tflite file before compilation",
     )
 
 
@@ -69,7 +69,7 @@ def _detections(node: Node, g: Operators) -> Sequence[Value]:
 
 
 def _corners(node: Node, g: Operators, codes: Value, anchors: Value) -> Value:
-    """Return boxes [n, 4] y1, x1, y2, x2 of codes y, x, h, w relative to anchors of the same form."""
+    """Return boxes [n, 4] y1, x1, y2, x2 of codes y, x, h, w relative to anchors."""
     scales = [float(node.attr(f"{axis}_scale", 1.0)) for axis in "yxhw"]
     if 0 in scales:
         raise node.invalid("a scale of boxes is 0")
@@ -85,7 +85,7 @@ def _corners(node: Node, g: Operators, codes: Value, anchors: Value) -> Value:
 def _fast(
     g: Operators, boxes: Value, scores: Value, most: int, per_anchor: int, overlap: float, threshold: float
 ) -> list[Value]:
-    """Return the detections where boxes suppress each other whatever their classes are.
+    """Return detections where boxes suppress each other across classes.
 
     Each has the ``per_anchor`` best classes of its anchor.
     """
@@ -124,7 +124,6 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
     """Return the options of an operator that are a C structure of int32 members.
 
     Args:
-        node: The node.
         names: Names of the first members.
 
     Raises:
@@ -142,14 +141,14 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
 @handler("Convolution2DTransposeBias")
 def _transpose_conv(node: Node, g: Operators) -> Value:
     x, weight, bias = values_of(node)
-    given = _numbers(node, "padding stride_w stride_h")
-    strides, (height, width) = [given["stride_h"], given["stride_w"]], dims(x, (1, 2))
+    params = _numbers(node, "padding stride_w stride_h")
+    strides, (height, width) = [params["stride_h"], params["stride_w"]], dims(x, (1, 2))
     kernel = dims(weight, (1, 2))  # [O, H, W, I]
     sizes = [size * step for size, step in zip((height, width), strides, strict=True)]
-    if given["padding"] == "VALID":
+    if params["padding"] == "VALID":
         sizes = [size + max(0, k - step) for size, k, step in zip(sizes, kernel, strides, strict=True)]
     weight = permuted(g, weight, (1, 2, 0, 3))
-    return windows.conv_transpose(g, x, weight, bias, sizes=sizes, strides=strides, padding=given["padding"])
+    return windows.conv_transpose(g, x, weight, bias, sizes=sizes, strides=strides, padding=params["padding"])
 
 
 _POOL = "padding stride_w stride_h filter_w filter_h"
@@ -157,14 +156,14 @@ _POOL = "padding stride_w stride_h filter_w filter_h"
 
 @handler("MaxPoolingWithArgmax2D")
 def _pool_with_places(node: Node, g: Operators) -> list[Value]:
-    x, given = node.required(0), _numbers(node, _POOL)
-    kernel, strides = ([given[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
+    x, params = node.required(0), _numbers(node, _POOL)
+    kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     _, height, width, channels = dims(x)
     most, places = windows.max_pool_with_places(
-        g, x, kernel=kernel, strides=strides, padding=given["padding"]
+        g, x, kernel=kernel, strides=strides, padding=params["padding"]
     )
     begin = [
-        before for before, _ in windows.amounts(given["padding"], [height, width], kernel, strides, [1, 1])
+        before for before, _ in windows.amounts(params["padding"], [height, width], kernel, strides, [1, 1])
     ]
     # Places count within the window: those of its first cell are subtracted.
     rows = g("Div", [places, number(g, places, width * channels)])
@@ -182,11 +181,11 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
 @handler("MaxUnpooling2D", "LiteRtMaxUnpooling2D")
 def _unpool(node: Node, g: Operators) -> Value:
     x, places = values_of(node)
-    given = _numbers(node, _POOL)
-    kernel, strides = ([given[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
+    params = _numbers(node, _POOL)
+    kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
     if any(size > step for size, step in zip(kernel, strides, strict=True)) or strides[0] * strides[1] > 64:
-        raise node.problem(f"unpooling of windows {kernel} with steps {strides}, which overlap or are large")
+        raise node.problem(f"unpooling of windows {kernel} with strides {strides} is not supported")
     if places.dtype.is_float:
         places = g("Floor", [places])
     zero = number(g, x, 0)
@@ -198,12 +197,12 @@ def _unpool(node: Node, g: Operators) -> Value:
             parts.append(g("Where", [here, x, zero]))
     joined = g("Concat", parts, axis=3) if len(parts) > 1 else parts[0]
     if strides[0] == strides[1]:
-        found = images.depth_to_space(g, joined, strides[0]) if strides[0] > 1 else joined
+        unpooled = images.depth_to_space(g, joined, strides[0]) if strides[0] > 1 else joined
     else:
         cells = reshape(g, joined, (batch, height, width, *strides, channels))
-        found = permuted(g, cells, (0, 1, 3, 2, 4, 5))
-        found = reshape(g, found, (batch, height * strides[0], width * strides[1], channels))
-    if given["padding"] == "SAME" or kernel == strides:
-        return found
+        unpooled = permuted(g, cells, (0, 1, 3, 2, 4, 5))
+        unpooled = reshape(g, unpooled, (batch, height * strides[0], width * strides[1], channels))
+    if params["padding"] == "SAME" or kernel == strides:
+        return unpooled
     ends = [(n - 1) * step + size for n, step, size in zip((height, width), strides, kernel, strict=True)]
-    return g("Slice", [found, vector(g, [0, 0]), vector(g, ends), vector(g, [1, 2])])
+    return g("Slice", [unpooled, vector(g, [0, 0]), vector(g, ends), vector(g, [1, 2])])

@@ -54,15 +54,15 @@ def _parts(node: Node, g: Operators) -> Value:
 
 @handler("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
 def _random(node: Node, g: Operators) -> Value:
-    given = values_of(node)
+    operands = values_of(node)
     seeds = [int(node.attr(name, 0)) for name in ("seed", "seed2")]
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
     if not g.random_inputs:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} makes random numbers, which differ from those of TensorFlow Lite: {FIX}"
+            f"{node.own_name!r} draws random numbers, which differ from those of TensorFlow Lite: {FIX}"
         )
     if node.type == "MULTINOMIAL":
-        (count,) = ints(given[1], "the number of samples")
-        return cast(g, g("Multinomial", [given[0]], sample_size=count, dtype=6, **seed), dtype_of(node))
+        (count,) = ints(operands[1], "the number of samples")
+        return cast(g, g("Multinomial", [operands[0]], sample_size=count, dtype=6, **seed), dtype_of(node))
     type = "RandomUniform" if node.type == "RANDOM_UNIFORM" else "RandomNormal"
-    return g(type, [], shape=ints(given[0], "the shape"), dtype=1, **seed)
+    return g(type, [], shape=ints(operands[0], "the shape"), dtype=1, **seed)

@@ -90,7 +90,7 @@ def formula(node: Node, g: Operators) -> Value:
 
 @handler("QUANTIZE", "DEQUANTIZE")
 def recode(node: Node, g: Operators) -> Value:
-    """Return the values: encodings are treated around the handler, but for those of 2 and 4 bits."""
+    """Pass values on; 2- and 4-bit encodings are applied here, others by the registry."""
     value = node.required(0)
     if not (value.dtype.is_float and value.dtype.bits == 32):
         value = g("Cast", [value], to=1)

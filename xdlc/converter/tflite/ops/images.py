@@ -23,7 +23,7 @@ def _resize(node: Node, g: Operators) -> Value:
     x, size = values_of(node)
     align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
     if align and half:
-        raise node.invalid("it has both align_corners and half_pixel_centers")
+        raise node.invalid("align_corners and half_pixel_centers exclude each other")
     return _RESIZES[node.type](g, x, ints(size, "the size"), align_corners=align, half_pixel=half)
 
 

@@ -1,4 +1,4 @@
-"""Handlers of recurrent operators, whose states are variables: their next values follow the outputs."""
+"""Handlers of recurrent operators; next values of states follow the outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GATES = "ifco"
 
 
 def _real(node: Node, g: Operators, tensors: Sequence[TensorInfo | None] = ()) -> list[Value | None]:
-    """Return the inputs as float values, with the quantization of other tensors if there are any."""
+    """Return float inputs, with other tensors' quantization where there is one."""
     operator: Operator = node.message
     return [
         value if value is None or info is None else real_value(g, value, info)
@@ -41,7 +41,7 @@ def _stored(g: Operators, value: Value, tensor: TensorInfo | None) -> Value:
 
 
 def _rounded(g: Operators, tensors: Sequence[TensorInfo | None]) -> Finish | None:
-    """Return the rounding of states to what their tensors hold; None if none is quantized."""
+    """Return the rounding of states to their tensors; None if none is quantized."""
     if all(tensor is None or tensor.quantization is None for tensor in tensors):
         return None
 
@@ -57,7 +57,7 @@ def _rounded(g: Operators, tensors: Sequence[TensorInfo | None]) -> Finish | Non
 def _activation(node: Node) -> str | None:
     number = node.attr("fused_activation_function", 0)
     if number not in _ACTIVATIONS:
-        raise node.problem(f"fused activation {number} has no mapping onto QNN operations")
+        raise node.problem(f"fused activation {number} is not supported")
     return _ACTIVATIONS[number]
 
 
@@ -92,7 +92,7 @@ def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int 
     activation = _activation(node)
     if activation is None:
         raise node.problem(
-            "an LSTM without an activation: what LiteRT computes of it depends on memory it has not set",
+            "an LSTM without an activation is not supported: LiteRT reads unset memory",
             "write the model with fused activation TANH",
         )
     projection, bias = gates(first + 15, "pb").values()
@@ -144,7 +144,7 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
     x, hidden, weight, bias, cell = (_at(node, values, index) for index in range(5))
     activation = _activation(node)
     if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
-        raise node.problem("an LSTM of the basic kernel has neither clips nor another activation than TANH")
+        raise node.problem("an LSTM of the basic kernel supports neither clips nor activations but TANH")
     joined = g("Concat", [x, hidden], axis=1)
     state = operator.inputs[4] if operator.outputs[0].quantization is not None else None
     memory_steps = None if state is None else steps_of(node, state)
@@ -198,7 +198,7 @@ def _widened(g: Operators, weights: LstmWeights, extra: Sequence[Value | None]) 
 def _sources(
     node: Node, g: Operators, values: Sequence[Value | None], x: Value, at: int, *, swap: bool
 ) -> list[Value]:
-    """Return the inputs of both directions, and a third one if each takes its own and an auxiliary one."""
+    """Return the inputs of both directions, and an auxiliary one if each has its own."""
     auxiliary = values[at] if at < len(values) else None
     if auxiliary is None:
         return [x, x]
@@ -217,7 +217,7 @@ def _sources(
 def _both(
     node: Node, g: Operators, runs: Sequence[Sequence[Value]], states: Sequence[int], *, swap: bool
 ) -> list[Value]:
-    """Return the outputs of both directions, joined if so wanted, and the next states."""
+    """Return both directions' outputs, joined if requested, and next states."""
     operator: Operator = node.message
     outputs = [_swapped(g, run[0], swap=swap) for run in runs]
     if node.attr("merge_outputs", False):

@@ -1,4 +1,4 @@
-"""Handlers of reductions, sums along axes, places of extremes."""
+"""Handlers of reductions, running sums and argmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of scattered elements, segments, diagonals, places and windows of any reduction."""
+"""Handlers of scatters, segments, diagonals, indices and window reductions."""
 
 from __future__ import annotations
 

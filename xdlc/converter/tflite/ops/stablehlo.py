@@ -1,4 +1,4 @@
-"""Handlers of composites and of the operators of StableHLO, those that need no sub-graph but a simple one.
+"""Handlers of StableHLO: composites, and operators with simple sub-graphs.
 
 Semantics: the StableHLO specification (openxla.org/stablehlo/spec).
 """
@@ -59,7 +59,7 @@ _REDUCTIONS = {
     "Max": ("ReduceMax", -math.inf),
     "Min": ("ReduceMin", math.inf),
 }
-"""Reductions of operators on two values, and what changes nothing."""
+"""Reductions of operators on two values, and their neutral elements."""
 _PROBES = ((2, 3), (-1, 4))
 _OUTCOMES = {(5, 3): "Add", (6, -4): "Mul", (3, 4): "Max", (2, -1): "Min"}
 
@@ -69,7 +69,7 @@ def _composite(node: Node, g: Operators) -> Sequence[AnyValue]:
     body = node.graph("decomposition_subgraph")
     values = values_of(node)
     if len(body.inputs) != len(values) or len(body.outputs) < len(node.outputs):
-        raise node.invalid(f"a sub-graph of {len(body.inputs)} inputs gets {len(values)} values")
+        raise node.invalid(f"a sub-graph of {len(body.inputs)} inputs is called with {len(values)} values")
     return inline(g.context, body, dict(zip(body.inputs, values, strict=True)))
 
 
@@ -121,7 +121,7 @@ def _convert(node: Node, g: Operators) -> Value:
 def _stated(node: Node) -> Sequence[int]:
     shape = stated_dims(node)
     if shape is None:
-        raise node.problem("the file leaves dimensions of its result open", "convert a model of fixed shapes")
+        raise node.problem("its result has dynamic dimensions", "convert a model of fixed shapes")
     return shape
 
 
@@ -255,30 +255,30 @@ def _convolution(node: Node, g: Operators) -> Value:
 
     def order(kind: str, *ends: str) -> list[int]:
         names = [f"{kind}_{name}_dimension" for name in ends]
-        found = [
+        entries = [
             node.attr(names[0], 0),
             *(node.attr(f"{kind}_spatial_dimensions") or ()),
             node.attr(names[1], 0),
         ]
-        if sorted(found) != list(range(x.rank)) or weight.rank != x.rank:
-            raise node.invalid(f"dimensions {found} of rank {x.rank}")
-        return found
+        if sorted(entries) != list(range(x.rank)) or weight.rank != x.rank:
+            raise node.invalid(f"dimensions {entries} of rank {x.rank}")
+        return entries
 
     def numbers(name: str, default: int, size: int = count) -> list[Any]:
-        found = list(node.attr(name) or [default] * size)
-        if len(found) != size:
-            raise node.invalid(f"{name} {found} of {count} spatial dimensions")
-        return found
+        entries = list(node.attr(name) or [default] * size)
+        if len(entries) != size:
+            raise node.invalid(f"{name} {entries} of {count} spatial dimensions")
+        return entries
 
     data, result = order("input", "batch", "feature"), order("output", "batch", "feature")
     kernel = order("kernel", "input_feature", "output_feature")
     if any(numbers("window_reversal", 0)) or node.attr("batch_group_count", 1) != 1:
-        raise node.problem("a convolution with a reversed window or groups of batches")
+        raise node.problem("convolutions with reversed windows or batch groups are not supported")
     if set(numbers("lhs_dilation", 1)) - {1}:
         x = slicing.spread(g, permuted(g, x, data), [1, *numbers("lhs_dilation", 1), 1], number(g, x, 0))
         data = list(range(x.rank))
     pads = numbers("padding", 0, 2 * count)
-    found = windows.conv(
+    convolved = windows.conv(
         g,
         permuted(g, x, data),
         permuted(g, weight, [*kernel[1:-1], kernel[0], kernel[-1]]),
@@ -286,13 +286,13 @@ def _convolution(node: Node, g: Operators) -> Value:
         padding=list(zip(pads[::2], pads[1::2], strict=True)),
         dilations=numbers("rhs_dilation", 1),
     )
-    return permuted(g, found, [result.index(axis) for axis in range(x.rank)])
+    return permuted(g, convolved, [result.index(axis) for axis in range(x.rank)])
 
 
 @handler("STABLEHLO_REDUCE")
 def _reduce(node: Node, g: Operators) -> Value:
     if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once")
+        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
     x, start = values_of(node)
     axes = sorted(node.axis(axis, x.rank) for axis in node.attr("dimensions") or ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
@@ -306,7 +306,7 @@ def _reduce(node: Node, g: Operators) -> Value:
 @handler("STABLEHLO_REDUCE_WINDOW")
 def _reduce_window(node: Node, g: Operators) -> Value:
     if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once")
+        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
     x, start = values_of(node)
     start = reshape(g, start, ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
@@ -321,7 +321,7 @@ def _reduce_window(node: Node, g: Operators) -> Value:
 
 
 def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:
-    """Return the operator of a sub-graph of one operator on two scalars, found by its results."""
+    """Return the operator of a sub-graph on two scalars, identified by its results."""
     outcome = []
     for pair in _PROBES if body.size == 1 and len(body.inputs) == 2 and len(body.outputs) == 1 else ():
         given = [g.builder.const(np.asarray(value, like.dtype.numpy)) for value in pair]
@@ -330,5 +330,5 @@ def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:
             outcome.append(found.numpy().reshape(()).item())
     operator = _OUTCOMES.get(tuple(outcome))
     if operator is None or like.dtype is BOOL8 or not (like.dtype.is_float or like.dtype.is_signed):
-        raise node.problem("a reduction by something else than a sum, product, maximum or minimum of numbers")
+        raise node.problem("reductions other than sum, product, maximum and minimum are not supported")
     return str(operator)

@@ -62,20 +62,20 @@ def _transpose_conv(node: Node, g: Operators) -> Value:
     if len(axes) == 2:
         weight = permuted(g, weight, (1, 2, 0, 3))  # [O, H, W, I]
     stated = stated_dims(node)
-    given = shape.numpy().reshape(-1).tolist() if shape.is_static else stated
-    if given is None or len(given) != len(axes) + 2:
+    output_shape = shape.numpy().reshape(-1).tolist() if shape.is_static else stated
+    if output_shape is None or len(output_shape) != len(axes) + 2:
         raise node.problem("the output shape (input 0) must be constant, but is computed")
     batches = (x.shape[0], node.message.inputs[2].shape[0])  # now, and in the file
-    if given[0] not in batches or given[-1] != weight.shape[-2]:
+    if output_shape[0] not in batches or output_shape[-1] != weight.shape[-2]:
         raise node.invalid(
-            f"output shape {given} of {list(x.shape)} and weights of {weight.shape[-2]} channels"
+            f"output shape {output_shape} of {list(x.shape)} and weights of {weight.shape[-2]} channels"
         )
     return windows.conv_transpose(
         g,
         x,
         weight,
         node.input(3),
-        sizes=[int(size) for size in given[1:-1]],
+        sizes=[int(size) for size in output_shape[1:-1]],
         strides=sizes_of(node, "stride_%s", axes),
         padding=padding_of(node),
         dilations=sizes_of(node, "dilation_%sfactor", axes, 1),
@@ -85,7 +85,7 @@ def _transpose_conv(node: Node, g: Operators) -> Value:
 @handler("FULLY_CONNECTED", ignores=("asymmetric_quantize_inputs", "quantized_bias_type", "quant_spec"))
 def _fully_connected(node: Node, g: Operators) -> Value:
     if node.attr("weights_format", 0):
-        raise node.problem("weights in a shuffled format", "convert the model again with default weights")
+        raise node.problem("shuffled weights are not supported", "convert with default weights")
     keep = bool(node.attr("keep_num_dims", False))
     return products.fully_connected(g, node.required(0), node.required(1), node.input(2), keep_dims=keep)
 
@@ -101,6 +101,6 @@ def _batch_matmul(node: Node, g: Operators) -> Value:
 def _pool(node: Node, g: Operators) -> Value:
     kernel = [node.attr("filter_height", 0), node.attr("filter_width", 0)]
     if max(kernel) > _LARGEST:
-        raise node.invalid(f"a window {kernel}; LiteRT has at most {_LARGEST}")
+        raise node.invalid(f"a window {kernel} is not supported; LiteRT supports at most {_LARGEST}")
     strides = sizes_of(node, "stride_%s")
     return _POOLS[node.type](g, node.required(0), kernel=kernel, strides=strides, padding=padding_of(node))

@@ -32,23 +32,23 @@ def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
     factors = [factor for axis in axes for factor in axis]
     if math.prod(factor.old for factor in factors) != math.prod(target) or 0 in target:
         raise ShapeError(f"its output {list(target)} has not as many elements as its input had")
-    made: list[list[Factor]] = [[] for _ in target]
+    parts_of: list[list[Factor]] = [[] for _ in target]
     may_join = sum(factor.old == 1 for factor in factors) > list(target).count(1)
     before: int | None = None
     for ones, places, parts, here in _groups(factors, target):
         ends = [axis for axis in (before, here[0] if here else None) if axis is not None]
-        _match_ones(ones, places, made, ends if may_join else [], is_first=before is None)
+        _match_ones(ones, places, parts_of, ends if may_join else [], is_first=before is None)
         if here:
-            _fill(parts, here, target, made)
+            _fill(parts, here, target, parts_of)
             before = here[-1]
-    return [tuple(parts) or (Factor(1, 1),) for parts in made]
+    return [tuple(parts) or (Factor(1, 1),) for parts in parts_of]
 
 
 _Group = tuple[list[Factor], list[int], list[Factor], list[int]]
 
 
 def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group]:
-    """Yield factors and axes of size 1, then those of the group after them; the last has no group."""
+    """Yield factors and axes of size 1, then those of the group after them, if any."""
     left, right = 0, 0
     while True:
         start, first = left, right
@@ -74,41 +74,41 @@ def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group
 
 
 def _match_ones(
-    ones: list[Factor], places: list[int], made: list[list[Factor]], ends: list[int], *, is_first: bool
+    ones: list[Factor], places: list[int], axes: list[list[Factor]], ends: list[int], *, is_first: bool
 ) -> None:
     """Assign factors to axes of size 1 between two groups.
 
     Args:
         ones: The factors of size 1 there.
         places: The axes of size 1 there.
-        made: What the axes become.
+        axes: What the axes become.
         ends: The axes before and after, if a factor may have become part of one.
         is_first: Whether there is no group before.
     """
     if is_first and ones and places and len(ones) != len(places):
-        made[places[0]].append(ones[0])
+        axes[places[0]].append(ones[0])
         ones, places, ends = ones[1:], places[1:], []
     if len(ones) == len(places):
         for factor, place in zip(ones, places, strict=True):
-            made[place].append(factor)
+            axes[place].append(factor)
         return
     changed = [factor for factor in ones if factor.is_changed]
     if not changed:
         return
     if len(changed) == len(places) == 1:
-        made[places[0]].append(changed[0])
+        axes[places[0]].append(changed[0])
     elif not places and len(ends) == 1:
-        made[ends[0]].extend(changed)
+        axes[ends[0]].extend(changed)
     else:
         news = ", ".join(str(factor.new) for factor in changed)
         raise ShapeError(f"an axis of size 1 has become {news}, and its place in the output is ambiguous")
 
 
-def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: list[list[Factor]]) -> None:
+def _fill(parts: list[Factor], here: list[int], target: Sequence[int], axes: list[list[Factor]]) -> None:
     """Assign factors to the axes of a group."""
     places = [place for place in here if target[place] != 1]
     if len(places) == 1:
-        made[places[0]].extend(parts)
+        axes[places[0]].extend(parts)
         return
     if any(factor.old == 1 and factor.is_changed for factor in parts):
         raise ShapeError("an axis of size 1 between the axes that it joins and splits has become another")
@@ -122,21 +122,21 @@ def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: lis
         inner[place] = middle + inner[place]
     for place in here:
         if target[place] != 1:
-            made[place].extend(outer[place] + inner[place])
+            axes[place].extend(outer[place] + inner[place])
 
 
 def _peel(
     rest: list[Factor],
     dims: dict[int, int],
     places: list[int],
-    found: dict[int, list[Factor]],
+    sides: dict[int, list[Factor]],
     *,
     end: int,
 ) -> None:
-    """Take from one end what is certain: unchanged factors, and axes that are one factor as a whole."""
+    """Remove from one end unchanged factors, and axes that are one factor."""
 
     def add(place: int, factor: Factor) -> None:
-        found[place].insert(0 if end else len(found[place]), factor)
+        sides[place].insert(0 if end else len(sides[place]), factor)
 
     while rest and places:
         factor, place = rest[end], places[end]

@@ -1,4 +1,4 @@
-"""Context of a resize: the graph before it, the origin of dimensions, and the registry of its rules."""
+"""Context of a resize: the old graph, origins of dimensions, rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class ResizeContext:
     """The state of a graph whose shapes are being replaced, op by op.
 
     Attributes:
-        graph: The graph.
         covers: Whether a pool that covered a whole axis still does; otherwise its window stays.
         notes: What was taken in one of several ways that go with the graph, for the user.
         doubtful: The pools for which that makes a difference, and whether they look like global ones.
@@ -65,13 +64,13 @@ class ResizeContext:
     @contextmanager
     def before(self, op: Op) -> Iterator[None]:
         """Let the inputs of an op have their old shapes while the context is open."""
-        held = {tensor: tensor.shape for tensor in op.inputs if tensor is not None}
-        for tensor in held:
+        shapes = {tensor: tensor.shape for tensor in op.inputs if tensor is not None}
+        for tensor in shapes:
             tensor.shape = self.shape(tensor)
         try:
             yield
         finally:
-            for tensor, shape in held.items():
+            for tensor, shape in shapes.items():
                 tensor.shape = shape
 
     def shape(self, tensor: Tensor) -> Shape:

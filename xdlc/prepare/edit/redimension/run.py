@@ -56,16 +56,16 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
     raise_all(_wrong(graphs, dims))
     problems: list[XdlcError] = []
     for graph in graphs:
-        given = {tensor: tuple(dims[tensor.name]) for tensor in graph.inputs if tensor.name in dims}
-        if any(tensor.shape != shape or tensor.dynamic_axes for tensor, shape in given.items()):
+        shapes = {tensor: tuple(dims[tensor.name]) for tensor in graph.inputs if tensor.name in dims}
+        if any(tensor.shape != shape or tensor.dynamic_axes for tensor, shape in shapes.items()):
             try:
                 model.graphs[graph.name] = _decided(
-                    graph, {tensor.name: shape for tensor, shape in given.items()}
+                    graph, {tensor.name: shape for tensor, shape in shapes.items()}
                 )
             except XdlcError as error:
                 problems += each_problem(error)
-        elif given:
-            names = ", ".join(tensor.name for tensor in given)
+        elif shapes:
+            names = ", ".join(tensor.name for tensor in shapes)
             warnings.warn(
                 f"input_dimensions: {names} of graph {graph.name!r} has these already", stacklevel=3
             )
@@ -105,7 +105,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
 
 
 def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
-    """Return the graph with other dimensions, by the one way of taking its pools that is consistent.
+    """Return the resized graph, with pools read in the one consistent way.
 
     A window of the size of its input is either that of a global pool or one that happens to be as large.
     Where both go with the rest of the graph, a pool has to look like a global one to be taken as such.
@@ -121,14 +121,14 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
     if both and op is not None:
         raise ConstraintError(
             "its window may be that of a global pool, or one that happens to be as large as its input was: "
-            "both go with the new dimensions",
+            "both fit the new dimensions",
             where=_place(graph, op),
             fix=FIX,
         )
     chosen = fixed if covering.failure is not None else covering
     names = ", ".join(op.name for op in covering.doubtful)
     became = "taken as global pools" if chosen is covering else "left with their windows"
-    why = "" if both else ", for nothing else goes with what follows"
+    why = "" if both else ", as nothing else fits the ops after it"
     chosen.notes.append(f"{names} covered their input as a whole, and are {became}{why}")
     return chosen.result()
 
@@ -210,13 +210,13 @@ def _resize(op: Op, context: ResizeContext) -> None:
         return
     rule = find(op)
     try:
-        found = infer(op) if rule is None else rule(op, context)
+        inferred = infer(op) if rule is None else rule(op, context)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         raise ShapeError(
             "; ".join(verify_op(op)) or f"its operands and parameters do not fit ({error})"
         ) from error
-    shapes = [tuple(size for size in dims if size is not None) for dims in found or ()]
-    if found is None:
+    shapes = [tuple(size for size in dims if size is not None) for dims in inferred or ()]
+    if inferred is None:
         host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
         raise ShapeError(f"{_shapes(changed)} reaches it, and no rule determines its results{host}")
     if len(shapes) != len(op.outputs):
@@ -234,7 +234,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
 
 
 def _inherited(op: Op, result: Tensor, shape: Shape, context: ResizeContext) -> list[Axis]:
-    """Return the factors of the dimensions of a result, from operands that have them on the same axis."""
+    """Return the factors of a result's dimensions, from operands with the same axes."""
     axes: list[Axis] = []
     sources = [tensor for tensor in op.inputs if tensor is not None and tensor.rank == len(shape)]
     for axis, (old, new) in enumerate(zip(result.shape, shape, strict=True)):

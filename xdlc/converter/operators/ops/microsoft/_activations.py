@@ -58,14 +58,11 @@ _ACTIVATIONS: dict[str, tuple[Activation, int]] = {
 }
 
 
-def activated(node: Node, b: Builder, x: Value, given: Sequence[float | None]) -> Value:
-    """Return the activation that attribute ``activation`` names of ``x``; ``x`` if it is absent.
+def activated(node: Node, b: Builder, x: Value, numbers: Sequence[float | None]) -> Value:
+    """Return ``x`` after the activation of attribute ``activation``, if present.
 
     Args:
-        node: The node.
-        b: The builder.
-        x: The value.
-        given: Parameters of the activation, None for an omitted one.
+        numbers: Parameters of the activation, None for an omitted one.
     """
     name = node.attr("activation", "")
     if not name:
@@ -73,7 +70,7 @@ def activated(node: Node, b: Builder, x: Value, given: Sequence[float | None]) -
     if name not in _ACTIVATIONS:
         raise node.problem(f"activation {name!r}", f"use one of {', '.join(sorted(_ACTIVATIONS))}")
     function, count = _ACTIVATIONS[name]
-    params = [number for number in given[:count] if number is not None]
+    params = [number for number in numbers[:count] if number is not None]
     if len(params) < count:
         raise node.problem(f"{len(params)} parameters of {name}, which has {count}")
     return function(b, x, params)

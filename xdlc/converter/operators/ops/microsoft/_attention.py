@@ -31,8 +31,6 @@ class Sizes:
     """Dimensions of an attention.
 
     Attributes:
-        batch: Batch size.
-        queries: Number of queries.
         keys: Number of keys, those of the past counted.
         past: Number of keys of the past.
     """
@@ -56,7 +54,7 @@ def merged(b: Builder, x: Value) -> Value:
 
 
 def with_past(b: Builder, past: Value | None, x: Value) -> Value:
-    """Return ``x`` after what came before it."""
+    """Return ``x`` after the past state."""
     return x if past is None else joined(b, [past, x], 2)
 
 
@@ -80,15 +78,13 @@ def attend(
 
 
 def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Sizes) -> Value | None:
-    """Return what a mask of keys adds to the scores.
+    """Return the summand of the scores for a mask of keys.
 
     Args:
         node: The node; attribute ``mask_filter_value`` is read.
-        b: The builder.
         mask: Flags [batch, keys] or [batch, queries, keys] with 0 for masked, or positions: of the
             ends [batch], the ends and the starts [2 * batch], or the lengths first [3 * batch + 2].
         like: A value of the type of the scores.
-        sizes: Dimensions of the attention.
     """
     filler = float(node.attr("mask_filter_value", FILTER))
     if mask is None:
@@ -96,7 +92,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
     batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
     forms = {(batch, keys): (batch, 1, 1, keys), (batch, queries, keys): (batch, 1, queries, keys)}
     if mask.shape not in forms and mask.shape not in ((batch,), (2 * batch,), (3 * batch + 2,)):
-        raise node.problem(f"a mask of shape {list(mask.shape)}", "export with a mask [batch, keys]")
+        raise node.problem(f"mask shape {list(mask.shape)} is not supported", "use a mask [batch, keys]")
     if mask.is_static:
         return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), sizes, filler, like))
     flags = b.cast(mask, INT32)
@@ -115,7 +111,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
 
 
 def _known_mask(mask: Array, form: tuple[int, ...] | None, sizes: Sizes, filler: float, like: Value) -> Array:
-    """Return what a mask of known numbers adds to the scores; ``form`` is that of flags."""
+    """Return the summand of the scores for a static mask of a form."""
     batch = sizes.batch
     if form is not None:
         seen = mask.reshape(form) > 0
@@ -141,16 +137,14 @@ def causal_mask(
     extra: Value | None,
     window: int = 0,
 ) -> Value:
-    """Return a mask that keeps queries from the keys after them, too.
+    """Return a mask that also hides the keys after each query.
 
     It is the smallest number where a greater one might not outweigh what else is added to the scores.
 
     Args:
         node: The node; attribute ``mask_filter_value`` is read.
-        b: The builder.
         mask: The mask of the keys, or None.
         like: A value of the type of the scores.
-        sizes: Dimensions of the attention.
         extra: What else is added to the scores, or None.
         window: Number of keys that a query sees at most; 0 for all.
 
@@ -158,7 +152,7 @@ def causal_mask(
         UnsupportedOp: If there are other keys than those of the past and of the queries.
     """
     if sizes.keys != sizes.past + sizes.queries:
-        raise node.problem("causal attention to the keys of another input")
+        raise node.problem("causal attention to keys of another input is not supported")
     check_table(sizes.queries, sizes.keys)
     query = sizes.past + np.arange(sizes.queries).reshape(-1, 1)
     key = np.arange(sizes.keys)

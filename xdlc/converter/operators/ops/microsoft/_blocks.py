@@ -1,4 +1,4 @@
-"""Weights in a few bits with one scale for each block, packed as onnxruntime's tools do it."""
+"""Weights of a few bits with one scale per block, packed as onnxruntime does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Blocks:
     zeros: Array
 
     def reals(self, stored: TensorData) -> TensorData:
-        """Return the floats of unsigned integers, in the type of the scales, stored small if possible."""
+        """Return floats of unsigned integers, typed like the scales, stored small."""
         size, axis = self.size, self.axis
         whole = stored.shape[axis] % size == 0
         exact = self.scales.dtype == np.float32 and np.all(np.isfinite(self.scales))
@@ -49,7 +49,7 @@ class Blocks:
         return stored.transform(real, dtype=self.scales.dtype)
 
     def _offset(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
-        """Return integers with the zeros as offsets; those around the middle are stored around 0."""
+        """Return integers with zeros as offsets; those near the middle are signed."""
         scales, zeros = self.scales.reshape(-1), self.zeros.reshape(-1).astype(np.int32)
         used, middle = (self.bits if self.bits < 8 else None), 1 << (self.bits - 1)
         if np.all(zeros == middle):
@@ -62,7 +62,7 @@ class Blocks:
         return ir.Dequantized(stored, ir.dtype.UFIXED8, encoding)
 
     def _signed(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
-        """Return distances from the zeros in 8 bits, turned round where the scale is below 0."""
+        """Return 8-bit distances from the zeros, negated where the scale is negative."""
 
         def turned(array: Array) -> Array:
             signs = np.repeat(np.sign(self.scales), self.size, self.axis)
@@ -75,10 +75,9 @@ class Blocks:
 
 
 def unpacked(packed: TensorData, bits: int, length: int) -> TensorData:
-    """Return integers one element each; the bytes of the last axis hold several, the lowest bits first.
+    """Return one integer per element; bytes of the last axis hold several, low first.
 
     Args:
-        packed: Bytes.
         bits: Bits of an integer: 2, 4 or 8.
         length: Integers along the last axis; later ones are omitted.
     """

@@ -1,4 +1,4 @@
-"""Operators that were in com.microsoft before ONNX had them, or that only bear another name."""
+"""Operators of com.microsoft that ONNX adopted, or has under another name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expand_dims(node: Node, b: Builder) -> Value:
 
 @importer("NhwcMaxPool", domain=MICROSOFT, layout=CHANNEL_LAST)
 def nhwc_max_pool(node: Node, b: Builder) -> Value:
-    """Import MaxPool of channels that come last, as QNN has them."""
+    """Import a channel-last MaxPool, as QNN has it."""
     x = node.required(0)
     if x.rank < 3:
         raise node.problem(f"input of rank {x.rank}")

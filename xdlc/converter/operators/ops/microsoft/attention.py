@@ -12,11 +12,11 @@ from xdlc.converter.values import Value
 
 @importer("Attention", domain=MICROSOFT)
 def attention(node: Node, b: Builder) -> list[Value]:
-    """Write the projections as matrix products and the heads as attention between them."""
+    """Write projections as matrix products, and attention between their heads."""
     if node.flag("do_rotary") or node.flag("past_present_share_buffer") or node.input(6):
-        raise node.problem("rotary embedding or a shared buffer for past and present")
+        raise node.problem("rotary embeddings and shared past and present buffers are not supported")
     if node.attr("rotary_embedding_dim", 0):
-        raise node.problem("rotary embedding")
+        raise node.problem("rotary embeddings are not supported")
     return self_attention(
         node,
         b,
@@ -39,11 +39,10 @@ def self_attention(
     past: Value | None,
     extra: Value | None,
 ) -> list[Value]:
-    """Append a self-attention with merged projections; return the output and the present state.
+    """Append self-attention with merged projections; return output and present state.
 
     Args:
         node: The node, for its attributes.
-        b: The builder.
         x: Input [batch, length, width].
         weights: Weights of queries, keys and values side by side.
         bias: Their biases, or None.
@@ -66,17 +65,17 @@ def self_attention(
     query, key, value = projected
     if past is not None:
         key, value = (
-            core.with_past(b, _state(b, past, index), held) for index, held in ((0, key), (1, value))
+            core.with_past(b, _state(b, past, index), state) for index, state in ((0, key), (1, value))
         )
     sizes = core.Sizes(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
     mask = core.key_mask(node, b, mask, x, sizes)
     if node.flag("unidirectional"):
         mask = core.causal_mask(node, b, mask, x, sizes, extra)
-    made = core.attend(node, b, query, key, value, mask, extra)
+    attended = core.attend(node, b, query, key, value, mask, extra)
     if not any(node.outputs[1:]):
-        return [made]
-    present = [b.reshape(held, (1, *held.shape)) for held in (key, value)]
-    return [made, joined(b, present, 0)]
+        return [attended]
+    present = [b.reshape(state, (1, *state.shape)) for state in (key, value)]
+    return [attended, joined(b, present, 0)]
 
 
 def _state(b: Builder, past: Value, index: int) -> Value:

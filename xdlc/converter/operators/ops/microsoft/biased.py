@@ -1,4 +1,4 @@
-"""Additions fused with something else: BiasAdd, BiasDropout, BiasSoftmax, GatedAdd."""
+"""Fused additions: BiasAdd, BiasDropout, BiasSoftmax, GatedAdd."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def bias_add(node: Node, b: Builder) -> Value:
 
 @importer("BiasDropout", domain=MICROSOFT, layout=ANY, ignores=("seed",), dynamic=True)
 def bias_dropout(node: Node, b: Builder) -> Value:
-    """Write data + bias + residual: nothing is dropped at inference."""
+    """Write data + bias + residual; dropout has no effect at inference."""
     training = node.static(4, "the training mode")
     if training is not None and bool(training.reshape(-1)[0]):
-        raise node.problem("training mode", "export the model for inference")
+        raise node.problem("training mode is not supported", "export the model for inference")
     if any(node.outputs[1:]):
-        raise node.problem("its mask output is used", "export the model for inference")
+        raise node.problem("its mask output is not supported", "export the model for inference")
     return plus(b, node.required(0), node.required(1), node.input(2))
 
 

@@ -13,7 +13,7 @@ from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, MULTIPLY, SQRT
 
 @importer("CDist", domain=MICROSOFT)
 def cdist(node: Node, b: Builder) -> Value:
-    """Write |x|^2 - 2 * x * y^T + |y|^2, not below 0, and its root for the Euclidean distance."""
+    """Write |x|^2 - 2 * x * y^T + |y|^2, at least 0; its root if Euclidean."""
     x, y = node.required(0), node.required(1)
     metric = node.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):

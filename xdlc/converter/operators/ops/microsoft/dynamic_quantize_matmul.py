@@ -1,4 +1,4 @@
-"""Products of integers whose result is real: DynamicQuantizeMatMul and MatMulIntegerToFloat."""
+"""Integer products with float results: DynamicQuantizeMatMul and the like."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STEPS = 255.0
 
 @importer("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(node: Node, b: Builder) -> Value:
-    """Round the input to 256 steps between its extremes, 0 among them, then multiply the reals."""
+    """Round the input to 256 steps between its extremes and 0, then multiply floats."""
     weight = node.required(1)
     real = _quantized.real(node, b, weight, _quantized.encoding(node, 2, 3, weight, axis=-1))
     return plus(b, multiply(node, b, _rounded(b, node.required(0)), real), node.input(4))
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """Return ``x`` as DynamicQuantizeLinear and DequantizeLinear give it."""
+    """Return ``x`` after DynamicQuantizeLinear and DequantizeLinear."""
     axes = list(range(x.rank))
     zero, one, most = (number(b, x, value) for value in (0.0, 1.0, _STEPS))
     low = b.binary(MINIMUM, reduced(b, "ReduceMin", x, axes), zero)
@@ -41,10 +41,10 @@ def _clamped(b: Builder, x: Value, low: Value, high: Value) -> Value:
 
 @importer("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(node: Node, b: Builder) -> Value:
-    """Multiply the floats that the integers denote; those of the first input may be computed."""
+    """Multiply the floats that the integers denote; the first input may be computed."""
     x, weight, step, start = node.required(0), node.required(1), node.required(2), node.input(4)
     if step.size != 1 or (start is not None and start.size != 1):
-        raise node.problem(f"{step.size} scales of input 0", "use one scale")
+        raise node.problem(f"{step.size} scales of input 0 are not supported", "use one scale")
     real = b.cast(x, step.dtype)
     if start is not None:
         real = b.binary(SUBTRACT, real, b.reshape(b.cast(start, step.dtype), (1,)))

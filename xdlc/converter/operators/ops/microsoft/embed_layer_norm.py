@@ -1,4 +1,4 @@
-"""EmbedLayerNormalization: the embeddings of words, positions and segments, added and normalized."""
+"""EmbedLayerNormalization: word, position and segment embeddings, normalized."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
 
 
 def _positions(node: Node, b: Builder, words: Value) -> Value:
-    """Return the embeddings of the positions: those given, else 0, 1, 2 and so on."""
+    """Return the embeddings of stated positions, else of 0, 1, 2 and so on."""
     table, given = node.required(3), node.input(8)
     if given is not None:
         return _looked_up(b, table, given)

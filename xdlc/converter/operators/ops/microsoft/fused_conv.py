@@ -12,6 +12,6 @@ from xdlc.converter.values import Value
 
 @importer("FusedConv", domain=MICROSOFT, layout=CHANNEL_LAST)
 def fused_conv(node: Node, b: Builder) -> Value:
-    """Map onto a convolution, an addition if there is something to add, and the activation."""
+    """Map onto a convolution, an optional addition, and the activation."""
     made = convolve(node, b, node.required(0), node.required(1), node.input(2))
     return activated(node, b, plus(b, made, node.input(3)), node.attr("activation_params") or [])

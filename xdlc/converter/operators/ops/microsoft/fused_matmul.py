@@ -12,17 +12,17 @@ from xdlc.converter.values import Value
 
 @importer("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=MICROSOFT)
 def fused_matmul(node: Node, b: Builder) -> Value:
-    """Map onto MatMul; transpositions only change the axis order that its operands are kept with."""
+    """Map onto MatMul; transpositions only change its operands' layouts."""
     x, y = (_turned(node, b, index, side) for index, side in ((0, "A"), (1, "B")))
     product = times(b, multiply(node, b, x, y), node.attr("alpha", 1.0))
     given = [node.attr(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
     if node.attr("activation_axis") is not None:
-        raise node.problem("an activation along an axis")
+        raise node.problem("activations along an axis are not supported")
     return activated(node, b, product, given)
 
 
 def _turned(node: Node, b: Builder, index: int, side: str) -> Value:
-    """Return an operand with its axes where MatMul wants them; vectors stay as they are."""
+    """Return an operand with its axes where MatMul expects them, vectors unchanged."""
     value = node.required(index)
     rank = value.rank
     across = node.attr(f"transBatch{side}", 0)

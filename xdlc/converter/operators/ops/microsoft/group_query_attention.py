@@ -1,4 +1,4 @@
-"""GroupQueryAttention: causal attention in which several heads share keys and values."""
+"""GroupQueryAttention: causal attention with keys and values shared by heads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPTIONS = ("softcap", "smooth_softmax", "qk_output", "sliding_window_cache")
     ignores=("kv_cache_bit_width", "k_quant_type", "v_quant_type", "qk_norm_epsilon"),
 )
 def group_query_attention(node: Node, b: Builder) -> list[Value]:
-    """Write the heads as attention between matrices, keys and values repeated for their group.
+    """Write attention between matrices, keys and values repeated for their group.
 
     How much of the past counts must be known, the same for the whole batch, and all of the past.
     """
@@ -42,19 +42,19 @@ def group_query_attention(node: Node, b: Builder) -> list[Value]:
     _check_lengths(node, past + length)
     if node.flag("do_rotary"):
         query, key = _turned(node, b, query, past), _turned(node, b, key, past)
-    query, key, value = (b.transpose(held, (0, 2, 1, 3)) for held in (query, key, value))
+    query, key, value = (b.transpose(state, (0, 2, 1, 3)) for state in (query, key, value))
     key = core.with_past(b, past_key, key)
     value = core.with_past(b, past_value, value)
     sizes = core.Sizes(batch, length, past + length, past)
     window, extra, mask = int(node.attr("local_window_size", -1)), node.input(_BIAS), None
     if node.flag("causal", 1):
         mask = core.causal_mask(node, b, None, query, sizes, extra, max(window, 0))
-    keys, values = (_repeated(b, held, count // groups) for held in (key, value))
+    keys, values = (_repeated(b, state, count // groups) for state in (key, value))
     return [core.attend(node, b, query, keys, values, mask, extra), key, value]
 
 
 def _heads(node: Node) -> tuple[int, int]:
-    """Return the numbers of heads of queries and of keys; refuse what is not written here."""
+    """Return the numbers of query and key heads; refuse unsupported forms."""
     for index, what in _REFUSED.items():
         if node.input(index) is not None:
             raise node.problem(f"{what} (input {index})")

@@ -1,4 +1,4 @@
-"""MatMulNBits and GatherBlockQuantized: weights in 2, 4 or 8 bits with one scale for each block."""
+"""MatMulNBits and GatherBlockQuantized: 2, 4 or 8 bits with one scale per block."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xdlc.ir.data import Array
 
 @importer("MatMulNBits", domain=MICROSOFT, ignores=("accuracy_level",))
 def matmul_nbits(node: Node, b: Builder) -> Value:
-    """Map onto FullyConnected of the input as it is; ``accuracy_level`` only lets kernels round it."""
+    """Map onto FullyConnected of the input; ``accuracy_level`` only permits rounding."""
     units, width, bits = (int(node.attr(name, usual)) for name, usual in (("N", 0), ("K", 0), ("bits", 4)))
     size = int(node.attr("block_size", 0))
     _check(node, bits, size)
     if node.input(4) is not None or node.attr("weight_prepacked", 0):
-        raise node.problem("reordered or prepacked weights", "export them in the order of the inputs")
+        raise node.problem("reordered or prepacked weights are not supported", "export them in input order")
     x, count = node.required(0), -(-width // size)
     packed = _data(node, 1, "the weights").reshape((units, count * size * bits // 8))
     scales = _known(node, 2, "the scales").reshape(units, count)

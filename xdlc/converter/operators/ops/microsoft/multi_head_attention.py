@@ -1,4 +1,4 @@
-"""MultiHeadAttention: attention between queries, keys and values that are projected already."""
+"""MultiHeadAttention: attention between projected queries, keys and values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def multi_head_attention(node: Node, b: Builder) -> list[Value]:
     """Write the heads as attention between matrices."""
     count = int(node.attr("num_heads", 0))
     if node.input(8) or node.input(9):
-        raise node.problem("a shared buffer for past and present, or beams")
+        raise node.problem("shared past and present buffers, and beams, are not supported")
     if any(node.outputs[3:]):
-        raise node.problem("its scores are an output")
+        raise node.problem("its output of scores is not supported")
     query, key, value = _projected(node, b, count)
     past = node.input(6)
     key = core.with_past(b, past, key)
@@ -37,7 +37,7 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
         raise node.problem(f"no queries, or {count} heads")
     if query.rank == 5:
         if bias is not None:
-            raise node.problem("biases for packed queries, keys and values")
+            raise node.problem("biases for packed queries, keys and values are not supported")
         return (_packed(b, query, 0), _packed(b, query, 1), _packed(b, query, 2))
     if query.rank != 3 or query.shape[2] % count or key is None:
         raise node.problem(f"queries of shape {list(query.shape)} for {count} heads")
@@ -45,7 +45,7 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
     query = core.heads(b, plus(b, query, _bias(b, bias, 0, width)), count)
     if key.rank == 5:
         if bias is not None:
-            raise node.problem("biases for packed keys and values")
+            raise node.problem("biases for packed keys and values are not supported")
         return query, _packed(b, key, 0), _packed(b, key, 1)
     if value is None:
         raise node.problem("keys without values")
@@ -61,7 +61,7 @@ def _bias(b: Builder, bias: Value | None, start: int, stop: int) -> Value | None
 
 
 def _packed(b: Builder, x: Value, index: int) -> Value:
-    """Return one of the values that lie side by side in [batch, length, heads, values, size]."""
+    """Return one of the values packed as [batch, length, heads, values, size]."""
     batch, length, count, _, size = x.shape
     chosen = b.reshape(part(b, x, 3, index, index + 1), (batch, length, count, size))
     return b.transpose(chosen, (0, 2, 1, 3))

@@ -13,7 +13,7 @@ from xdlc.converter.values import Value
 def q_attention(node: Node, b: Builder) -> list[Value]:
     """Write as Attention of the floats that input and weights denote."""
     if node.flag("do_rotary") or node.flag("past_present_share_buffer"):
-        raise node.problem("rotary embedding or a shared buffer for past and present")
+        raise node.problem("rotary embeddings and shared past and present buffers are not supported")
     x, weights = node.required(0), node.required(1)
     real = _quantized.real(node, b, x, _quantized.encoding(node, 3, 6))
     columns = _quantized.real(node, b, weights, _quantized.encoding(node, 4, 7, weights, axis=1))

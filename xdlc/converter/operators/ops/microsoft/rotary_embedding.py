@@ -1,4 +1,4 @@
-"""RotaryEmbedding of com.microsoft: pairs of elements turned by angles that depend on the position."""
+"""RotaryEmbedding of com.microsoft: pairs rotated by position-dependent angles."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
 
 @importer("RotaryEmbedding", domain=MICROSOFT, ignores=("scale",))
 def rotary_embedding(node: Node, b: Builder) -> Value:
-    """Write the rotation with products and sums of halves; onnxruntime's kernels leave ``scale`` unread."""
+    """Write the rotation as products and sums of halves.
+
+    onnxruntime's kernels leave ``scale`` unread.
+    """
     x, positions, cosines, sines = (node.required(index) for index in range(4))
     if node.flag("is_packed_batching"):
-        raise node.problem("packed batches")
+        raise node.problem("packed batches are not supported")
     count, turned = int(node.attr("num_heads", 0)), int(node.attr("rotary_embedding_dim", 0))
     if x.rank not in (3, 4):
         raise node.problem(f"input of rank {x.rank}")
@@ -29,14 +32,14 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
         apart = b.reshape(x, (*x.shape[:2], x.shape[2] // size, size))
     batch, length = apart.shape[:2]
     rows = placed(b, positions, batch, length)
-    made = rotated(
+    turned_x = rotated(
         b,
         apart,
         angles(b, cosines, rows),
         angles(b, sines, rows),
         interleaved=node.flag("interleaved"),
     )
-    return b.transpose(made, (0, 2, 1, 3)) if x.rank == 4 else b.reshape(made, x.shape)
+    return b.transpose(turned_x, (0, 2, 1, 3)) if x.rank == 4 else b.reshape(turned_x, x.shape)
 
 
 def placed(b: Builder, positions: Value, batch: int, length: int) -> Value:
@@ -64,11 +67,9 @@ def angles(b: Builder, table: Value, rows: Value) -> Value:
 
 
 def rotated(b: Builder, x: Value, cosine: Value, sine: Value, *, interleaved: bool) -> Value:
-    """Return [batch, length, heads, size] with its first elements turned, the others as they are.
+    """Return [batch, length, heads, size] with its first elements rotated.
 
     Args:
-        b: The builder.
-        x: The value.
         cosine: Cosines [batch or 1, length, 1, angles].
         sine: Sines.
         interleaved: Whether elements 0 and 1 are a pair, else those of the first and the second half.

@@ -1,4 +1,4 @@
-"""Layer normalization of a sum, and the forms of onnxruntime's own RMS normalization."""
+"""Layer normalization of a sum, and onnxruntime's forms of RMS normalization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def skip_simplified_layer_normalization(node: Node, b: Builder) -> list[Value]:
 
 def _skip(node: Node, b: Builder, shift: Value | None, bias: Value | None, *, rms: bool) -> list[Value]:
     if any(node.outputs[1:3]):
-        raise node.problem("its mean or deviation output is used; QNN has none", "export for inference")
+        raise node.problem("its mean or deviation output is not supported", "export for inference")
     total = plus(b, node.required(0), node.required(1), bias)
     made = normalized(b, total, node.required(2), shift, node.attr("epsilon", 1e-12), rms=rms)
     return [made, made, made, total]
@@ -35,7 +35,7 @@ def _skip(node: Node, b: Builder, shift: Value | None, bias: Value | None, *, rm
 def simplified_layer_normalization(node: Node, b: Builder) -> Value:
     """Map as RMSNormalization of newer opsets, which it became."""
     if any(node.outputs[1:]):
-        raise node.problem("its deviation output is used; QNN has none", "export for inference")
+        raise node.problem("its deviation output is not supported", "export for inference")
     return rms_normalization(node, b)
 
 

@@ -21,7 +21,7 @@ from xdlc.opdefs.elementwise_enums import GREATER, SIGMOID, SUBTRACT
 
 
 def floats(node: Node, b: Builder, x: Value) -> Value:
-    """Return an input as float32, in which onnxruntime computes on all types but double."""
+    """Return an input as float32, which onnxruntime computes in, except for double."""
     if x.dtype is FLOAT64:
         raise node.problem("its input is double, which float32 does not hold", "feed float32")
     return b.cast(x, FLOAT32)
@@ -33,12 +33,12 @@ def rows(node: Node, b: Builder) -> Value:
     if x.rank == 1:
         x = b.reshape(x, (1, *x.shape))
     if x.rank != 2:
-        raise node.problem(f"input of rank {x.rank} instead of 2")
+        raise node.problem(f"input has rank {x.rank} instead of 2")
     return x
 
 
 def numbers(node: Node, name: str, width: int | None = None) -> Array:
-    """Return an attribute as float32 [n]; a tensor ``name_as_tensor`` may have its place.
+    """Return an attribute as float32 [n], possibly stated as ``name_as_tensor``.
 
     Raises:
         ModelError: If ``width`` is stated and the attribute has neither one number nor as many.
@@ -56,9 +56,9 @@ def numbers(node: Node, name: str, width: int | None = None) -> Array:
 
 
 def class_labels(node: Node, name: str) -> Array:
-    """Return the labels of the classes as int64; the attribute of integers is ``name``."""
+    """Return the class labels as int64; the integers' attribute is ``name``."""
     if node.attr("classlabels_strings"):
-        raise node.problem("its labels are strings", "export the classifier with integer labels")
+        raise node.problem("string labels are not supported", "export the classifier with integer labels")
     return np.asarray(node.attr(name) or [], np.int64).reshape(-1)
 
 
@@ -70,7 +70,7 @@ def labelled(node: Node, b: Builder, labels: Array, index: Value) -> Value:
 
 
 def gathered(node: Node, b: Builder, table: Array, index: Value) -> Value:
-    """Return the numbers of a table at positions ``index``; int64 is gathered in 32 bits."""
+    """Return the entries of a table at ``index``; int64 is gathered in 32 bits."""
     dtype = ir.dtype.from_numpy(table.dtype)
     stored = b.const(narrow(node, table) if dtype is INT64 else table, f"{b.stem}_table")
     inputs = [b.source_order(stored), b.source_order(index)]
@@ -108,9 +108,7 @@ def both(b: Builder, score: Value, transform: str, *, mirrored: bool) -> Value:
     """Return [N, 1] of the second of two classes as [N, 2].
 
     Args:
-        b: The builder.
         score: The score of the second class.
-        transform: Post transform.
         mirrored: Whether the first class has the negative score, and 1 - score otherwise.
     """
     zero = number(b, score, 0.0)
@@ -127,5 +125,5 @@ def transformed(node: Node, b: Builder, scores: Value, transform: str) -> Value:
     if transform == "SOFTMAX":
         return along(b, "Softmax", scores, scores.rank - 1)
     if transform != "NONE":
-        raise node.problem(f"post_transform {transform!r} has no form here")
+        raise node.problem(f"post_transform {transform!r} is not supported")
     return scores

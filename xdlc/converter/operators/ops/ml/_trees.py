@@ -55,7 +55,6 @@ class Forest:
         nan_is_true: Whether NaN takes the true branch.
         weights: What each leaf adds to targets.
         roots: Index of the root of each tree.
-        targets: Number of targets.
     """
 
     features: Sequence[int]
@@ -71,19 +70,15 @@ class Forest:
 def scores(
     node: Node, b: Builder, x: Value, forest: Forest, aggregate: str, base: Array, *, complete: bool
 ) -> Value:
-    """Return [N, targets]: the leaves that rows [N, F] reach, aggregated over the trees.
+    """Return [N, targets]: the leaves that rows [N, F] reach, aggregated over trees.
 
     Args:
-        node: The node.
-        b: The builder.
-        x: The rows.
-        forest: The trees.
         aggregate: SUM, AVERAGE, MIN or MAX.
         base: Added to each target.
         complete: Whether each row needs a weight for each target; onnxruntime has other rules otherwise.
 
     Raises:
-        ModelError: If the nodes are no trees, or compare features that do not exist.
+        ModelError: If the nodes are not trees, or compare features that do not exist.
         UnsupportedOp: If they are too many for matrices, or a row may lack a weight that is needed.
     """
     trees = [_paths(node, forest, root) for root in forest.roots]
@@ -94,13 +89,13 @@ def scores(
     ]
     covered = [set.intersection(*leaves) for leaves in leaf_targets]
     if complete and len(set().union(*covered)) < forest.targets:
-        raise node.problem("some rows have no weight for a target, which onnxruntime treats by other rules")
+        raise node.problem("rows without a weight for a target are not supported")
     columns = [_columns(node, forest, tree, x.shape[1]) for tree in trees]
-    wide = max(sum(map(len, each.values())) for each in columns) or 1
+    wide = max(sum(map(len, by_tree.values())) for by_tree in columns) or 1
     leaves = max(len(tree) for tree in trees)
     count = len(trees)
     if count * leaves * max(wide, forest.targets) > _MOST or x.shape[0] * count * leaves >= 1 << 31:
-        raise node.problem(f"{count} trees of up to {leaves} leaves, too many for products of matrices")
+        raise node.problem(f"{count} trees of up to {leaves} leaves are too many for matrix products")
     turns = np.zeros((count, wide, leaves), np.float32)
     needed = np.full((count, 1, leaves), wide + 1.0, np.float32)
     weights = np.zeros((count, leaves, forest.targets), np.float32)
@@ -120,9 +115,9 @@ def scores(
         bias = b.const(base, f"{b.stem}_base")
         return fully_connected(b, flat, b.const(shares.astype(np.float32), f"{b.stem}_leaves"), bias)
     if any(len(targets) < forest.targets for targets in covered):
-        raise node.problem(f"aggregate_function {aggregate} of leaves that have no weight for a target")
-    each = product(b, reached, b.const(weights, f"{b.stem}_leaves"))
-    best = reduced(b, {"MIN": "ReduceMin", "MAX": "ReduceMax"}[aggregate], each, [0], keep=False)
+        raise node.problem(f"aggregate_function {aggregate} requires a weight for each target in each leaf")
+    by_tree = product(b, reached, b.const(weights, f"{b.stem}_leaves"))
+    best = reduced(b, {"MIN": "ReduceMin", "MAX": "ReduceMax"}[aggregate], by_tree, [0], keep=False)
     return b.binary(ADD, best, b.const(base))
 
 
@@ -137,13 +132,13 @@ def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn,
         index, path = todo.pop()
         visits += 1
         if visits > len(forest.modes):
-            raise node.invalid("its nodes are no trees: a node has two parents")
+            raise node.invalid("its nodes are not trees: a node has two parents")
         if forest.modes[index] < 0:
             leaves.append((index, path))
             continue
         room -= 2 * (len(path) + 1)
         if room < 0:
-            raise node.problem("trees too deep for products of matrices")
+            raise node.problem("its trees are too deep for matrix products")
         for branch, child in zip((False, True), reversed(forest.branches[index]), strict=True):
             if not 0 <= child < len(forest.modes):
                 raise node.invalid(f"node {index} has a branch {child} that does not exist")
@@ -161,7 +156,7 @@ def _columns(
         if not 0 <= forest.features[index] < width:
             raise node.invalid(f"node {index} compares feature {forest.features[index]} of {width}")
         if forest.nan_is_true[index] and MODES[forest.modes[index]] in ("BRANCH_EQ", "BRANCH_MEMBER"):
-            raise node.problem("a comparison for equality that NaN passes")
+            raise node.problem("comparisons for equality that NaN passes are not supported")
         columns[index] = range(total, total + len(forest.thresholds[index]))
         total += len(forest.thresholds[index])
     return columns
@@ -170,7 +165,7 @@ def _columns(
 def _compared(
     b: Builder, x: Value, forest: Forest, columns: Sequence[Mapping[int, range]], wide: int
 ) -> Value:
-    """Return whether the comparisons of each tree hold, as 0 and 1: [trees, N, columns]."""
+    """Return whether each tree's comparisons hold, as 0 and 1: [trees, N, columns]."""
     count = len(columns)
     features, limits = np.zeros(count * wide, np.int32), np.zeros(count * wide, np.float32)
     kinds = np.full(count * wide, -1)

@@ -11,7 +11,7 @@ from xdlc.converter.values import Value
 
 @importer("FeatureVectorizer", domain=ML)
 def feature_vectorizer(node: Node, b: Builder) -> Value:
-    """Join the first features of each input, as many as ``inputdimensions`` states, as float32."""
+    """Join the first ``inputdimensions`` features of each input, as float32."""
     parts = []
     for index, count in enumerate(node.attr("inputdimensions") or []):
         x = floats(node, b, node.required(index))

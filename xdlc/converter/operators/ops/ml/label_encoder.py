@@ -23,7 +23,7 @@ _NONE_FITS, _WITH_NAN = 0.5, 4
 
 @importer("LabelEncoder", domain=ML, since=2)
 def label_encoder(node: Node, b: Builder) -> Value:
-    """Find each element among the keys, and gather the value at its position, or the default."""
+    """Find each element among the keys, and gather its value, or the default."""
     x = node.required(0)
     keys, _ = _listed(node, "keys")
     values, default = _listed(node, "values")
@@ -60,7 +60,7 @@ def _listed(node: Node, name: str) -> tuple[Array, Any]:
         array, default = np.asarray([] if kind is None else node.attr(f"{name}_{kind}s")), None
     if kind is None:
         raise node.problem(
-            f"its {name} are not numbers of 64 or 32 bits", "map strings to numbers before the network"
+            f"its {name} are not 32- or 64-bit numbers", "map strings to numbers before the network"
         )
     dtype, missing = _TYPES[kind]
     if name == "values":

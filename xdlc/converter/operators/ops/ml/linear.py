@@ -25,13 +25,13 @@ def linear_regressor(node: Node, b: Builder) -> Value:
     """Map onto FullyConnected."""
     count, transform = node.attr("targets", 1), node.attr("post_transform", "NONE")
     if count == 1 and transform != "NONE":
-        raise node.problem(f"post_transform {transform!r} of one target, which onnxruntime does not apply")
+        raise node.problem(f"post_transform {transform!r} of one target is not supported")
     return transformed(node, b, weighted(node, b, count), transform)
 
 
 @importer("LinearClassifier", domain=ML, ignores=("multi_class",))
 def linear_classifier(node: Node, b: Builder) -> list[Value]:
-    """Map onto FullyConnected, and the class of the greatest score; one score decides between two."""
+    """Map onto FullyConnected and Argmax; one score decides between two classes."""
     labels, transform = class_labels(node, "classlabels_ints"), node.attr("post_transform", "NONE")
     count = numbers(node, "intercepts").size or labels.size
     scores = weighted(node, b, count)
@@ -40,9 +40,9 @@ def linear_classifier(node: Node, b: Builder) -> list[Value]:
             raise node.invalid(f"{labels.size} labels of {count} classes")
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if transform not in ("NONE", "LOGISTIC"):
-        raise node.problem(f"post_transform {transform!r} of one score")
+        raise node.problem(f"post_transform {transform!r} of one score is not supported")
     if labels.size != 2:
-        raise node.problem(f"one score of {labels.size} classes")
+        raise node.problem(f"one score for {labels.size} classes is not supported")
     return [
         labelled(node, b, labels, above(b, scores, 0.0)),
         both(b, scores, transform, mirrored=transform != "NONE"),

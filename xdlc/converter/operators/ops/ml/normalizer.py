@@ -12,7 +12,7 @@ from xdlc.opdefs.elementwise_enums import ABS, DIVIDE, EQUAL, MULTIPLY, SQRT
 
 @importer("Normalizer", domain=ML, layout=ANY)
 def normalizer(node: Node, b: Builder) -> Value:
-    """Divide rows by their greatest element, their L1 or their L2 norm; rows whose norm is 0 stay."""
+    """Divide rows by their maximum, L1 or L2 norm; rows of norm 0 stay."""
     x = floats(node, b, node.required(0))
     norm, axes = node.attr("norm", "MAX"), [x.rank - 1]
     if norm not in ("MAX", "L1", "L2") or x.rank not in (1, 2):

@@ -14,14 +14,14 @@ from xdlc.opdefs.elementwise_enums import EQUAL
 
 @importer("OneHotEncoder", domain=ML)
 def one_hot_encoder(node: Node, b: Builder) -> Value:
-    """Compare each element with each category; an unknown one has zeros, which needs ``zeros``."""
+    """Compare elements with categories; unknown ones get zeros, and require ``zeros``."""
     x = node.required(0)
     categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
     if node.attr("cats_strings") or not categories.size:
-        raise node.problem("its categories are strings", "encode the strings as numbers before the network")
+        raise node.problem("string categories are not supported", "encode them before the network")
     if np.abs(categories).max() >= 1 << 31 or np.unique(categories).size != categories.size:
-        raise node.problem("categories that are repeated, or beyond 32 bits")
+        raise node.problem("categories that repeat, or exceed 32 bits, are not supported")
     if not node.attr("zeros", 1):
-        raise node.problem("zeros = 0 ends the run for an unknown category", "export with zeros = 1")
+        raise node.problem("zeros = 0 is not supported: it rejects unknown categories", "use zeros = 1")
     wide = b.reshape(b.cast(x, INT32), (*x.shape, 1))
     return b.cast(compare(b, EQUAL, wide, b.const(categories.astype(np.int32))), FLOAT32)

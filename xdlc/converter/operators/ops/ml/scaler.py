@@ -16,7 +16,7 @@ def scaler(node: Node, b: Builder) -> Value:
     dims = x.dims or (1,)
     offset, scale = numbers(node, "offset", dims[-1]), numbers(node, "scale", dims[-1])
     if len(dims) > 2 and max(offset.size, scale.size) > 1:
-        raise node.problem(f"input of rank {len(dims)}; ONNX has [N, C] and [C]")
+        raise node.problem(f"input must be [N, C] or [C], but has rank {len(dims)}")
     if offset.any():
         x = b.binary(SUBTRACT, x, b.const(offset))
     return b.binary(MULTIPLY, x, b.const(scale))

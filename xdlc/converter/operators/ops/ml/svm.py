@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import compare, number, select
-from xdlc.converter.operators.ops._formulas import fully_connected
+from xdlc.converter.operators.ops._compose import compare, number, reduced, select, unary
+from xdlc.converter.operators.ops._formulas import fully_connected, times
 from xdlc.converter.operators.ops.ml._features import (
     above,
     both,
@@ -18,12 +18,12 @@ from xdlc.converter.operators.ops.ml._features import (
     numbers,
     rows,
 )
-from xdlc.converter.operators.ops.ml._kernels import kernel
+from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ML, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.elementwise_enums import GREATER
+from xdlc.opdefs.elementwise_enums import EXP, GREATER, MULTIPLY, SUBTRACT, TANH
 
 
 @importer("SVMRegressor", domain=ML)
@@ -32,10 +32,10 @@ def svm_regressor(node: Node, b: Builder) -> Value:
     x, count = rows(node, b), node.attr("n_supports", 0)
     coefficients, rho = numbers(node, "coefficients"), numbers(node, "rho", 1)
     if node.attr("post_transform", "NONE") != "NONE":
-        raise node.problem("a post_transform of one score")
+        raise node.problem("post_transform of one score is not supported")
     if not count:
         raise node.problem("it has no support vectors")
-    similar = kernel(node, b, x, _vectors(node, count, x.shape[1]))
+    similar = _kernel(node, b, x, _vectors(node, count, x.shape[1]))
     if coefficients.size != similar.shape[1]:
         raise node.invalid(f"{coefficients.size} coefficients of {similar.shape[1]} support vectors")
     weight = b.const(coefficients.reshape(1, -1), f"{b.stem}_weight")
@@ -48,7 +48,7 @@ def svm_regressor(node: Node, b: Builder) -> Value:
 
 @importer("SVMClassifier", domain=ML)
 def svm_classifier(node: Node, b: Builder) -> list[Value]:
-    """Write the decision between each two classes, and the class that wins most of them."""
+    """Write the decision between each two classes; the most frequent winner is chosen."""
     x, labels = rows(node, b), class_labels(node, "classlabels_ints")
     sizes = [int(size) for size in node.attr("vectors_per_class") or []]
     transform = node.attr("post_transform", "NONE")
@@ -56,10 +56,10 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
         raise node.problem(f"{len(sizes)} groups of support vectors for {labels.size} classes")
     if node.attr("prob_a") or node.attr("prob_b"):
         raise node.problem(
-            "libsvm's iterations for probabilities have no form here",
+            "libsvm's probabilities are not supported",
             "export the decisions: probability=False",
         )
-    similar = kernel(node, b, x, _vectors(node, sum(sizes), x.shape[1]))
+    similar = _kernel(node, b, x, _vectors(node, sum(sizes), x.shape[1]))
     decisions = fully_connected(
         b,
         similar,
@@ -68,10 +68,10 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
     )
     if labels.size > 2:
         if transform != "NONE":
-            raise node.problem(f"post_transform {transform!r} of decisions between classes")
+            raise node.problem(f"post_transform {transform!r} of decisions between classes is not supported")
         return [labelled(node, b, labels, _most_votes(b, decisions, labels.size)), decisions]
     if transform not in ("NONE", "LOGISTIC"):
-        raise node.problem(f"post_transform {transform!r} of one decision")
+        raise node.problem(f"post_transform {transform!r} of one decision is not supported")
     label = labelled(node, b, labels[::-1], above(b, decisions, 0.0))
     return [label, both(b, decisions, transform, mirrored=True)]
 
@@ -84,7 +84,7 @@ def _vectors(node: Node, count: int, width: int) -> Array:
 
 
 def _decisions(node: Node, sizes: list[int]) -> Array:
-    """Return the coefficients of the decision between each two classes: [pairs, vectors].
+    """Return coefficients of decisions between each two classes: [pairs, vectors].
 
     libsvm stores [classes - 1, vectors]: for a vector of one class, its coefficients against the others.
     """
@@ -111,3 +111,32 @@ def _most_votes(b: Builder, decisions: Value, count: int) -> Value:
         bias[j] += 1.0
     won = b.cast(compare(b, GREATER, decisions, number(b, decisions, 0.0)), FLOAT32)
     return greatest(b, fully_connected(b, won, b.const(votes), b.const(bias)))
+
+
+def _kernel(node: Node, b: Builder, x: Value, vectors: Array) -> Value:
+    """Return [N, S] for rows [N, F] and vectors [S, F].
+
+    Raises:
+        UnsupportedOp: If the kernel is a power with a broken exponent.
+    """
+    params = numbers(node, "kernel_params")
+    gamma, coef0, degree = params.tolist() if params.size == 3 else (0.0, 0.0, 0.0)
+    kind = node.attr("kernel_type", "LINEAR")
+    if kind == "RBF":  # of differences: in float16 the form with squares cancels
+        b.check_table(x.shape[0], *vectors.shape)
+        wide = b.reshape(x, (x.shape[0], 1, x.shape[1]))
+        away = b.binary(SUBTRACT, wide, b.const(vectors, f"{b.stem}_vectors"))
+        square = reduced(b, "ReduceSum", b.binary(MULTIPLY, away, away), [2], keep=False)
+        return unary(b, EXP, times(b, square, -gamma))
+    if kind == "LINEAR":
+        return fully_connected(b, x, b.const(vectors, f"{b.stem}_vectors"), None)
+    bias = b.const(np.full(len(vectors), coef0, np.float32))
+    line = fully_connected(b, x, b.const(vectors * np.float32(gamma), f"{b.stem}_vectors"), bias)
+    if kind == "SIGMOID":
+        return neuron(b, line, TANH)
+    if kind != "POLY" or degree != int(degree) or not 1 <= degree <= 8:
+        raise node.problem(f"kernel {kind!r} of degree {degree} is not supported")
+    result = line
+    for _ in range(int(degree) - 1):  # Power of HTP needs a base of 0 or more
+        result = b.binary(MULTIPLY, result, line)
+    return result

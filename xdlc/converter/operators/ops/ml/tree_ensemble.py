@@ -59,7 +59,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
         scores = _trees.scores(node, b, x, forest, "SUM", base, complete=complete)
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if labels.size < 2 or len(weighted) != 1 or base.size > 1 or (base.size and weighted == {1}):
-        raise node.problem("onnxruntime's labels of these classes are not those of the scores")
+        raise node.problem("classes whose labels onnxruntime takes from other scores are not supported")
     both_scores = _trees.scores(node, b, x, forest, "SUM", np.zeros(2, np.float32), complete=False)
     (column,) = weighted
     score = part(b, both_scores, 1, column, column + 1)
@@ -70,7 +70,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
     if column:
         return [label, transformed(node, b, both_scores, transform)]
     if transform not in ("NONE", "LOGISTIC", "SOFTMAX"):
-        raise node.problem(f"post_transform {transform!r} has no form here")
+        raise node.problem(f"post_transform {transform!r} is not supported")
     return [label, both(b, score, transform, mirrored=transform == "LOGISTIC" or not is_positive)]
 
 
@@ -82,7 +82,7 @@ def tree_ensemble(node: Node, b: Builder) -> Value:
     if not 0 <= aggregate < len(_AGGREGATES):
         raise node.invalid(f"aggregate_function {aggregate}")
     if transform:
-        raise node.problem("a post_transform, whose numbers differ between ONNX and onnxruntime")
+        raise node.problem("post_transform is not supported: ONNX and onnxruntime differ on its numbers")
     forest = _numbered_forest(node, targets)
     base = np.zeros(targets, np.float32)
     return _trees.scores(node, b, x, forest, _AGGREGATES[aggregate], base, complete=False)
@@ -150,7 +150,7 @@ def _roots(node: Node, trees: Sequence[int], children: Sequence[int]) -> list[in
 
 
 def _numbered_forest(node: Node, targets: int) -> _trees.Forest:
-    """Return the nodes that attributes with positions of nodes and of leaves describe; leaves are last."""
+    """Return nodes of attributes that number nodes and leaves; leaves come last."""
     true, false, true_leaf, false_leaf, features = (
         _ints(node, f"nodes_{name}")
         for name in ("truenodeids", "falsenodeids", "trueleafs", "falseleafs", "featureids")

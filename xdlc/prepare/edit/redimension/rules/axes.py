@@ -53,22 +53,24 @@ def pack(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 
 def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
-    """Repeat constants along axes of size 1 that the other operands had as well, and no longer have."""
+    """Repeat constants along axes of size 1 that other operands no longer have."""
     tensors = [tensor for tensor in op.inputs if tensor is not None]
-    made: dict[Tensor, Tensor] = {}
+    repeats: dict[Tensor, Tensor] = {}
     for tensor in tensors:
-        wanted = list(tensor.shape)
+        shape = list(tensor.shape)
         for axis in axes:
             others = {
                 (context.shape(other)[axis], other.shape[axis]) for other in tensors if not other.is_static
             }
             if tensor.is_static and tensor.shape[axis] == 1 and len(others) == 1:
                 old, new = others.pop()
-                wanted[axis] = new if old == 1 else 1
-        if tuple(wanted) != tensor.shape:
-            made[tensor] = spread_constant(context, tensor, tuple(wanted))
-    if made:
-        context.graph.set_inputs(op, [None if held is None else made.get(held, held) for held in op.inputs])
+                shape[axis] = new if old == 1 else 1
+        if tuple(shape) != tensor.shape:
+            repeats[tensor] = spread_constant(context, tensor, tuple(shape))
+    if repeats:
+        context.graph.set_inputs(
+            op, [None if source is None else repeats.get(source, source) for source in op.inputs]
+        )
 
 
 def spread_constant(context: ResizeContext, tensor: Tensor, shape: Shape) -> Tensor:

@@ -1,4 +1,4 @@
-"""Resize rules of operations with sizes of their own: images resized, tensors repeated."""
+"""Resize rules of resized images and repeated tensors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from xdlc.prepare.edit.redimension.rules.windows import set_numbers
 
 @rule("Resize", "ResizeBilinear", "ResizeNearestNeighbor", always=True)
 def resize(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return dimensions in the old ratio, or those that replaced the old ones elsewhere."""
+    """Return dimensions in the old ratio, or those that replaced them elsewhere."""
     source, target = args.operand(op, 0), op.outputs[0]
-    before, wanted = context.shape(source), target.shape
-    shape = [source.shape[0], *wanted[1:-1], source.shape[-1]]
-    if len(wanted) != source.rank or source.rank < 3:
-        raise ShapeError(f"cannot resize {list(before)} to {list(wanted)}")
+    before, after = context.shape(source), target.shape
+    shape = [source.shape[0], *after[1:-1], source.shape[-1]]
+    if len(after) != source.rank or source.rank < 3:
+        raise ShapeError(f"cannot resize {list(before)} to {list(after)}")
     unconfirmed = False
     for axis in range(1, source.rank - 1):
         place = (source.rank, axis)
-        shape[axis] = _resized(context, place, before[axis], source.shape[axis], wanted[axis])
+        shape[axis] = _resized(context, place, before[axis], source.shape[axis], after[axis])
         unconfirmed |= shape[axis] not in (
-            wanted[axis],
+            after[axis],
             source.shape[axis],
-            *context.known(*place, wanted[axis]),
+            *context.known(*place, after[axis]),
         )
     if unconfirmed:
         context.notes.append(
-            f"op {op.name!r} ({op.type}) resized {list(before)} to {list(wanted)}, and is taken to keep its "
+            f"op {op.name!r} ({op.type}) resized {list(before)} to {list(after)}, assumed to keep its "
             f"factors: {list(source.shape)} to {shape}"
         )
     return [tuple(shape)]

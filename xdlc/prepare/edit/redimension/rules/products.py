@@ -20,7 +20,7 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     taken = row_axes(context.shape(source), width)
     found = math.prod(source.shape[-(taken or source.rank) :])
     if taken is None or found != width:
-        raise ShapeError(f"it takes {width} elements a row, and would get {found}")
+        raise ShapeError(f"it requires {width} elements a row, but would get {found}")
     rows = source.shape[:-taken]
     held = op.outputs[0].shape
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
@@ -53,7 +53,7 @@ def recurrence(op: Op, context: ResizeContext) -> list[Shape]:
 
 
 def _state(context: ResizeContext, tensor: Tensor | None, old: int, new: int) -> Tensor | None:
-    """Return a first state for the whole batch; a constant one for one item is repeated."""
+    """Return a first state for the whole batch, a constant repeated."""
     if tensor is None or old == new:
         return tensor
     wanted = _with_batch(context.shape(tensor), old, new)
@@ -65,7 +65,7 @@ def _state(context: ResizeContext, tensor: Tensor | None, old: int, new: int) ->
 
 
 def _with_batch(shape: Shape, old: int, new: int) -> Shape:
-    """Return the shape of a state, whose axis before the last is the batch, for another batch."""
+    """Return the shape of a state for another batch, its axis before the last."""
     if len(shape) < 2 or shape[-2] != old:
         raise ShapeError(f"its state {list(shape)} is not for a batch of {old}")
     return (*shape[:-2], new, shape[-1])

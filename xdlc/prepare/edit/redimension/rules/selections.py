@@ -54,19 +54,19 @@ def top_k(op: Op, context: ResizeContext) -> list[Dims] | None:
     source = args.operand(op, 0)
     old, new, count = context.shape(source)[-1], source.shape[-1], int(op.param("k", 0))
     if old != new and count == old:
-        raise ShapeError(f"it takes {count} of {old}, which may be all or just as many, of {new}")
+        raise ShapeError(f"it selects {count} of {old}, which may mean all or that number, of {new}")
     return infer(op)
 
 
 @rule("BatchPermutation", "If", "RotaryEmbedding", "ScatterElements", "ScatterNd")
 def unknown(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Reject operations whose further operands hold positions, or whose graphs have shapes of their own."""
+    """Reject operations with positions in operands or shapes in graphs."""
     return None
 
 
 @rule("StridedSlice")
 def strided_slice(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Extend ranges that end at the end of a resized axis, and return the inferred shape."""
+    """Extend ranges up to the end of a resized axis; return the inferred shape."""
     source = args.operand(op, 0)
     if int(op.param("new_axes_mask", 0)):
         raise ShapeError("it adds axes")
@@ -81,17 +81,17 @@ def strided_slice(op: Op, context: ResizeContext) -> list[Dims] | None:
     return infer(op)
 
 
-def _moved(held: list[int], old: int, new: int, is_open: tuple[bool, bool], shrinks: bool) -> list[int]:
+def _moved(bounds: list[int], old: int, new: int, is_open: tuple[bool, bool], shrinks: bool) -> list[int]:
     """Return begin, end and stride on an axis of another size.
 
     Raises:
         ShapeError: If a bound may be meant from either end of the axis.
     """
-    begin, end, step = held
+    begin, end, step = bounds
     words = f"its range {begin}:{end}:{step} on an axis of {old}, now {new}"
     if shrinks:
         if begin == 0:
-            return held
+            return bounds
         raise ShapeError(f"{words}, may count from either end")
     if step > 0:
         if not (is_open[1] or end == old) or not (is_open[0] or 0 <= begin < step or begin == 0):

@@ -14,27 +14,27 @@ from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, r
 @rule("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 @rule("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "Pad")
 def window(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the dimensions that the parameters make of the new ones, as they made the old ones."""
+    """Return the new dimensions, as the parameters determine them."""
     source = args.operand(op, 0)
     if op.type.startswith(("Conv", "DepthWise")):
         _check_padding(op, context, window_reaches(op))
     if op.type != "Pad" and context.shape(source)[-1] != source.shape[-1]:
         raise ShapeError(f"its weights are for {context.shape(source)[-1]} channels, not {source.shape[-1]}")
-    found, result = infer(op), op.outputs[0]
+    shapes, result = infer(op), op.outputs[0]
     with context.before(op):
-        held = infer(op)
+        old_shapes = infer(op)
     if (
-        not found
-        or not held
-        or any(new not in (None, old) for new, old in zip(held[0], result.shape, strict=True))
+        not shapes
+        or not old_shapes
+        or any(new not in (None, old) for new, old in zip(old_shapes[0], result.shape, strict=True))
     ):
         raise ShapeError(f"its output {list(result.shape)} does not follow from its parameters")
-    return [tuple(old if new is None else new for new, old in zip(found[0], result.shape, strict=True))]
+    return [tuple(old if new is None else new for new, old in zip(shapes[0], result.shape, strict=True))]
 
 
 @rule("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
 def pool(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return the new dimensions; the window of a pool that covers whole axes grows with them.
+    """Return the new dimensions; a window over whole axes grows with them.
 
     The window of a global pool has its input's size, and its step as well where the source calls it
     global; but so may those of a pool that happens to be as large as its input.
@@ -70,13 +70,13 @@ def pool(op: Op, context: ResizeContext) -> list[Shape]:
 
 
 def _pooled(op: Op, context: ResizeContext) -> Shape:
-    """Return the new output shape, made in the one of two ways in which the old one was."""
-    found, result = pool_shapes(op), op.outputs[0].shape
+    """Return the new output shape, rounded as the old one was."""
+    shapes, result = pool_shapes(op), op.outputs[0].shape
     with context.before(op):
-        held = pool_shapes(op)
-    if result not in held:
+        old_shapes = pool_shapes(op)
+    if result not in old_shapes:
         raise ShapeError(f"its output {list(result)} does not follow from its parameters")
-    return found[held.index(result)]
+    return shapes[old_shapes.index(result)]
 
 
 def set_numbers(op: Op, name: str, values: list[int]) -> None:

@@ -1,0 +1,1 @@
+"""Tools of the repository itself: budgets, words, the demo, generated pages."""

@@ -1,0 +1,288 @@
+"""Checks of words: names of locals, phrases, first lines of docstrings, banned words of the glossary.
+
+    python -m scripts.words --show xdlc/quant    # the places in a folder or a file
+    python -m scripts.words                      # the number of places by package
+
+`scripts/budget.py` holds the numbers, which may only sink.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import gc
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+CODE = ("xdlc", "tests")
+GENERATED = "_generated"
+
+VAGUE_NAMES = frozenset(["found", "held", "made", "given", "wanted", "known", "each", "one", "other"])
+LONGEST_LIFE = 5
+PHRASES = re.compile(r"nothing that .* takes|goes with|changes nothing|is none\b")
+LONGEST_FIRST_LINE = 80
+
+NAMES, STRINGS, DOCSTRINGS, BANNED = RULES = ("names", "phrases", "docstrings", "glossary")
+
+
+class Place(NamedTuple):
+    """A line that breaks a rule."""
+
+    rule: str
+    path: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def package_of(path: Path) -> str:
+    """Return the folder of the second level, as `xdlc/quant`, or the first for a file that is in it."""
+    return path.parts[0] if len(path.parts) == 2 else "/".join(path.parts[:2])
+
+
+def places_in(path: Path, text: str, tree: ast.Module | None = None) -> Iterator[Place]:
+    """Iterate over what breaks a rule in a Python file."""
+    tree = tree or ast.parse(text)
+    content = contents_of(tree)
+    for name, first, last in vague_locals(tree, content.vague_lines):
+        yield Place(NAMES, path, first, f"local {name!r} lives for {last - first + 1} lines")
+    for line, string in content.strings:
+        for match in PHRASES.finditer(string):
+            yield Place(STRINGS, path, _line_in(line, string, match), f"phrase {match[0]!r}")
+    for line, docstring in content.docstrings:
+        length = len(docstring.split("\n", 1)[0].strip())
+        if length > LONGEST_FIRST_LINE:
+            yield Place(DOCSTRINGS, path, line, f"first line of {length} characters")
+    if path.parts[0] == "xdlc" and banned().search(text):
+        sentences = [(line, string) for line, string in content.strings if " " in string.strip()]
+        for line, prose in (*comments_of(text), *sentences):
+            for match in banned().finditer(prose):
+                yield Place(BANNED, path, _line_in(line, prose, match), f"banned word {match[0]!r}")
+
+
+def places_in_page(path: Path, text: str) -> Iterator[Place]:
+    """Iterate over banned words in the prose of a Markdown page."""
+    prose = re.sub(r"```.*?```|`[^`\n]*`", lambda code: "\n" * code[0].count("\n"), text, flags=re.S)
+    for number, line in enumerate(prose.split("\n"), 1):
+        if not line.startswith("    "):
+            for match in banned().finditer(line):
+                yield Place(BANNED, path, number, f"banned word {match[0]!r}")
+
+
+def _line_in(first: int, text: str, match: re.Match[str]) -> int:
+    return first + text.count("\n", 0, match.start())
+
+
+# --- Prose
+
+
+class Content(NamedTuple):
+    """The strings and docstrings of a module with their lines, and the lines of vague names.
+
+    A field of an f-string is `{}`.
+    """
+
+    strings: list[tuple[int, str]]
+    docstrings: list[tuple[int, str]]
+    vague_lines: list[int]
+
+
+def contents_of(tree: ast.Module) -> Content:
+    """Return what the rules read of a module, collected in one walk."""
+    strings, docstrings, vague_lines = [], [], []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                strings.append((node.lineno, node.value))
+            continue
+        if isinstance(node, ast.JoinedStr):
+            parts = (str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            strings.append((node.lineno, "".join(parts)))
+            pending += [part for part in node.values if not isinstance(part, ast.Constant)]
+            continue
+        if isinstance(node, ast.Name):
+            if node.id in VAGUE_NAMES:
+                vague_lines.append(node.lineno)
+            continue
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            match node.body[0]:
+                case ast.Expr(ast.Constant(str(text)), lineno=line):
+                    docstrings.append((line, text))
+        pending += ast.iter_child_nodes(node)
+    return Content(strings, docstrings, vague_lines)
+
+
+def comments_of(text: str) -> Iterator[tuple[int, str]]:
+    """Iterate over comments with their lines."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+@functools.cache
+def banned() -> re.Pattern[str]:
+    """Return a pattern of the words in the last table of the glossary."""
+    table = GLOSSARY.read_text().split("## Words that are not used")[1]
+    words = [word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.M) for word in row.split(", ")]
+    words.remove("word")
+    choices = "|".join(sorted(words, key=len, reverse=True))
+    return re.compile(rf"(?<![\w`'\"-])({choices})(?![\w`(])", re.I)
+
+
+# --- Lives of locals
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class _Scope:
+    """The vague names that a function, a lambda or a comprehension binds, with their first and last lines."""
+
+    def __init__(self) -> None:
+        self.lives: dict[str, tuple[int, int]] = {}
+
+    def extend(self, name: str, line: int) -> None:
+        first, last = self.lives.get(name, (line, line))
+        self.lives[name] = (min(first, line), max(last, line))
+
+
+def vague_locals(tree: ast.Module, lines: list[int]) -> list[tuple[str, int, int]]:
+    """Return vague names that live too long, each with the lines of its first and its last use.
+
+    Only functions around the `lines` are searched.
+    """
+    scopes: list[_Scope] = []
+    for function in _outermost_functions(tree):
+        if any(function.lineno <= line <= (function.end_lineno or 0) for line in lines):
+            _visit(function, [], scopes)
+    return [
+        (name, first, last)
+        for scope in scopes
+        for name, (first, last) in scope.lives.items()
+        if last - first >= LONGEST_LIFE
+    ]
+
+
+def _outermost_functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    pending: list[ast.AST] = [tree]
+    while pending:
+        for node in ast.iter_child_nodes(pending.pop()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+            elif isinstance(node, ast.stmt):
+                pending.append(node)
+
+
+def _visit(node: ast.AST, stack: list[_Scope], scopes: list[_Scope]) -> None:
+    if isinstance(node, ast.ClassDef):
+        stack = []  # what a method reads of its class is an attribute, and a class in a function is rare
+    elif isinstance(node, _FUNCTIONS + _COMPREHENSIONS):
+        scope = _Scope()
+        for name, line in _bindings(node):
+            scope.extend(name, line)
+        scopes.append(scope)
+        stack = [*stack, scope]
+    elif isinstance(node, ast.Name) and node.id in VAGUE_NAMES:
+        for scope in reversed(stack):
+            if node.id in scope.lives:
+                scope.extend(node.id, node.lineno)
+                break
+    for child in ast.iter_child_nodes(node):
+        _visit(child, stack, scopes)
+
+
+def _bindings(function: ast.AST) -> Iterator[tuple[str, int]]:
+    """Iterate over the vague names that a scope itself binds; a parameter begins at the first statement."""
+    if isinstance(function, _COMPREHENSIONS):
+        pending: list[ast.AST] = [part.target for part in function.generators]
+    elif isinstance(function, ast.Lambda):
+        yield from _parameters(function.args, function.body.lineno)
+        pending = []
+    else:
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        body = function.body[1:] if ast.get_docstring(function, clean=False) else function.body
+        yield from _parameters(function.args, body[0].lineno if body else function.lineno)
+        pending = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            continue
+        if isinstance(node, _COMPREHENSIONS):
+            pending += [part for part in ast.walk(node) if isinstance(part, ast.NamedExpr)]
+            continue
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+            ):
+                if name in VAGUE_NAMES:
+                    yield name, node.lineno
+        pending += ast.iter_child_nodes(node)
+
+
+def _parameters(arguments: ast.arguments, line: int) -> Iterator[tuple[str, int]]:
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    rest = (argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None)
+    return ((argument.arg, line) for argument in (*named, *rest) if argument.arg in VAGUE_NAMES)
+
+
+# --- The repository
+
+
+def files() -> list[Path]:
+    """Return the Python files that the rules hold for; generated ones are omitted."""
+    paths = (path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py")))
+    return [path for path in paths if GENERATED not in path.parts]
+
+
+def places_in_pages() -> Iterator[Place]:
+    """Iterate over banned words in the pages of the documentation."""
+    for page in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))):
+        if page != GLOSSARY and page.name != "CHANGELOG.md":
+            yield from places_in_page(page.relative_to(ROOT), page.read_text())
+
+
+def places() -> Iterator[Place]:
+    """Iterate over what breaks a rule in the repository, with paths relative to its root."""
+    for path in files():
+        yield from places_in(path.relative_to(ROOT), path.read_text())
+    yield from places_in_pages()
+
+
+def main() -> int:
+    """Print the places of a folder, or how many each package has."""
+    gc.disable()  # trees of syntax have no cycles, and a million nodes
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--show", metavar="PACKAGE", help="a folder or a file, as xdlc/quant")
+    folder = parser.parse_args().show
+    if folder:
+        for place in sorted(places(), key=lambda place: (place.path, place.line)):
+            if place.path.is_relative_to(folder):
+                print(place)
+        return 0
+    numbers = Counter((package_of(place.path), place.rule) for place in places())
+    print(f"{'':24}", *(f"{rule:>10}" for rule in RULES))
+    for package in sorted({package for package, _ in numbers}):
+        print(f"{package:24}", *(f"{numbers[package, rule]:10}" for rule in RULES))
+    print(f"{'':24}", *(f"{sum(n for (_, of), n in numbers.items() if of == rule):10}" for rule in RULES))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Options: one statement each, from which flags, help, signatures and defaults follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from xdlc import api
+from xdlc.api.verbs import verb
+from xdlc.cli.params import flags_of
+from xdlc.cli.tool import tool
+from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
+from xdlc.errors import UsageError
+from xdlc.options import Option, options_of
+from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
+from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
+from xdlc.options.running import RunOptions
+from xdlc.quant.output_kinds import OutputKind
+
+MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
+TOOLS: Mapping[click.Command, tuple[type, ...]] = {
+    convert.main: (ConvertOptions, AnnotateOptions),
+    quant.main: (QuantizeOptions,),
+    quantize.main: (QuantizeOptions,),
+    graph_prepare.main: (PrepareOptions,),
+    net_run.main: (),
+}
+NO_FLAGS = {"importer_options", "framework", "dynamic_shapes", "timeout", "input_dimensions"}
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_every_option_is_described(mapping: type) -> None:
+    names = dict.fromkeys(options_of(mapping), "--flag")
+    for name, option in options_of(mapping).items():
+        assert re.match(r"[A-Z0-9].*\.$", option.help.format_map(names)), name
+        default = option.default
+        assert not option.choices or default in (None, (), *option.choices), name
+
+
+@pytest.mark.parametrize(
+    ("verb", "mapping"),
+    [
+        (api.convert, ConvertOptions),
+        (api.check, ConvertOptions),
+        (api.annotate, AnnotateOptions),
+        (api.quantize, QuantizeOptions),
+        (api.prepare, PrepareOptions),
+        (api.run, RunOptions),
+        (api.kernels, None),
+    ],
+)
+def test_signature_and_documentation_follow(verb: Any, mapping: type | None) -> None:
+    parameters = inspect.signature(verb).parameters
+    assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    for name, option in options_of(mapping).items() if mapping else ():
+        assert parameters[name].default == option.default
+        assert f"        {name}: " in verb.__doc__
+
+
+def test_a_changed_default_shows_in_help_signature_and_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "percentile_calibration_value"
+    changed = dataclasses.replace(options_of(QuantizeOptions)[name], default=97.5)
+    table = {**options_of(QuantizeOptions), name: changed}
+    for module in ("xdlc.api.verbs", "xdlc.cli.params", "xdlc.quant.options"):
+        monkeypatch.setattr(f"{module}.options_of", lambda mapping: table)
+    from xdlc.quant.options import QuantOptions
+
+    @tool("x")
+    @flags_of(QuantizeOptions)
+    def command(**options: Any) -> None: ...
+
+    help_text = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert "covers. [default: 97.5]" in help_text
+    assert inspect.signature(verb(quantizing)).parameters[name].default == 97.5
+    assert QuantOptions().percentile_calibration_value == 97.5
+
+
+def quantizing(**options: Unpack[QuantizeOptions]) -> None:
+    """Do nothing.
+
+    Args:
+        **options: Options.
+    """
+
+
+def value_of(param: click.Option) -> list[str]:
+    """Return words for the values of an option."""
+    kinds = param.type.types if isinstance(param.type, click.Tuple) else [param.type]
+    words = []
+    for kind in kinds:
+        if isinstance(kind, click.Choice):
+            words.append(str(kind.choices[0]))
+        elif isinstance(kind, click.IntRange | click.FloatRange):
+            words.append(str(int(kind.min or 1)))
+        elif param.name in ("restrict_quantization_steps", "input_dims"):
+            words.append("-128,127")
+        else:
+            words.append("1")
+    return words
+
+
+@pytest.mark.parametrize("command", TOOLS)
+def test_every_flag_is_read(command: click.Command) -> None:
+    """Every flag of a table is one of the tool, and its value reaches the option."""
+    options = {name for mapping in TOOLS[command] for name in options_of(mapping)} - NO_FLAGS
+    params = {param.name: param for param in command.params if isinstance(param, click.Option)}
+    for name in options - params.keys():
+        assert name in ("preserve_io_datatype", "weights", "jobs"), name
+    for name in options & params.keys():
+        param = params[name]
+        for flag in (*param.opts, *param.secondary_opts):
+            words = [] if param.is_flag else value_of(param)
+            required = [word for each in params.values() if each.required for word in (each.opts[-1], "m")]
+            context = command.make_context("x", [*required, flag, *words])
+            assert context.params[name] not in (None, (), {}), flag
+
+
+def test_choices_are_checked() -> None:
+    for options in ({"accuracy": "slow"}, {"act_bitwidth": 7}, {"act_bitwidth_of": {"y": 7}}):
+        with pytest.raises(UsageError, match="expected one of"):
+            api.quantize("m.dlc", [], **options)  # type: ignore[arg-type]
+
+
+def test_kinds_of_outputs_are_those_that_are_judged() -> None:
+    assert list(OutputKind) == list(OUTPUT_KINDS)
+
+
+def test_options_refer_to_each_other_by_name() -> None:
+    assert "--evaluate" in " ".join(CliRunner().invoke(quant.main, ["--help"]).stdout.split())
+    assert "``evaluate``" in str(api.quantize.__doc__)
+    with pytest.raises(KeyError):
+        Option("Least number that {nothing} returns.").help.format_map({})

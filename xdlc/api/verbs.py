@@ -1,0 +1,338 @@
+"""Frame of the verbs: signatures from options, checks of arguments, errors in Python's words."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import math
+import operator
+import os
+import re
+import types
+from collections import abc
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from inspect import Parameter
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+
+from xdlc.errors import UsageError, XdlcError, nearest_names, reword
+from xdlc.ir.files import kept_apart
+from xdlc.options import MAX_DIM, Notify, Option, PathLike, Step, check_values, options_of, type_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+else:
+    Array = TypeVar("array")  # any value; errors show the name
+P = ParamSpec("P")
+R = TypeVar("R")
+_CONTAINERS = (abc.Sequence, abc.Collection, abc.Iterable, tuple, list, set, frozenset)
+
+
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a verb of the Python interface, whose errors are all XdlcErrors.
+
+    Options of a typed mapping, ``**options: Unpack[Options]``, become keywords of its signature and lines of
+    its documentation.  Calls that do not fit the signature are UsageErrors, which name the nearest option.
+    The function gets no option that is None or has its default.
+    """
+    name = function.__qualname__.removesuffix(".__init__")
+    mapping = _mapping(function)
+    options = options_of(mapping) if mapping else {}
+    signature = _signature(function, mapping)
+    known = [option for option in signature.parameters if option != "self"]
+    names = function.__globals__
+
+    def is_omitted(option: str, value: Any) -> bool:
+        parameter = signature.parameters[option]
+        if option in options:
+            return value is None or value is parameter.default
+        has_default = parameter.default not in (None, Parameter.empty)
+        return value is None and has_default and not re.search("None|Any", parameter.annotation)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **arguments: P.kwargs) -> R:
+        for option in arguments:
+            if option not in known:
+                hint = nearest_names(option, known) or f"options: {', '.join(known)}"
+                raise UsageError(f"{name} has no option {option!r}", fix=hint)
+        stated = {option: value for option, value in arguments.items() if not is_omitted(option, value)}
+        try:
+            bound = signature.bind(*args, **stated).arguments
+        except TypeError as error:
+            raise UsageError(f"{name}: {error}", fix=f"see help(xdlc.{name})") from None
+        for option, value in bound.items():
+            if option != "self" and value is not signature.parameters[option].default:
+                kind = signature.parameters[option].annotation
+                kind = evaluated(kind, names) if isinstance(kind, str) else kind
+                check_type(name, option, value, kind)
+        chosen = {option: value for option, value in bound.items() if option in options}
+        if mapping and chosen:
+            check_values(mapping, chosen)
+        try:
+            with kept_apart():
+                return function(*args, **stated)  # type: ignore[arg-type]
+        except XdlcError as error:
+            if not SPEAKS_FLAGS.get():
+                reword(error, in_python)
+            raise
+
+    for option, stated_once in options.items():
+        _OTHER_NAMES.update({flag.removeprefix("--"): option for flag in stated_once.flags})
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__doc__ = _documentation(function, options)
+    _OPTIONS.update({each.name: each.annotation in (bool, "bool") for each in signature.parameters.values()})
+    return call
+
+
+def _mapping(function: Callable[..., Any]) -> type | None:
+    """Return the typed mapping that a function has as keywords."""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            mapping: type = function.__globals__[
+                parameter.annotation.removeprefix("Unpack[").removesuffix("]")
+            ]
+            return mapping
+    return None
+
+
+def _signature(function: Callable[..., Any], mapping: type | None) -> inspect.Signature:
+    """Return the signature of a function with the options of a typed mapping as keywords."""
+    own = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not Parameter.VAR_KEYWORD
+    ]
+    if mapping is None:
+        return inspect.Signature(own)
+    keywords = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=type_of(mapping, name))
+        for name, option in options_of(mapping).items()
+    ]
+    return inspect.Signature([*own, *keywords])
+
+
+def _documentation(function: Callable[..., Any], options: Mapping[str, Option]) -> str | None:
+    """Return the docstring of a function with a line for each option in place of its ``**options``."""
+    written = {name: f"``{name}``" for name in options}
+    lines = []
+    for name, option in options.items():
+        choices = ", ".join(f"``{choice}``" for choice in option.choices)
+        text = option.help.format_map(written) + (f" One of {choices}." if choices else "")
+        default = f" Default: {option.default_text}." if option.default_text else ""
+        lines.append(f"        {name}: {text}{default}")
+    return function.__doc__ and re.sub(
+        r" +\*\*options:.*(?=\n)", lambda _: "\n".join(lines), function.__doc__
+    )
+
+
+SPEAKS_FLAGS: ContextVar[bool] = ContextVar("SPEAKS_FLAGS", default=False)
+"""Whether the caller is a tool, whose options are flags."""
+
+_OPTIONS: dict[str, bool] = {}
+"""Whether each option of a verb is a switch, by name."""
+
+_VERBS = {
+    "xdlc-graph-prepare": "xdlc.prepare",
+    "xdlc-quant": "xdlc.quantize",
+    "xconv-onnx-to-dlc": "xdlc.convert",
+    "xdlc-to-onnx": "xdlc.to_onnx",
+}
+_OTHER_NAMES = {
+    "input_network": "path",
+    "input_dim": "input_dims",
+    "predict_net": "path",
+    "caffe_bin": "weights",
+    "exec_net": "weights",
+    "htp_socs": "socs",
+    "hta_partitions": "partitions",
+    "hta_reorder": "reorder",
+}
+"""Parameters by flag, of those that are no options of a typed mapping."""
+
+
+def in_python(text: str) -> str:
+    """Return a text with flags as options of verbs; other flags, and command lines with values, stay.
+
+    Text between backticks is a command line and stays.
+
+    Example:
+        >>> in_python("give --input_dim; prepare with xdlc-graph-prepare --partition, or --htp_archs")
+        'give input_dims; prepare with xdlc.prepare(..., partition=True), or htp_archs'
+    """
+    return _FLAG.sub(_as_option, text)
+
+
+_FLAG = re.compile(rf"`[^`]*`|(?:({'|'.join(_VERBS)}) )?--([a-z][a-z_]+)\b")
+
+
+def _as_option(flag: re.Match[str]) -> str:
+    if flag[2] is None:
+        return flag[0]
+    name = _OTHER_NAMES.get(flag[2], flag[2])
+    if name not in _OPTIONS:
+        return flag[0]
+    if flag[1]:
+        return f"{_VERBS[flag[1]]}(..., {name}=True)" if _OPTIONS[name] else flag[0]
+    return f"{name}=True" if _OPTIONS[name] else name
+
+
+def checked_path(path: PathLike, what: str) -> PathLike:
+    """Return the path of a file.
+
+    Raises:
+        UsageError: If it is something else.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"the path is of type {type(path).__name__}", fix=f"give the path of {what}")
+    return path
+
+
+def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
+    """Return shapes by input name with each dimension as an int.
+
+    Raises:
+        UsageError: If a dimension is no whole number, or none that a DLC can hold.
+    """
+    if dims is None:
+        return None
+    if not isinstance(dims, Mapping):
+        fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; tensors of a module are example_inputs"
+        raise UsageError(f"input_dims is of type {type(dims).__name__}", fix=fix)
+    checked = {}
+    for name, shape in dims.items():
+        try:
+            checked[name] = tuple(map(operator.index, shape))
+        except TypeError as error:
+            raise UsageError(
+                f"input_dims has the shape {shape!r} for {name!r}",
+                fix="give whole numbers, like (1, 3, 224, 224)",
+            ) from error
+        if any(size > MAX_DIM for size in checked[name]):
+            raise UsageError(
+                f"input_dims has the shape {list(checked[name])} for {name!r}",
+                fix=f"give dimensions of at most {MAX_DIM}, the most that a DLC can hold",
+            )
+    return checked
+
+
+def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
+    """Check that an argument is of the type of an option, elements of lists and mappings included.
+
+    Args:
+        verb: Name of the verb, for the error.
+        option: Name of the option.
+        value: The argument.
+        kind: The type; names that only checkers of types know are Any.
+
+    Raises:
+        UsageError: If it is not.
+    """
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if isinstance(value, str) and abc.Sequence[str] in kinds and str not in kinds:
+        # its letters would be read as names
+        raise UsageError(f"{option} is the string {value!r}", fix=f"give a list: {option}=[{value!r}]")
+    if not _fits(value, kind):
+        if _is_nan(value):
+            raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
+        problem = f"{verb}: {option} is of type {type(value).__name__}"
+        if callable(value) and not isinstance(value, type) and "function" in _in_words(kind):
+            problem = f"{verb}: {option} has other arguments"
+        elif isinstance(value, list | tuple | set | Mapping) and value:
+            problem += ", or has an element of another type"
+        raise UsageError(problem, fix=f"give {_in_words(kind)}")
+
+
+def evaluated(annotation: str, names: Mapping[str, Any]) -> Any:
+    """Return the type of an annotation; names that only checkers of types know are Any.
+
+    Args:
+        annotation: The annotation, as text.
+        names: Names of the module that has it.
+    """
+    return eval(annotation, {"__builtins__": {}}, _Names(names))
+
+
+_WORDS = {Notify: "function(line)", Step: "function(title, done, total)", types.NoneType: "None"}
+
+
+def _in_words(kind: Any) -> str:
+    """Return a type as users know it, like ``path or list[path] or None``."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        apart = [each for each in inner if each is not str or os.PathLike[str] not in inner]
+        return " or ".join(dict.fromkeys(map(_in_words, apart)))
+    if origin is os.PathLike:
+        return "path"
+    if origin is abc.Callable:
+        return "function"
+    if inner:
+        name = {abc.Mapping: "dict", tuple: "tuple"}.get(origin, "list")
+        return f"{name}[{', '.join(map(_in_words, inner))}]"
+    return getattr(kind, "__name__", repr(kind))
+
+
+class _Names(dict[str, Any]):
+    """Names of a module, in which those of imports for checkers of types alone are Any."""
+
+    def __missing__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise KeyError(name)
+        return getattr(builtins, name, Any)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if kind is None or kind is types.NoneType:
+        return value is None
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return isinstance(value, Hashable)  # the verb lists the values that there are
+    if kind in (bool, int, float):  # numbers of numpy have an empty shape
+        plain = {bool: int, int: int, float: Real}[kind]
+        is_number = isinstance(value, plain) or getattr(value, "shape", None) == ()
+        return (
+            is_number
+            and not (kind is int and (isinstance(value, bool) or not hasattr(value, "__index__")))
+            and not _is_nan(value)  # which every check of a limit passes
+        )
+    if origin is abc.Callable:
+        return callable(value) and (inner[0] is Ellipsis or _has_arguments(value, len(inner[0])))
+    if origin is abc.Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(key, inner[0]) and _fits(held, inner[1]) for key, held in value.items()
+        )
+    if origin is tuple and not isinstance(value, tuple | list):
+        return False
+    if origin in _CONTAINERS:
+        if origin is abc.Iterable or not isinstance(value, abc.Collection):
+            return isinstance(value, abc.Iterable)
+        if isinstance(value, bytes):
+            return False
+        return all(any(_fits(one, each) for each in inner if each is not Ellipsis) for one in value)
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
+    return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _has_arguments(function: Any, count: int) -> bool:
+    """Return whether a function may be called with so many arguments; without a signature it may."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, Real) and math.isnan(value)

@@ -1,0 +1,80 @@
+"""Options of verbs and tools, each stated once: a key of a typed mapping, with type, default, help and flags.
+
+A verb has ``**options: Unpack[Mapping]``; its signature, its documentation and the checks of its arguments
+follow from the mapping (``xdlc.api.verbs``), and so do the flags of the tools (``xdlc.cli.flags``).
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Any, ForwardRef, TypeAlias
+
+from xdlc.errors import UsageError, nearest_names
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = PathLike | Sequence[PathLike] | None
+Names: TypeAlias = Sequence[str] | str
+Notify: TypeAlias = Callable[[str], None]
+Step: TypeAlias = Callable[[str, int, int], None]
+MAX_DIM = 2**32 - 1
+"""Largest dimension of a DLC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option, as metadata of its type: ``Annotated[int, Option("Bits of weights.", default=8)]``.
+
+    Attributes:
+        help: Sentences for help and documentation; ``{name}`` refers to another option of the mapping.
+        default: Value of an omitted option.
+        default_text: Default in words, where it is computed.
+        choices: Values, or values of each element of a mapping.
+        limits: Smallest and largest number; None: unlimited.
+        metavar: Form of the value of the flag, with its unit.
+        flags: Names of the flag, as click declares them; default: ``--name``, for a switch that is on by
+            default ``--name/--no_name``.
+    """
+
+    help: str
+    default: Any = None
+    default_text: str = ""
+    choices: Sequence[Any] = ()
+    limits: tuple[float | None, float | None] = (None, None)
+    metavar: str | None = None
+    flags: Sequence[str] = ()
+
+
+@cache
+def options_of(mapping: type) -> Mapping[str, Option]:
+    """Return the options of a typed mapping by name, in order."""
+    return {name: annotation.__metadata__[0] for name, annotation in mapping.__annotations__.items()}
+
+
+def type_of(mapping: type, name: str) -> Any:
+    """Return the type of an option; one that only checkers of types know, in quotes, is Any."""
+    kind = mapping.__annotations__[name].__origin__
+    return Any if isinstance(kind, ForwardRef) else kind
+
+
+def check_values(mapping: type, values: Mapping[str, Any]) -> None:
+    """Check that the values of options, or their elements by name, are among the choices and within limits.
+
+    Raises:
+        UsageError: If one is not.
+    """
+    for name, value in values.items():
+        option = options_of(mapping)[name]
+        by_name = isinstance(value, Mapping)
+        for place, element in value.items() if by_name else [(name, value)]:
+            where = f"{name} of {place!r}" if by_name else name
+            if option.choices and isinstance(element, str | int) and element not in option.choices:
+                listed = ", ".join(map(str, option.choices))
+                fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
+                raise UsageError(f"expected one of {listed}, found {element!r}", where=where, fix=fix)
+            least, most = option.limits
+            if isinstance(element, int | float) and not (least or -inf) <= element <= (most or inf):
+                limits = f"from {least} on" if most is None else f"from {least} to {most}"
+                problem = f"expected a number {limits}, found {element!r}"
+                raise UsageError(problem, where=where, fix=f"pass a number {limits}")

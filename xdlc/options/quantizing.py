@@ -1,0 +1,254 @@
+"""Options of the quantizer."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from xdlc.options import MAX_DIM, Names, Option, PathLike
+from xdlc.options.graphs import OVERRIDE_MISSING
+from xdlc.options.running import KernelOptions
+from xdlc.registry import module_names
+
+SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
+"""Place of a range about zero: anywhere; as far below as above; that, stored unsigned."""
+WEIGHT_BITS = (2, 4, 8, 16)
+ACTIVATION_BITS = (8, 16)
+OUTPUT_KINDS = ("classes", "labels", "map", "scores", "boxes", "landmarks", "embedding", "signal")
+RANGE_METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.range_methods"))
+ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
+
+
+class QuantizeOptions(KernelOptions, total=False):
+    """Options of ``quantize``."""
+
+    weights_bitwidth: Annotated[
+        int,
+        Option("Bits of weights; 16 only with 16-bit activations.", default=8, choices=WEIGHT_BITS),
+    ]
+    act_bitwidth: Annotated[int, Option("Bits of activations.", default=8, choices=ACTIVATION_BITS)]
+    bias_bitwidth: Annotated[int, Option("Bits of biases.", default=32, choices=(8, 32))]
+    float_bitwidth: Annotated[
+        int | str,
+        Option(
+            "Data type of ops that stay float: 32 or 16 bits, or bf16.", default=32, choices=(32, 16, "bf16")
+        ),
+    ]
+    use_per_channel_quantization: Annotated[
+        bool | None,
+        Option(
+            "Use one scale per output channel of convolution weights.",
+            default_text="yes",
+            flags=("--use_per_channel_quantization/--no_per_channel_quantization",),
+        ),
+    ]
+    use_per_row_quantization: Annotated[
+        bool,
+        Option(
+            "Use one scale per output of FullyConnected and MatMul weights.",
+            default=True,
+        ),
+    ]
+    weights_block_size: Annotated[
+        int | None,
+        Option(
+            "Number of weights along the input axis that share a scale.",
+            limits=(1, MAX_DIM),
+            metavar="N",
+            default_text="all",
+        ),
+    ]
+    use_lpbq: Annotated[
+        bool,
+        Option(
+            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
+            "blocks of 16 or 32 keep 4 bits there.",
+            default=False,
+        ),
+    ]
+    act_quantizer_calibration: Annotated[
+        str, Option("Range method for activations.", default="auto", choices=RANGE_METHODS, metavar="NAME")
+    ]
+    param_quantizer_calibration: Annotated[
+        str, Option("Range method for weights.", default="auto", choices=RANGE_METHODS, metavar="NAME")
+    ]
+    act_quantizer_schema: Annotated[
+        str,
+        Option("Quantization schema of activations.", default="asymmetric", choices=SCHEMAS, metavar="NAME"),
+    ]
+    param_quantizer_schema: Annotated[
+        str,
+        Option(
+            "Quantization schema of 8-bit weights with one scale; others are symmetric.",
+            default="asymmetric",
+            choices=SCHEMAS,
+            metavar="NAME",
+        ),
+    ]
+    percentile_calibration_value: Annotated[
+        float,
+        Option(
+            "Percentage of the values that the range method percentile covers.",
+            default=99.99,
+            limits=(90, 100),
+            metavar="PERCENT",
+        ),
+    ]
+    restrict_quantization_steps: Annotated[
+        tuple[int, int] | None,
+        Option(
+            "Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.", metavar="LOW,HIGH"
+        ),
+    ]
+    adjust_bias_encoding: Annotated[
+        bool, Option("Widen scales of weights whose bias would overflow 32 bits.", default=True)
+    ]
+    bias_correction: Annotated[
+        bool,
+        Option(
+            "Correct biases by what rounding the weights adds to the mean of each channel, where the outputs "
+            "of held-out samples gain by it.",
+            default=True,
+        ),
+    ]
+    bound_attention_masks: Annotated[
+        bool,
+        Option(
+            "Bound masks before a Softmax, so that scores keep the steps of their encoding.", default=True
+        ),
+    ]
+    drop_nan_checks: Annotated[
+        bool, Option("Remove tests for NaN of values in fixed point, which hold none.", default=True)
+    ]
+    accuracy: Annotated[
+        str,
+        Option(
+            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
+            "to 16-bit weights and floats where the target has them.",
+            default="fast",
+            choices=("fast", "balanced", "best"),
+        ),
+    ]
+    algorithms: Annotated[
+        Names, Option("Accuracy algorithms.", default=(), choices=ALGORITHMS, metavar="A,B")
+    ]
+    min_sqnr: Annotated[
+        float | None,
+        Option("Raise as few activations to 16 bits as each output needs for this SQNR.", metavar="DB"),
+    ]
+    max_sqnr_drop: Annotated[
+        float | None,
+        Option(
+            "Raise as few activations to 16 bits as each output needs to lose at most this much SQNR "
+            "against all of them at 16 bits.",
+            metavar="DB",
+        ),
+    ]
+    fail_below: Annotated[
+        float | None,
+        Option(
+            "Fail if an output has a lower SQNR on held-out samples, or degenerates (NaN, constant, below "
+            "10 dB); a tool writes nothing then and exits with 5.",
+            metavar="DB",
+        ),
+    ]
+    output_kind: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            "Meaning of one output, by which it is judged.",
+            choices=OUTPUT_KINDS,
+            metavar="NAME KIND",
+            default_text="inferred",
+        ),
+    ]
+    evaluate: Annotated[
+        Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], float] | str | None,
+        Option(
+            "Measure accuracy by a function instead of SQNR: FUNCTION(run) returns a number, the higher the "
+            "better; run(inputs) returns the outputs, both by name. FILE.py is executed.",
+            metavar="FILE.py:FUNCTION",
+        ),
+    ]
+    min_score: Annotated[
+        float | None, Option("Least number that {evaluate} has to return.", metavar="NUMBER")
+    ]
+    float_ops: Annotated[
+        Names,
+        Option(
+            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
+            default=(),
+            metavar="A,B",
+        ),
+    ]
+    act_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
+            choices=ACTIVATION_BITS,
+            metavar="NAME BITS",
+        ),
+    ]
+    weights_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
+    ]
+    quantization_overrides: Annotated[
+        PathLike | Mapping[str, Any] | None,
+        Option(
+            "JSON file of encodings to use instead of calibrated ones: the vendor's form, or AIMET's 0.4 to "
+            "2.0.",
+            metavar="FILE",
+        ),
+    ]
+    override_missing: Annotated[
+        str,
+        Option(
+            "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
+            default=OVERRIDE_MISSING[0],
+            choices=OVERRIDE_MISSING,
+        ),
+    ]
+    ignore_quantization_overrides: Annotated[
+        bool,
+        Option(
+            "Drop the encodings of float tensors in the model; for those of a quantized DLC: {requantize}.",
+            default=False,
+        ),
+    ]
+    requantize: Annotated[
+        bool,
+        Option(
+            "Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
+            default=False,
+        ),
+    ]
+    one_act_bitwidth: Annotated[
+        bool,
+        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
+    ]
+    enable_float_fallback: Annotated[
+        bool,
+        Option(
+            "Keep tensors without an encoding float, without calibration.",
+            default=False,
+            flags=("-f", "--enable_float_fallback"),
+        ),
+    ]
+    jobs: Annotated[
+        int,
+        Option(
+            "Number of calibration processes; the result does not depend on it.", default=1, limits=(1, 256)
+        ),
+    ]
+    loop_timeout: Annotated[
+        float | None,
+        Option(
+            "Time limit of each loop whenever the model runs, at most 15.",
+            default_text="3",
+            metavar="SECONDS",
+        ),
+    ]

@@ -1,0 +1,350 @@
+"""Encodings of all activations, decided by their statistics; changes no graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import UFIXED8, DType
+from xdlc.quant.affine import (
+    activation_type,
+    asymmetric,
+    centred,
+    given_form,
+    representable,
+    second_factor,
+    softmax_top,
+    stored_form,
+    symmetric,
+    unit_encoding,
+)
+from xdlc.quant.attention_masks import MaskRanges, lowest_score
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.statistics import Statistics
+from xdlc.quant.decision import GIVEN, Decision, QuantType
+from xdlc.quant.effective_range import EVERYTHING, useful_range
+from xdlc.quant.encoding_groups import EncodingGroups, is_signed
+from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.op_specs import rule_of, single_name
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.range_methods import Choice, Grid, find_range_method
+from xdlc.quant.range_methods.auto import with_headroom
+from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.static_encodings import StaticEncodings
+from xdlc.quant.weights import channel_ranges
+from xdlc.quant.widening.weight_halves import can_split, halves, splits
+
+if TYPE_CHECKING:
+    from xdlc.quant.plan import GraphPlan
+
+
+def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
+    """Return the activations whose ranges must be seen; the others follow from these."""
+    return [
+        tensor
+        for tensor in activations
+        if tensor not in groups.derived
+        and groups.given(tensor) is None
+        and (_unit_low(tensor) is None or _is_softmax(tensor))
+    ]
+
+
+def _is_softmax(tensor: Tensor) -> bool:
+    return tensor.producer is not None and single_name(tensor.producer) == "Softmax"
+
+
+def _unit_low(tensor: Tensor) -> int | None:
+    rule = rule_of(tensor.producer) if tensor.producer is not None else None
+    return rule.unit_low if rule is not None else None
+
+
+class ActivationEncodings:
+    """Chooses encodings of activations, and by way of ``StaticEncodings`` those of static data.
+
+    Args:
+        choice: The method of ``auto`` at 8 bits; None: min-max.
+    """
+
+    def __init__(
+        self, plan: GraphPlan, calibration: Calibration, options: QuantOptions, choice: Choice | None
+    ) -> None:
+        self._plan = plan
+        self.graph = plan.graph
+        self.placement = plan.placement
+        self.precision = plan.precision
+        self.options = options
+        self.groups = plan.groups.copy()
+        self.masks = MaskRanges(plan.graph, plan.masks, self._seen_by_softmax, self._reach)
+        self._hiding = plan.masks.hiding
+        self._calibration = calibration
+        self._found = calibration.found
+        self._method = find_range_method(options.act_quantizer_calibration)
+        self._choice = choice or Choice("min-max")
+        self._ranges: dict[tuple[Tensor, int], Range] = {}
+        self._static_ranges: dict[Tensor, Range] = {}
+        self._signed: dict[Tensor, bool] = {}
+        self._padding: dict[Tensor, Range] = {}
+        for tensor, values in self.groups.padding:
+            self._padding[tensor] = self._padding.get(tensor, NOTHING).merge(values)
+
+    def decide(self) -> Decision:
+        """Return the stored form of every tensor that quantized ops touch.
+
+        Raises:
+            ModelError: If static data hold NaN or infinite values; names the tensor.
+        """
+        decision = self.activations()
+        decision.sources = {tensor: self._source(tensor) for tensor in decision.activations}
+        StaticEncodings(self).decide(decision)
+        if splits(self.options.soc):
+            for op in filter(can_split, self.placement.fixed):
+                pair = halves(op, decision)
+                decision.halves |= {} if pair is None else {op: pair}
+        decision.notes += self._mask_notes(decision)
+        return decision
+
+    def activations(self) -> Decision:
+        """Return the stored form of activations alone."""
+        self.groups.join_gathered(self.group_range, lambda _: self._forget())
+        decision = Decision(groups=self.groups)
+        for tensor, types in self._plan.activations.items():
+            decision.activations[tensor] = self.activation(tensor)
+            if (useful := self.masks.of(tensor)) != EVERYTHING:
+                decision.useful[tensor] = useful
+            for dtype in types:
+                decision.converted[tensor, dtype] = self.activation(tensor, dtype)
+        if rounds(self.options.soc):
+            self._make_exact(decision)
+        return decision
+
+    def _make_exact(self, decision: Decision) -> None:
+        """Give second factors that are read with 8 bits in place of 16 scales that make products exact."""
+        made: set[Tensor] = set()
+        for op in self.placement.fixed:
+            tensor = op.inputs[1] if (op, 1) in self.placement.narrowed else None
+            if tensor is None or tensor in made or (tensor, UFIXED8) not in decision.converted:
+                continue
+            made.add(tensor)
+            dtype, encoding = decision.converted[tensor, UFIXED8]
+            decision.converted[tensor, UFIXED8] = dtype, exact(encoding, rest_of(op, decision))
+
+    def _forget(self) -> None:
+        self._ranges.clear()
+        self._signed.clear()
+
+    def _type(self, tensor: Tensor) -> DType:
+        types = self._plan.types
+        if tensor not in types:
+            stored = self.placement.type_of(self.graph, tensor)
+            types[tensor] = stored or activation_type(self.options.act_bitwidth)
+        return types[tensor]
+
+    def _low(self, tensor: Tensor) -> int | None:
+        lows = self._plan.lows
+        if tensor not in lows:
+            lows[tensor] = _unit_low(tensor)
+        return lows[tensor]
+
+    def _bits(self, tensor: Tensor) -> int:
+        return self._type(tensor).bits
+
+    def _is_signed(self, tensor: Tensor) -> bool:
+        """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        root = self.groups.find(tensor)
+        if root not in self._signed:
+            members = self.groups.members(root)
+            free = all(self._low(member) is None for member in members)
+            self._signed[root] = free and is_signed(self.graph, self.placement, members)
+        return self._signed[root]
+
+    def group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
+        """Return the range of the tensors that share an encoding with one."""
+        root = self.groups.find(tensor)
+        key = root, bits or self._bits(tensor)
+        found = self._ranges.get(key)
+        if found is None:
+            found, form = NOTHING, self._given(root)
+            if form is not None and isinstance(form[1], ScaleOffset):
+                found = representable(form[1], form[0])
+            for member in self.groups.members(root) if form is None else ():
+                found = found.merge(self._own_range(member, key[1]))
+            if form is None and self._is_signed(root):
+                found = found.merge(Range(-found.high, -found.low))
+            self._ranges[key] = found
+        return found
+
+    def _own_range(self, tensor: Tensor, bits: int) -> Range:
+        """Return what a tensor adds to the range of its group."""
+        padding = self._padding.get(tensor, NOTHING).cut(self.masks.of(tensor))
+        if tensor in self.groups.derived:
+            return padding
+        if tensor.is_static:
+            return padding.merge(self.static_range(tensor))
+        return padding.merge(self.masks.held(tensor, self._all_values(tensor, bits)))
+
+    def static_range(self, tensor: Tensor) -> Range:
+        """Return the range of a static tensor's data, as far as it affects readers."""
+        if tensor not in self._static_ranges:
+            self._static_ranges[tensor] = channel_ranges(tensor, None).whole
+        return self.masks.held(tensor, self._static_ranges[tensor])
+
+    def _all_values(self, tensor: Tensor, bits: int) -> Range:
+        """Return the range that the method chooses for what a tensor held, masks included."""
+        low = self._low(tensor)
+        statistics = self._found.get(tensor, Statistics())
+        seen = statistics.seen
+        if low is not None:
+            top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
+            return Range(float(low), top)
+        if self._method.needs_network and bits == 16:
+            is_fine = tensor.producer is not None and tensor.producer.name in self.precision.fine
+            return seen if is_fine else with_headroom(self.graph, tensor, seen)
+        if tensor in self._hiding:
+            return seen  # histograms of masks show nothing of scores
+        if not self._method.needs_network:
+            grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
+            return self._chosen(tensor, self._method.name, grid)
+        return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
+
+    def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
+        """Return what a range method chooses for a tensor; it does so once."""
+        key = tensor, method, grid
+        ranges = self._calibration.ranges
+        if key not in ranges:
+            ranges[key] = find_range_method(method).find(self._found.get(tensor, Statistics()), grid)
+        return ranges[key]
+
+    def _reach(self, tensor: Tensor) -> Range:
+        """Return the range of all values of a tensor, empty if it is not known."""
+        if tensor.is_static:
+            return range_of(tensor.numpy())
+        form = self._given(tensor)
+        if form is not None and isinstance(form[1], ScaleOffset):
+            return representable(form[1], form[0])
+        reach, bits = NOTHING, self._bits(tensor)
+        for member in self.groups.members(tensor) if tensor in self.groups.derived else [tensor]:
+            if member in self._found or self._low(member) is not None:
+                reach = reach.merge(self._all_values(member, bits))
+        return reach
+
+    def _seen_by_softmax(self, tensor: Tensor, softmax: Op) -> Range:
+        """Return the range of its input that affects a Softmax."""
+        form = self._given(tensor)
+        if form is not None and isinstance(form[1], ScaleOffset):
+            return Range(representable(form[1], form[0]).low, EVERYTHING.high)
+        peaks, result = self._calibration.peaks.get(tensor, Statistics()).seen, softmax.outputs[0]
+        if peaks.is_empty:
+            return EVERYTHING
+        if self._bits(tensor) == 16:
+            peaks = with_headroom(self.graph, tensor, peaks)
+        bits = self.placement.bits_of(self.graph, result) or 16
+        top = softmax_top(self._found.get(result, Statistics()).seen.high, bits)
+        return Range(lowest_score(softmax, peaks, top / (1 << bits)), EVERYTHING.high)
+
+    @property
+    def _symmetric(self) -> bool:
+        # Both symmetric schemas are stored unsigned: a third of HTP's operations, DepthWiseConv2d and
+        # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
+        return self.options.act_quantizer_schema != "asymmetric"
+
+    def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
+        """Return the form of a tensor, or the one that ops read in its place which want another type."""
+        own = self._type(tensor)
+        dtype = wanted or own
+        form = self._given(tensor)
+        if form is not None:
+            return given_form(form, dtype, is_own=wanted is None)
+        # What was rounded to fewer bits before has no values beyond the range of those.
+        values, _ = self._useful(tensor, min(dtype, own, key=lambda held: held.bits))
+        if dtype.is_signed:
+            return dtype, symmetric(values, dtype.bits)
+        low = self._fixed_low(tensor, values)
+        if low is not None:
+            return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
+        if dtype.bits == 16 and self._is_read_centred(tensor):
+            return dtype, second_factor(values)
+        if dtype.bits == own.bits and self._is_signed(tensor):
+            return dtype, replace(symmetric(values, dtype.bits), offset=-(1 << (dtype.bits - 1)))
+        return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
+
+    def _is_read_centred(self, tensor: Tensor) -> bool:
+        """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""
+        for member in self.groups.members(tensor):
+            for reader in self.graph.consumers(member):
+                rule = rule_of(reader) if reader in self.placement.fixed else None
+                if rule is not None and any(
+                    reader.inputs[index] is member and (reader, index) not in self.placement.narrowed
+                    for index in rule.centred_16
+                ):
+                    return True
+        return False
+
+    def _given(self, tensor: Tensor) -> QuantType | None:
+        """Return the form that a tensor's group had before quantization, if any."""
+        given = self.groups.given(tensor)
+        if given is None:
+            return None
+        holder = next((m for m in self.groups.members(tensor) if m.dtype.is_fixed), None)
+        return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
+
+    def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
+        """Return the range of a tensor's group, and whether it was cut to what affects readers."""
+        values = self.group_range(tensor, dtype.bits)
+        if len(self.groups.members(tensor)) > 1:
+            return values, False
+        cut = values.cut(useful_range(self.graph, tensor, dtype.bits))
+        return cut, cut != values
+
+    def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
+        """Return the lower end of the range that an op of a tensor's group fixes, or None."""
+        lows = [low for member in self.groups.members(tensor) if (low := self._low(member)) is not None]
+        return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
+
+    def _method_used(self, tensor: Tensor) -> str:
+        if not self._method.needs_network:
+            return self._method.name
+        return "min-max and headroom" if self._bits(tensor) == 16 else str(self._choice)
+
+    def _mask_notes(self, decision: Decision) -> list[str]:
+        """Return what a user should know of masks that were bounded: one line for all."""
+        seen = {
+            mask: held.seen for mask, held in self._found.items() if not self.placement.is_written_fixed(mask)
+        }
+        for op, index in decision.statics:
+            mask = op.inputs[index]
+            if mask is not None and mask in self._hiding:
+                seen[mask] = range_of(mask.numpy())
+        bounds = {}
+        for mask, values in seen.items():
+            limit = self.masks.of(mask)
+            if mask in self._hiding and not values.within(limit):
+                bounds[mask] = limit.low if values.low < limit.low else limit.high
+        if not bounds:
+            return []
+        name, bound = next((mask.name, bound) for mask, bound in bounds.items())
+        more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
+        return [
+            f"attention mask {name!r}{more}: bounded at {bound:.4g}, for a Softmax computes zero beyond; "
+            "scores keep all steps of their encoding"
+        ]
+
+    def _source(self, tensor: Tensor) -> str:
+        """Return where the encoding of an activation came from, for people."""
+        members = self.groups.members(tensor)
+        if self.groups.given(tensor) is not None:
+            return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
+        values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
+        fixes = next((member for member in members if self._low(member) is not None), None)
+        if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
+            return f"fixed range of {single_name(fixes.producer)}"
+        own = [member for member in members if member not in self.groups.derived and not member.is_static]
+        if tensor not in own and own:
+            return f"shared with {own[0].name}"
+        count = self._found.get(tensor, Statistics()).count
+        text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
+        if len(own) > 1:
+            text += f", shared with {next(member.name for member in own if member is not tensor)}"
+        cut = cut or self.masks.of(tensor) != EVERYTHING
+        return f"{text}, cut to what affects readers" if cut else text

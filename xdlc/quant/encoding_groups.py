@@ -1,0 +1,209 @@
+"""EncodingGroups of encodings between tensors.
+
+Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
+encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
+are joined before calibration, and so are input and output of a variable, whose value is fed back as it
+is.  Inputs of Concat and the like are joined to its result afterwards,
+when ranges show what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+
+from xdlc.ir import Encoding, Graph, Op, Tensor
+from xdlc.quant.op_specs import is_real, pad_value, rule_of
+from xdlc.quant.placement import Placement
+from xdlc.quant.ranges import Range
+
+LOSS_LIMIT = 1.25
+"""How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""
+
+
+class EncodingGroups:
+    """Groups of tensors that share an encoding."""
+
+    def __init__(self, graph: Graph, placement: Placement) -> None:
+        self._graph = graph
+        self._placement = placement
+        self._parent: dict[Tensor, Tensor] = {}
+        self._members: dict[Tensor, list[Tensor]] = {}
+        self._given: dict[Tensor, Encoding] = {}
+        self.derived: set[Tensor] = set()
+        """Tensors whose values other tensors of their group hold."""
+        self.padding: list[tuple[Tensor, Range]] = []
+        """Values that a Pad adds to those of a tensor."""
+        for op in placement.fixed:
+            self._join_op(op)
+        for held, following in placement.states.items():
+            if is_real(held) and is_real(following):
+                self.join(held, following)
+
+    def copy(self) -> EncodingGroups:
+        """Return a copy that may be joined further."""
+        twin = copy(self)
+        twin._parent = dict(self._parent)
+        twin._members = dict(self._members)
+        twin._given = dict(self._given)
+        return twin
+
+    def find(self, tensor: Tensor) -> Tensor:
+        """Return the representative of the group of ``tensor``."""
+        root = tensor
+        while self._parent.get(root, root) is not root:
+            root = self._parent[root]
+        while self._parent.get(tensor, tensor) is not root:
+            self._parent[tensor], tensor = root, self._parent.get(tensor, root)
+        return root
+
+    def members(self, tensor: Tensor) -> list[Tensor]:
+        """Return all tensors of the group of ``tensor``, in the order they came in."""
+        root = self.find(tensor)
+        return self._members.get(root, [root])
+
+    def given(self, tensor: Tensor) -> Encoding | None:
+        """Return the encoding that the group had before quantization, if any."""
+        root = self.find(tensor)
+        return self._given.get(root, root.encoding)
+
+    def join(self, first: Tensor, second: Tensor, *, signs: bool = False) -> bool:
+        """Join two groups; return whether they are one now: not if given encodings or types are unequal.
+
+        Args:
+            second: A tensor of the other.
+            signs: Whether one may be signed and the other not: the float values are the same then.
+        """
+        one, two = self.find(first), self.find(second)
+        if one is two:
+            return True
+        signs = signs or first.dtype.is_fixed or second.dtype.is_fixed  # as the model states them
+        mine, other = (self._placement.type_of(self._graph, tensor) for tensor in (first, second))
+        if mine is not other and not (signs and mine and other and mine.bits == other.bits):
+            return False
+        held, given = self.given(one), self.given(two)
+        if held is not None and given is not None and held != given:
+            return False
+        members = self.members(one) + self.members(two)
+        self._parent[two] = one
+        self._members.pop(two, None)
+        self._members[one] = members
+        held = held if held is not None else given
+        if held is not None:
+            self._given[one] = held
+        return True
+
+    def _join_op(self, op: Op) -> None:
+        rule, source = rule_of(op), op.inputs[0] if op.inputs else None
+        if rule is None or source is None or not is_real(source):
+            return
+        if rule.selects or op.type == "Cast":
+            for result in op.outputs:
+                if is_real(result) and self._may_share(op, result) and self.join(source, result, signs=True):
+                    self.derived.add(result)
+            if op.type == "Pad" and pad_value(op):
+                self.padding.append((source, Range(pad_value(op), pad_value(op))))
+        elif rule.clamps:
+            written = self._clampable(op, source)
+            if written is not None and self.join(op.outputs[0], written):
+                self.derived.add(written)
+
+    def _may_share(self, op: Op, result: Tensor) -> bool:
+        """Return whether the encoding that ``result`` has, if any, suits all that ``op`` reads and writes.
+
+        Values that others read need not fit it.
+        """
+        source = op.inputs[0]
+        if source is None or self.given(result) is None or self.given(source) is not None:
+            return True
+        is_alone = all(out is result or not self._is_read(out) for out in op.outputs)
+        return is_alone and self._ends_in(op, self.members(source))
+
+    def _is_read(self, tensor: Tensor) -> bool:
+        return bool(self._graph.consumers(tensor)) or self._graph.is_output(tensor)
+
+    def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
+        """Return the tensor whose producer can cut off what ``op`` would, or None.
+
+        Only ops that move values may be between the two.
+        """
+        reader = op
+        while True:
+            producer = source.producer
+            rule = rule_of(producer) if producer is not None and producer in self._placement.fixed else None
+            if producer is None or rule is None or self._graph.sole_consumer(source) is not reader:
+                return None
+            first = producer.inputs[0]
+            if not rule.selects or len(producer.outputs) != 1 or first is None:
+                break
+            reader, source = producer, first
+        # A clamp in front hands its range on already; a fixed range is not to be widened.
+        if rule.clamped_by_range and not rule.clamps and rule.unit_low is None:
+            return source
+        return None
+
+    def join_gathered(self, width: Callable[[Tensor], Range], joined: Callable[[Tensor], None]) -> None:
+        """Join the inputs of Concat and the like to its result where it does not cost much.
+
+        An input that nobody else reads loses nothing: its values end on the steps of the result
+        anyway, and are rounded once instead of twice.
+
+        Args:
+            width: Range of the group of a tensor.
+            joined: Called with a tensor of each group that grew.
+        """
+        for op in reversed(self._placement.fixed):
+            rule = rule_of(op)
+            if rule is None or not rule.gathers:
+                continue
+            result = op.outputs[0]
+            inputs = [
+                tensor for i, tensor in enumerate(op.inputs) if i in rule.gathers and tensor is not None
+            ]
+            for tensor in inputs:
+                if tensor.is_static or not is_real(tensor) or self.find(tensor) is self.find(result):
+                    continue
+                own, shared = width(tensor), width(result)
+                if self.given(result) is None and self.given(tensor) is not None and not shared.within(own):
+                    continue  # the result would be cut off
+                if self._is_cheap(op, tensor, own, shared) and self.join(result, tensor):
+                    joined(result)
+
+    def _is_cheap(self, op: Op, tensor: Tensor, own: Range, shared: Range) -> bool:
+        both = own.merge(shared).width
+        if both > LOSS_LIMIT * shared.width:
+            return False
+        return both <= LOSS_LIMIT * own.width or self._ends_in(op, self.members(tensor))
+
+    def _ends_in(self, op: Op, members: Iterable[Tensor]) -> bool:
+        """Return whether what reads a group stays within it or is ``op``."""
+        group = list(members)
+        inside = set(group)
+        for tensor in group:
+            if self._graph.is_output(tensor) or tensor.is_static:
+                return False
+            for reader in self._graph.consumers(tensor):
+                stays = reader in self._placement.fixed and any(out in inside for out in reader.outputs)
+                if reader is not op and not stays:
+                    return False
+        return True
+
+
+def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
+    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
+    if not placement.ports:
+        return False
+    types = [placement.type_of(graph, member) for member in members]
+    if any(dtype is not None and dtype.is_signed for dtype in types):
+        return True
+    inside, signed = set(members), False
+    bits = placement.bits_of(graph, members[0])
+    for member in members:
+        if graph.is_output(member):
+            return False
+        for dtype, uses in placement.readers(graph, member).items():
+            outside = [op for op, _ in uses if inside.isdisjoint(op.outputs)]
+            if outside and (dtype is None or not dtype.is_signed or dtype.bits != bits):
+                return False
+            signed = signed or bool(outside)
+    return signed

@@ -1,0 +1,263 @@
+"""Slices of tensors that come from different sources: boxes and scores that a Concat joined.
+
+One figure for a tensor of both is that of the boxes, whose values are hundreds of times as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from xdlc.ir import Op, Tensor
+from xdlc.opdefs.traits import traits
+from xdlc.quant.op_specs import is_real, single_name
+
+UNLIKE = 8.0
+"""How many times as large the values of a part are as those of its neighbour where both count as unlike."""
+
+_DEEPEST = 64
+"""Concats that are followed into each other; a deeper one counts as one part."""
+_MOST = 256
+"""Most parts of a tensor; with more it counts as one part."""
+_JOINS = ("Concat", "Pack")
+_SCATTERS = ("ScatterNd", "ScatterElements")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlice:
+    """A slice of a tensor along one axis.
+
+    Attributes:
+        axis: The axis.
+        start: First index on it.
+        stop: Index after the last.
+        sources: The tensors whose values are here, or their functions, element by element.
+    """
+
+    axis: int
+    start: int
+    stop: int
+    sources: tuple[Tensor, ...] = ()
+
+    def of(self, array: Any) -> Any:
+        """Return this part of an array of the tensor's shape."""
+        return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
+
+
+Parts = tuple[TensorSlice, ...]
+
+
+def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
+    """Return the parts with neighbours joined whose largest values differ by less than ``UNLIKE`` times.
+
+    Args:
+        parts: Parts of a tensor, in the order of their axis.
+        arrays: Values of the tensor in float, of one sample each.
+    """
+    import numpy as np
+
+    def peak(part: TensorSlice) -> float:
+        values = (np.abs(part.of(np.asarray(array))).max(initial=0.0) for array in arrays)
+        return max(map(float, values), default=0.0)
+
+    joined: list[tuple[TensorSlice, float]] = []
+    for part, value in ((part, peak(part)) for part in parts):
+        before, high = joined[-1] if joined else (None, 0.0)
+        if before is not None and max(high, value) <= UNLIKE * min(high, value):
+            merged = replace(before, stop=part.stop, sources=before.sources + part.sources)
+            joined[-1] = merged, max(high, value)
+        else:
+            joined.append((part, value))
+    return tuple(part for part, _ in joined)
+
+
+def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
+    """Return the parts of a tensor, all on one axis and in its order; none if it is one whole.
+
+    They follow from the graph alone, back through ops that move values or compute element by element: a
+    Concat parts its result, a ScatterNd that fills a slice, and a product with numbers per channel that
+    differ.  Those of detectors' levels are among them; :func:`unlike_parts` joins parts of like values.
+
+    Args:
+        memo: Parts found before; those of this one and of what it comes from are added.
+        depth: Concats between this tensor and the first.
+    """
+    memo = {} if memo is None else memo
+    chain: list[tuple[Tensor, Op, Tensor]] = []
+    while tensor not in memo:
+        op = tensor.producer
+        source = None if op is None else _followed(op, tensor)
+        if op is None or source is None:
+            memo[tensor] = () if op is None or depth > _DEEPEST else _made(op, tensor, memo, depth)
+            break
+        chain.append((tensor, op, source))
+        tensor = source
+    found = memo[tensor]
+    for result, op, source in reversed(chain):
+        found = memo[result] = _carried(op, found, source, result) or _scaled(op, result)
+    return found
+
+
+def _followed(op: Op, result: Tensor) -> Tensor | None:
+    """Return the one input whose parts an op hands on, or None."""
+    found = traits(op)
+    reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
+    moving = [tensor for tensor in reals if not tensor.is_static]
+    if found.view or found.recodes:
+        return op.inputs[0]
+    if found.elementwise and found.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
+        return moving[0]
+    return None
+
+
+def _made(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Parts:
+    """Return the parts of the result of an op of several sources."""
+    if op.type in _JOINS:
+        return _joined(op, result, memo, depth)
+    if op.type in _SCATTERS:
+        return _filled(op, result)
+    if single_name(op).startswith("ElementWise"):  # two that are parted alike, or one
+        for tensor in op.inputs:
+            if tensor is not None and not tensor.is_static and tensor.shape == result.shape:
+                found = parts_of(tensor, memo, depth + 1)
+                if found:
+                    return found
+    return ()
+
+
+def _joined(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Parts:
+    axis = int(op.param("axis", 0)) % max(result.rank, 1)
+    inputs = [tensor for tensor in op.inputs if tensor is not None]
+    if len(inputs) == 1 and op.type == "Concat":
+        return parts_of(inputs[0], memo, depth + 1)
+    below = [parts_of(tensor, memo, depth + 1) for tensor in inputs] if op.type == "Concat" else []
+    # Levels of a detector, parted alike on another axis: boxes and scores are what is unlike.
+    if below and all(below) and len({_bounds(parts) for parts in below}) == 1 and below[0][0].axis != axis:
+        rows = zip(*below, strict=True)
+        return tuple(replace(row[0], sources=tuple(s for part in row for s in part.sources)) for row in rows)
+    found: list[TensorSlice] = []
+    start = 0
+    for place, tensor in enumerate(inputs):
+        size = tensor.shape[axis] if op.type == "Concat" else 1
+        inner = below[place] if below and below[place] and below[place][0].axis == axis else ()
+        for part in inner or (TensorSlice(axis, 0, size, (tensor,)),):
+            found.append(replace(part, start=part.start + start, stop=part.stop + start))
+        start += size
+    return tuple(found) if 1 < len(found) <= _MOST else ()
+
+
+def _bounds(parts: Parts) -> tuple[tuple[int, int, int], ...]:
+    return tuple((part.axis, part.start, part.stop) for part in parts)
+
+
+def _filled(op: Op, result: Tensor) -> Parts:
+    """Return the slice that a scatter with constant indices fills, and what is beside it."""
+    import numpy as np
+
+    data, indices, updates = op.inputs[:3]
+    if data is None or indices is None or updates is None or not indices.is_static:
+        return ()
+    touched = np.zeros(result.shape, bool)
+    places = indices.numpy().astype(np.int64)
+    limits = (
+        result.shape[: places.shape[-1]]
+        if op.type == "ScatterNd"
+        else (result.shape[int(op.param("axis", 0))],)
+    )
+    if (places < 0).any() or (places >= np.array(limits)).any():
+        return ()
+    if op.type == "ScatterNd":
+        touched[tuple(np.moveaxis(places, -1, 0))] = True
+    else:
+        axis = int(op.param("axis", 0))
+        reached = (slice(None if at == axis else dim) for at, dim in enumerate(places.shape))
+        np.put_along_axis(touched[tuple(reached)], places, True, axis)
+    for axis in range(result.rank):
+        others = tuple(other for other in range(result.rank) if other != axis)
+        inside = touched.all(axis=others)
+        hits = np.flatnonzero(inside)
+        if inside.all() or not hits.size or (touched.any(axis=others) != inside).any():
+            continue
+        start, stop = int(hits[0]), int(hits[-1]) + 1
+        if stop - start != hits.size:
+            continue
+        ends = [(0, start, data), (start, stop, updates), (stop, result.shape[axis], data)]
+        return tuple(TensorSlice(axis, low, high, (source,)) for low, high, source in ends if low < high)
+    return ()
+
+
+def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
+    """Return where the parts of an op's input are in its result; none if they are mixed there."""
+    if not parts:
+        return ()
+    old = parts[0].axis
+    if op.type == "Transpose":
+        axis = [int(place) for place in op.param("perm")].index(old)
+        return tuple(replace(part, axis=axis) for part in parts)
+    if source.shape == result.shape:
+        return parts
+    if traits(op).view or source.size == result.size:
+        return _reshaped(parts, source, result)
+    return ()
+
+
+def _reshaped(parts: Parts, source: Tensor, result: Tensor) -> Parts:
+    """Return parts after a Reshape that keeps their axis, or cuts it between whole parts."""
+    old = parts[0].axis
+    outer, inner = _product(source.shape[:old]), _product(source.shape[old + 1 :])
+    for axis, size in enumerate(result.shape):
+        if _product(result.shape[:axis]) != outer or not size:
+            continue
+        unit = _product(result.shape[axis + 1 :]) // max(inner, 1)
+        if unit * inner != _product(result.shape[axis + 1 :]) or size * unit != source.shape[old]:
+            continue
+        if all(part.start % unit == 0 and part.stop % unit == 0 for part in parts):
+            return tuple(
+                replace(part, axis=axis, start=part.start // unit, stop=part.stop // unit) for part in parts
+            )
+    return ()
+
+
+def _product(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _scaled(op: Op, result: Tensor) -> Parts:
+    """Return the runs of channels that a product or quotient with unlike constants makes, if few."""
+    runs = _runs(op, result)
+    return tuple(TensorSlice(axis, start, stop, (result,)) for axis, start, stop, _ in runs)
+
+
+def factors(op: Op) -> list[float]:
+    """Return what an op multiplies runs of channels by that differ much, without signs; empty if none do."""
+    return [factor for *_, factor in _runs(op, op.outputs[0])]
+
+
+def _runs(op: Op, result: Tensor) -> list[tuple[int, int, int, float]]:
+    """Return axis, start, stop and largest factor of the runs of an axis that an op multiplies unlike."""
+    import numpy as np
+
+    kind = single_name(op)
+    static = next((tensor for tensor in op.inputs[1:] if tensor is not None and tensor.is_static), None)
+    if kind == "ElementWiseMultiply" and static is None and op.inputs[0] is not None:
+        static = op.inputs[0] if op.inputs[0].is_static else None
+    if kind not in ("ElementWiseMultiply", "ElementWiseDivide") or static is None:
+        return []
+    wide = [axis for axis, size in enumerate(static.shape) if size > 1]
+    if len(wide) != 1 or not static.dtype.is_float:
+        return []
+    axis = wide[0] + result.rank - static.rank
+    sizes = np.abs(static.numpy().ravel())
+    if axis < 0 or sizes.size != result.shape[axis] or not np.isfinite(sizes).all():
+        return []
+    low, high = np.minimum(sizes[:-1], sizes[1:]), np.maximum(sizes[:-1], sizes[1:])
+    edges = [0, *(np.flatnonzero(high > UNLIKE * low) + 1).tolist(), sizes.size]
+    if not 2 < len(edges) <= _MOST or not sizes.all():
+        return []
+    sizes = 1.0 / sizes if kind == "ElementWiseDivide" else sizes
+    return [(axis, start, stop, float(sizes[start:stop].max())) for start, stop in pairwise(edges)]

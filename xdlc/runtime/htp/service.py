@@ -1,0 +1,317 @@
+"""Service of ``xdlc.worker`` that loads the vendor's libraries: one SoC, one process."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from xdlc.container import load
+from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Tensor
+from xdlc.opdefs.control_flow import reachable
+from xdlc.runtime.dynamic_dims import open_problem
+from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
+from xdlc.runtime.htp.binary_info import BinaryDescription
+from xdlc.runtime.htp.graph_io import GraphIO, as_known, stored_feeds
+from xdlc.runtime.htp.library import check_folder
+from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
+from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
+from xdlc.targets import find_soc
+from xdlc.worker import content
+from xdlc.worker.content import words_of
+from xdlc.worker.limits import watch_memory
+from xdlc.worker.temporary import temporary_files
+
+Array = Any  # numpy.ndarray
+Step = Callable[[str], None]
+Command = Callable[[dict[str, Any], list[int], Step], dict[str, Any]]
+
+
+def commands() -> dict[str, Any]:
+    """Return what the process does by request."""
+    service = _Service()
+    graphs = _Graphs()
+    by_name: dict[str, Command] = {
+        "build": _build,
+        "compile": _compile,
+        "validate": _validate,
+        "open": graphs.open,
+        "execute": graphs.execute,
+    }
+    return {"load": _load} | {name: service.watched(command) for name, command in by_name.items()}
+
+
+class _Service:
+    """Note of the current step, and watch of the memory, for all requests."""
+
+    def __init__(self) -> None:
+        self._note = -1
+        self._is_watched = False
+
+    def watched(self, command: Command) -> Callable[[dict[str, Any], list[int]], dict[str, Any]]:
+        """Return a command that notes its steps in its first file."""
+
+        def run(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+            if not self._is_watched:  # a copy of the process starts a thread of its own
+                watch_memory()
+                self._is_watched = True
+            self._note, *others = files
+            try:
+                check_folder(request["library"])
+                with temporary_files():
+                    return command(request, others, self._step)
+            finally:
+                for file in files:
+                    os.close(file)
+
+        return run
+
+    def _step(self, text: str) -> None:
+        written = os.pwrite(self._note, text.encode(), 0)
+        os.ftruncate(self._note, written)
+
+
+def _model(request: dict[str, Any], step: Step) -> Model:
+    step("reading the model")
+    return load(request["model"])
+
+
+def _adapt(graphs: Iterable[Graph]) -> None:
+    """Rewrite graphs to the form of HTP."""
+    from xdlc import passes
+
+    problems: list[XdlcError] = []
+    for graph in graphs:
+        try:
+            passes.run(graph, passes.stage("htp"))
+        except XdlcError as error:
+            problems += each_problem(error)
+    raise_all(problems)
+
+
+def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
+    skip = frozenset(tuple(pair) for pair in request["skip"])
+    return [asdict(op) for graph in graphs for op in htp.validate(graph, skip)]
+
+
+def _objections(
+    htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return the answer with the ops that HTP does not support; None if it supports all."""
+    unbound = open_problem(model)
+    if unbound is not None:  # one problem instead of one for each op that follows
+        unbound.where = f"graph {model.main.name!r}"
+        return {"unsupported": [], "problems": [words_of(unbound)]}
+    skip = request["skip"] + [
+        (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
+    ]
+    found = _unsupported(htp, graphs, {**request, "skip": skip})
+    ops = {(op["graph"], op["op"]) for op in found}
+    problems = [words_of(problem) for problem in host_problems(graphs, model, ops)]
+    return {"unsupported": found, "problems": problems} if found or problems else None
+
+
+def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    from xdlc import passes
+
+    model = _model(request, step)
+    for graph in model.graphs.values():
+        passes.run(graph, passes.htp_query())
+    found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
+    return {"unsupported": found}
+
+
+def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    return {"unsupported": [], "build": build_id()}
+
+
+def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+    """Read a model for copies of this process; they report its errors."""
+    with contextlib.suppress(XdlcError):
+        model = load(request["model"])
+        _adapt(model.graphs.values())
+        _READY[request["model"]] = model
+    gc.collect()
+    gc.freeze()  # a collection in a copy would touch, and so copy, every page of it
+    return {}
+
+
+_READY: dict[str, Model] = {}
+"""Adapted models that the process had before it was copied, by path."""
+
+
+def _adapted(request: dict[str, Any], step: Step) -> Model:
+    if request["model"] not in _READY:
+        model = _model(request, step)
+        _adapt(model.graphs.values())
+        return model
+    return _READY[request["model"]]
+
+
+def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    folder = Path(request["folder"])
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
+    htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return objections
+    for graph in model.graphs.values():
+        if not reads_inputs(graph):
+            raise ConstraintError(
+                "no op reads an input, and the vendor's library makes no cache of such a graph",
+                where=f"graph {graph.name!r}",
+                fix="run the model without a cache: its outputs are constants",
+            )
+        htp.compile(graph, options)
+    binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
+    with open(folder / "cache.bin", "wb") as file:
+        file.write(memoryview(binary))
+    step("describing the cache")
+    return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+
+
+class _Graphs:
+    """What ``open`` has loaded, for ``execute``."""
+
+    def __init__(self) -> None:
+        self._loaded: LoadedModel | LoadedCache | None = None
+
+    def open(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Load a cache, or compile a graph of a model."""
+        if files:
+            with open(files[0], "rb", closefd=False) as cache:
+                cache.seek(0)
+                self._loaded = LoadedCache(cache.read(), request["soc_id"], step)
+            return {"unsupported": [], "contents": self._loaded.contents()}
+        model = _model(request, step)
+        graph = _chosen(model, request["graph"])
+        known = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
+        needed = reachable(graph, model.graphs)
+        _adapt(needed)
+        htp = Htp(request["soc_id"], step)
+        objections = _objections(htp, needed, model, request)
+        if objections is not None:
+            return objections
+        self._loaded = LoadedModel(known, graph, htp.compile(graph, CompileOptions()))
+        return {"unsupported": []}
+
+    def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Run a graph on the arrays of a file; store the results in their place."""
+        assert self._loaded is not None
+        (file,) = files
+        feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))
+        outputs = self._loaded.runner(request["graph"]).run(feeds, native=request["native"])
+        return {
+            "unsupported": [],
+            "outputs": list(outputs),
+            "arrays": content.write_arrays(file, outputs.values()),
+        }
+
+
+def _chosen(model: Model, wanted: str | None) -> Graph:
+    if wanted is None:
+        return model.main
+    if wanted not in model.graphs:
+        raise UsageError(
+            f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
+        )
+    return model.graphs[wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A graph with what callers know of its inputs and outputs."""
+
+    graph: CompiledGraph
+    inputs: Sequence[GraphIO]
+    outputs: Sequence[GraphIO]
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        """Return the outputs by name, in the form that callers have.
+
+        Raises:
+            UsageError: If arrays are missing, left over, or do not fit.
+        """
+        results = [io.empty() for io in self.outputs]
+        self.graph.execute(list(stored_feeds(self.inputs, feeds).values()), results)
+        return {
+            io.tensor.name: io.returned(array, native=native)
+            for io, array in zip(self.outputs, results, strict=True)
+        }
+
+
+class LoadedModel:
+    """The graph of a model.
+
+    Args:
+        known: Inputs and outputs as they were before the graph was adapted to HTP.
+        graph: The adapted graph.
+        compiled: What became of it.
+    """
+
+    def __init__(self, known: Sequence[Tensor], graph: Graph, compiled: CompiledGraph) -> None:
+        ios = list(map(GraphIO, known, (*graph.inputs, *graph.outputs)))
+        count = len(graph.inputs)
+        self._runner = Runner(compiled, ios[:count], ios[count:])
+
+    def runner(self, name: str | None) -> Runner:
+        """Return the graph, which is the only one."""
+        return self._runner
+
+
+class LoadedCache:
+    """The graphs of a context binary.
+
+    Args:
+        binary: The context binary.
+        soc_id: The SoC to emulate; None for the one that the binary was made for.
+        step: Called with what is about to happen.
+    """
+
+    def __init__(self, binary: bytes, soc_id: int | None, step: Any) -> None:
+        step("describing the cache")
+        self._description = BinaryDescription(binary)
+        self._htp = Htp(soc_id or self._description.info.soc_model, step, binary)
+        self._runners: dict[str | None, Runner] = {}
+
+    def contents(self) -> dict[str, Any]:
+        """Return the id of the binary's SoC, and the names of its graphs, inputs and outputs."""
+        info = self._description.info
+        graphs = [info.graphs[index] for index in range(info.graph_count)]
+        return {
+            "soc_id": info.soc_model,
+            "graphs": {
+                _name(graph): [
+                    [_name(graph.inputs[index]) for index in range(graph.input_count)],
+                    [_name(graph.outputs[index]) for index in range(graph.output_count)],
+                ]
+                for graph in graphs
+            },
+        }
+
+    def runner(self, name: str | None) -> Runner:
+        """Return a graph; None denotes the only or first one.
+
+        Raises:
+            BackendError: If the binary holds no such graph.
+        """
+        if name not in self._runners:
+            graph = self._description.graph(name)
+            inputs = [graph.inputs[index] for index in range(graph.input_count)]
+            outputs = [graph.outputs[index] for index in range(graph.output_count)]
+            self._runners[name] = Runner(
+                self._htp.retrieve(_name(graph), inputs, outputs),
+                [GraphIO.of_struct(tensor) for tensor in inputs],
+                [GraphIO.of_struct(tensor) for tensor in outputs],
+            )
+        return self._runners[name]
+
+
+def _name(struct: Any) -> str:
+    return (struct.name or b"").decode(errors="replace")

@@ -1,0 +1,78 @@
+"""Temporary files and folders."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from xdlc.errors import StorageError
+
+
+@contextmanager
+def temporary_files() -> Iterator[None]:
+    """Turn the system's refusals to write temporary files into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise StorageError(
+                f"no more files can be opened: {error.strerror}", fix="raise their limit: ulimit -n 65536"
+            ) from error
+        import tempfile
+
+        raise StorageError(
+            f"a temporary file cannot be written: {error.strerror or error}",
+            where=tempfile.gettempdir(),
+            fix="free some space, or set TMPDIR to a folder with space",
+        ) from error
+
+
+def temporary_file() -> IO[bytes]:
+    """Return a new temporary file without a name.
+
+    Raises:
+        StorageError: If the system opens no more files, or there is no space.
+    """
+    import tempfile
+
+    with temporary_files():
+        return tempfile.TemporaryFile()
+
+
+class TemporaryFolder:
+    """A temporary folder, which only the process that made it removes: on leaving, or at its last use.
+
+    A copy of the process, by ``os.fork``, has the object too and ends in its own time.
+
+    Args:
+        prefix: What its name begins with.
+        dir: Folder around it; default: that of the system.
+
+    Attributes:
+        name: Its path.
+
+    Raises:
+        OSError: If it cannot be made.
+    """
+
+    def __init__(self, prefix: str = "xdlc-", dir: str | os.PathLike[str] | None = None) -> None:
+        import tempfile
+
+        self.name = tempfile.mkdtemp(prefix=prefix, dir=dir)
+        self.cleanup = weakref.finalize(self, _remove, self.name, os.getpid())
+
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
