@@ -207,7 +207,7 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
         ({"values": (2, 0.5, "", 7)}, "has the argument 7 for the letter 'o'"),
         ({"values": ("2", 0.5, "", np.zeros(2, np.float32))}, "has the argument '2' for the letter 'i'"),
         ({"values": (2, 0.5, ""), "arguments": "ifs"}, "the kernel returned XDLC_UDO_ERROR_INVALID_ARGUMENT"),
-        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended its process with SIGSEGV"),
+        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended with SIGSEGV"),
     ],
 )
 def test_what_is_wrong_with_it(
@@ -223,7 +223,7 @@ def test_what_is_wrong_with_it(
 def test_one_that_ends_its_process(tmp_path: Path, model: Model, folder: Callable[..., Path]) -> None:
     source = tmp_path / "aborts.c"
     source.write_text(ABORTS)
-    with pytest.raises(BackendError, match="loading it ended its process with SIGABRT"):
+    with pytest.raises(BackendError, match="loading it ended with SIGABRT"):
         run(model, folder(binary=build_library(source, tmp_path / "aborts.so").read_bytes()))
 
 
