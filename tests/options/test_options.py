@@ -22,7 +22,7 @@ from xdlc.options import Option, options_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
 from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
 from xdlc.options.running import RunOptions
-from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.kind_inference import OutputKind
 
 MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
 TOOLS: Mapping[click.Command, tuple[type, ...]] = {

@@ -9,11 +9,14 @@ from hypothesis.extra import numpy as hnp
 from xdlc.ir import AxisScaleOffset, ScaleOffset
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.quantization import to_float
-from xdlc.quant.affine import (
+from xdlc.quant.ranges import (
     MIN_WIDTH,
+    NOTHING,
+    Range,
     activation_type,
     asymmetric,
     centred,
+    range_of,
     representable,
     softmax_top,
     symmetric_scale,
@@ -21,7 +24,6 @@ from xdlc.quant.affine import (
     unit_encoding,
     weight_type,
 )
-from xdlc.quant.ranges import NOTHING, Range, range_of
 
 floats = st.floats(-1e6, 1e6, width=32)
 arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=floats)

@@ -3,7 +3,7 @@ import pytest
 
 from xdlc.ir import f32, static, u32
 from xdlc.quant import quantize
-from xdlc.quant.equalization.chains import Shift, find_chains, rescale, shift
+from xdlc.quant.equalization_chains import Shift, find_chains, rescale, shift
 from xdlc.runtime.cpu import CpuSession
 
 ONES = {"stride": static("s", np.ones(2, np.uint32)), "dilation": static("d", np.ones(2, np.uint32))}
@@ -185,7 +185,7 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
     def promise(chain, *others):
         return bad, 20.0
 
-    monkeypatch.setattr("xdlc.quant.equalization.run.best_factors", promise)
+    monkeypatch.setattr("xdlc.quant.equalization.best_factors", promise)
     before = quantize(model, samples)
     notes = notes_of(model, samples, algorithms=["cle"])
     assert any("did not gain by it" in note for note in notes)

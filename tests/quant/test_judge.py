@@ -8,8 +8,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import static, u32
 from xdlc.quant import quantize
 from xdlc.quant.judge import OutputJudge, judged, parts_of_outputs
-from xdlc.quant.kind_inference import kind_of
-from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.kind_inference import OutputKind, kind_of
 from xdlc.quant.verdicts import worst
 
 

@@ -86,7 +86,7 @@ def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
 
 
 def test_nothing_is_equalized_through_it(net, quantized):
-    from xdlc.quant.equalization.chains import find_chains
+    from xdlc.quant.equalization_chains import find_chains
 
     model = sandwich(net, "Relu", x="uint8", w="sfixed8", y="uint8")
     assert find_chains(model.main, lambda op: op.name == "a_op") == []

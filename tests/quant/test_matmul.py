@@ -3,7 +3,7 @@ import pytest
 
 from xdlc.ir import Graph, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
-from xdlc.quant.float_rewrites import matmul_to_fully_connected
+from xdlc.quant.float_types import matmul_to_fully_connected
 from xdlc.runtime.cpu import CpuSession
 
 

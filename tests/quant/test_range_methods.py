@@ -6,10 +6,9 @@ from hypothesis.extra import numpy as hnp
 
 from xdlc.errors import UsageError
 from xdlc.ir.quantization import to_float
-from xdlc.quant.affine import activation_type, asymmetric, to_quantized
 from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.range_methods import Grid, find_range_method, known_range_methods, legacy
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import NOTHING, Range, activation_type, asymmetric, range_of, to_quantized
 
 floats = st.floats(-1e6, 1e6, width=32)
 arrays = hnp.arrays(np.float32, st.integers(1, 200), elements=floats)

@@ -5,12 +5,18 @@ import xdlc
 from tests.quant.conftest import decided_plan
 from xdlc.ir import static, u32
 from xdlc.quant.engine import Engine
-from xdlc.quant.reconstruction.layout import layout_of
-from xdlc.quant.reconstruction.network import _added_to, fit_network
-from xdlc.quant.reconstruction.problem import TRIED, Sums, damping_for
-from xdlc.quant.reconstruction.rounding import best_scales, descended, error_of, nearest, rounded_in_turn
-from xdlc.quant.reconstruction.sites import Fitted, find_sites
-from xdlc.quant.reconstruction.walk import Walk
+from xdlc.quant.reconstruction.network import Walk, _added_to, fit_network
+from xdlc.quant.reconstruction.problem import (
+    TRIED,
+    Sums,
+    best_scales,
+    damping_for,
+    descended,
+    error_of,
+    nearest,
+    rounded_in_turn,
+)
+from xdlc.quant.reconstruction.sites import Fitted, find_sites, layout_of
 from xdlc.runtime import CpuSession
 
 LIMITS = (-8, 7)

@@ -12,7 +12,7 @@ from xdlc.ir import Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED16, UINT8
 from xdlc.ir.equality import differences
 from xdlc.quant import quantize
-from xdlc.quant.requantize import float_model
+from xdlc.quant.existing_encodings import float_model
 
 
 def classifier(net):

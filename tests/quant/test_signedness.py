@@ -9,7 +9,7 @@ from tests.support.control_flow_models import op as call
 from xdlc.ir import ScaleOffset, Tensor, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
 from xdlc.quant import quantize
-from xdlc.quant.affine import in_type
+from xdlc.quant.ranges import in_type
 from xdlc.quant.udo import Place
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from xdlc.ir import f32, static
 from xdlc.quant import quantize
-from xdlc.quant.equalization.chains import find_chains, rescale
+from xdlc.quant.equalization_chains import find_chains, rescale
 from xdlc.runtime.cpu import CpuSession
 
 
@@ -90,5 +90,5 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
     model = n.done(linear(n, norm(n, n.x, "norm"), 8, "y"))
     samples = n.samples(8)
     bad = np.exp(np.random.default_rng(3).uniform(-4, 4, 16))
-    monkeypatch.setattr("xdlc.quant.equalization.run.best_factors", lambda *given: (bad, 20.0))
+    monkeypatch.setattr("xdlc.quant.equalization.best_factors", lambda *given: (bad, 20.0))
     assert error(model, samples, algorithms=["smoothquant"]) == error(model, samples)

@@ -25,8 +25,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Samples
-from xdlc.quant.storing import quantized_copy, store
-from xdlc.quant.subgraphs import inner_graphs
+from xdlc.quant.storing import inner_graphs, quantized_copy, store
 from xdlc.quant.udo import UdoConstraints
 
 RELU = 4

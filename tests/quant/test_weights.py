@@ -7,9 +7,9 @@ from hypothesis.extra import numpy as hnp
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset, static
 from xdlc.ir.quantization import to_float
-from xdlc.quant.affine import to_quantized, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Steps, find_range_method, known_range_methods, range_method
+from xdlc.quant.ranges import to_quantized, weight_type
 from xdlc.quant.weights import (
     bias_encoding,
     channel_ranges,

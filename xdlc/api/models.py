@@ -178,7 +178,7 @@ def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[An
         text = data.decode("utf-8", "replace")
         texts["model_copyright"] = _checked(text, LONGEST_COPYRIGHT, str(copyright_file))
     if options.get("strip_encodings"):
-        from xdlc.quant.requantize import float_model
+        from xdlc.quant.existing_encodings import float_model
 
         model, count = float_model(model)
         texts["encodings"] = f"{count} stripped"

@@ -10,7 +10,7 @@ from xdlc.quant.calibrating import calibrated
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
-from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples

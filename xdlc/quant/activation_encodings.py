@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, DType
-from xdlc.quant.affine import (
-    activation_type,
-    asymmetric,
-    centred,
-    given_form,
-    representable,
-    second_factor,
-    softmax_top,
-    stored_form,
-    symmetric,
-    unit_encoding,
-)
 from xdlc.quant.attention_masks import MaskRanges, lowest_score
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.effective_range import EVERYTHING, useful_range
 from xdlc.quant.encoding_groups import EncodingGroups, is_signed
 from xdlc.quant.multipliers import exact, rest_of, rounds
@@ -31,7 +18,24 @@ from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import (
+    GIVEN,
+    NOTHING,
+    Decision,
+    QuantType,
+    Range,
+    activation_type,
+    asymmetric,
+    centred,
+    given_form,
+    range_of,
+    representable,
+    second_factor,
+    softmax_top,
+    stored_form,
+    symmetric,
+    unit_encoding,
+)
 from xdlc.quant.static_encodings import StaticEncodings
 from xdlc.quant.weights import channel_ranges
 from xdlc.quant.widening.weight_halves import can_split, halves, splits

@@ -11,11 +11,10 @@ from xdlc.container.metadata import add_step
 from xdlc.ir import Encoding, Graph, Model, Op, Origin, Tensor, VectorCode, make_op, packed
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
-from xdlc.quant.affine import to_quantized
-from xdlc.quant.decision import Decision, QuantType, Use
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
+from xdlc.quant.ranges import Decision, QuantType, Use, to_quantized
 from xdlc.quant.widening.weight_halves import split
 
 

@@ -21,7 +21,7 @@ from xdlc.quant.apply import entered
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
-from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
 from xdlc.quant.samples import KeptSample, Sample

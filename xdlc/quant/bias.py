@@ -19,11 +19,10 @@ from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
-from xdlc.quant.affine import to_quantized
-from xdlc.quant.decision import Decision, QuantType
 from xdlc.quant.kind_inference import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
+from xdlc.quant.ranges import Decision, QuantType, to_quantized
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:

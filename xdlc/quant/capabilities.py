@@ -8,12 +8,12 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import supplement
-from xdlc.quant.affine import activation_type, weight_type
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
+from xdlc.quant.ranges import activation_type, weight_type
 from xdlc.quant.widening.weight_halves import splits
 from xdlc.targets import Arch, Soc
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import result_range, traits
-from xdlc.quant.decision import QuantType
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import QuantType, Range
 
 EVERYTHING = Range(-math.inf, math.inf)
 NEGLIGIBLE = 0.1

@@ -1,15 +1,21 @@
-"""Data types of what stays float: float32, or tensors of 16 bits with Cast where others begin."""
+"""Float graphs as quantization needs them: FullyConnected for MatMul, no NaN checks, 16-bit floats.
+
+Tensors that stay float are of 32 bits, or of 16 with Cast where others begin.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Origin, Tensor, make_op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Origin, Tensor, b8, make_op
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
 from xdlc.quant.apply import insert_beside
+from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.op_specs import single_name
+from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import NOTHING, range_of
 
 LEAST_FLOAT16 = 2.0**-24
@@ -109,3 +115,162 @@ def _reason(tensor: Tensor, dtype: DType) -> str:
 def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
     for op in readers:
         graph.set_inputs(op, [new if tensor is old else tensor for tensor in op.inputs])
+
+
+def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
+    """Turn each MatMul by a static float matrix into FullyConnected; return new static tensors, and the old.
+
+    A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
+    are read.  FullyConnected folds all leading axes of its input into one; a Reshape restores them,
+    for HTP does not take ``keep_dims``.
+    """
+    moved: dict[Tensor, Tensor] = {}
+    # A product may include the op after it, where an iterator would end.
+    for op in list(graph.ops):
+        if op.type == "MatMul" and op.package == NATIVE_PACKAGE and _has_static_matrix(op):
+            _turn(graph, op, moved)
+    return moved
+
+
+def _has_static_matrix(op: Op) -> bool:
+    source, weight = op.inputs[0], op.inputs[1]
+    return (
+        source is not None
+        and weight is not None
+        and weight.is_static
+        and weight.dtype.is_float
+        and weight.encoding is None
+        and weight.rank >= 2
+        and source.rank >= max(2, weight.rank)
+        and all(dim == 1 for dim in weight.shape[:-2])
+        and not op.param("transpose_in0", False)
+    )
+
+
+def _turn(graph: Graph, op: Op, moved: dict[Tensor, Tensor]) -> None:
+    weight, result = op.inputs[1], op.outputs[0]
+    if weight is None or weight.data is None:
+        raise ValueError(f"{op.name!r} has no static weight")
+    data = weight.data.reshape(weight.shape[-2:])
+    if not op.param("transpose_in1", False):
+        data = data.transpose((1, 0))
+    turned = Tensor(graph.unique_name(f"{weight.name}_t"), data.shape, weight.dtype, None, data, Role.STATIC)
+    moved[turned] = weight
+    inputs = [op.inputs[0], turned, *op.inputs[2:]]
+    origin, target = op.origin, op
+    addition = graph.sole_consumer(result)
+    bias = _bias_of(addition, result, turned) if addition is not None and len(inputs) == 2 else None
+    if addition is not None and bias is not None:
+        inputs.append(_flat(graph, bias, moved))
+        origin, target = origin.merged(addition.origin), addition
+    _write_product(graph, target, inputs, f"{op.name}_fc", origin)
+    if target is not op:
+        graph.remove(op)
+    for unread in (weight, bias):
+        if unread is not None and not graph.consumers(unread):
+            graph.tensors.pop(unread.name, None)
+
+
+def _write_product(graph: Graph, target: Op, inputs: list[Tensor | None], name: str, origin: Origin) -> None:
+    """Put FullyConnected in the place of ``target``; more than two axes come back by a Reshape."""
+    result, weight = target.outputs[0], inputs[1]
+    if weight is None:
+        raise ValueError(f"{name!r} has no weight")
+    params = {"keep_dims": b8(False)}
+    if result.rank == 2:
+        graph.replace_op(
+            target, make_op(graph, "FullyConnected", inputs, [result], params, name=name, origin=origin)
+        )
+        return
+    units = weight.shape[0]
+    rows = result.size // units if units else 0
+    dynamic = (0,) if result.dynamic_axes else ()
+    flat = Tensor(graph.unique_name(f"{result.name}_rows"), (rows, units), result.dtype, dynamic_axes=dynamic)
+    product = make_op(graph, "FullyConnected", inputs, [flat], params, name=name, origin=origin)
+    graph.insert_before(target, product)
+    reason = "FullyConnected has results of two axes on HTP"
+    back = Origin(origin.nodes, reason)
+    graph.replace_op(target, make_op(graph, "Reshape", [flat], [result], name=f"{name}_reshape", origin=back))
+
+
+def _bias_of(addition: Op, result: Tensor, weight: Tensor) -> Tensor | None:
+    """Return the vector that ``addition`` adds to the last axis of ``result``, or None if it does not."""
+    if single_name(addition) != "ElementWiseAdd" or addition.outputs[0].shape != result.shape:
+        return None
+    for bias in addition.inputs:
+        if (
+            bias is not None
+            and bias.is_static
+            and bias.dtype == weight.dtype
+            and bias.encoding is None
+            and bias.size == weight.shape[0] == bias.shape[-1]
+        ):
+            return bias
+    return None
+
+
+def _flat(graph: Graph, bias: Tensor, moved: dict[Tensor, Tensor]) -> Tensor:
+    if bias.rank == 1 or bias.data is None:
+        return bias
+    data = bias.data.reshape((bias.size,))
+    name = graph.unique_name(f"{bias.name}_flat")
+    flat = Tensor(name, data.shape, bias.dtype, None, data, Role.STATIC)
+    moved[flat] = bias
+    return flat
+
+
+def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
+    """Remove the NaN checks of what is stored in fixed point, and return a note on them, if there are any.
+
+    Args:
+        placement: Which of its ops are quantized; it is to be resolved anew after a change.
+    """
+    names = []
+    for op in list(graph.ops):
+        source = op.inputs[0] if op.inputs else None
+        if not _is_native(op, "IsNan") or source is None or not placement.is_written_fixed(source):
+            continue
+        flags = op.outputs[0]
+        for select in graph.consumers(flags):
+            if _drops(select, flags, source):
+                _take_out(graph, select, source)
+        if not graph.consumers(flags) and not graph.is_output(flags):
+            _hand_over(op, source)
+            graph.remove(op)
+            names.append(op.name)
+    if not names:
+        return []
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return [f"NaN check {names[0]!r}{more}: removed, for fixed point holds no NaN"]
+
+
+def _is_native(op: Op, kind: str) -> bool:
+    return op.package == NATIVE_PACKAGE and op.type == kind
+
+
+def _drops(op: Op, flags: Tensor, source: Tensor) -> bool:
+    """Return whether an op returns ``source`` where no flag is set, without an encoding of its own."""
+    return (
+        _is_native(op, "ElementWiseSelect")
+        and op.inputs[0] is flags
+        and op.inputs[2] is source
+        and op.outputs[0].shape == source.shape
+        and given_bits(op.outputs[0]) is None
+    )
+
+
+def _take_out(graph: Graph, select: Op, source: Tensor) -> None:
+    """Give what reads the result of a Select its last input."""
+    result = select.outputs[0]
+    if graph.is_output(result):
+        graph.replace_op(select, Op("Reshape", [source], [result], name=select.name, origin=select.origin))
+        return
+    _hand_over(select, source)
+    graph.replace(result, source)
+    graph.remove(select)
+
+
+def _hand_over(op: Op, source: Tensor) -> None:
+    """Add the source nodes of an op that goes to those of the op that writes ``source``."""
+    if source.producer is not None:
+        source.producer.origin = source.producer.origin.merged(op.origin)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import hides
-from xdlc.quant.kind_inference import SOFTMAXES, has_unit_range, kind_of
+from xdlc.quant.kind_inference import SOFTMAXES, OutputKind, has_unit_range, kind_of
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
 from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
 

@@ -1,15 +1,37 @@
-"""Inference of the kind of an output: by the ops that it ends in, its shape, and values in float."""
+"""Kinds of outputs, inferred by the ops that they end in, their shapes, and values in float."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.op_specs import is_real, rule_of, single_name
-from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.widening.mixed_scale_ops import writer
+
+
+class OutputKind(StrEnum):
+    """What an application reads from an output."""
+
+    CLASSES = "classes"
+    """Logits or probabilities of classes along the last axis: the largest one counts."""
+    LABELS = "labels"
+    """Integers: equality counts."""
+    MAP = "map"
+    """A mask: which pixels are above the threshold counts."""
+    SCORES = "scores"
+    """Scores of candidates: which are above the threshold counts."""
+    BOXES = "boxes"
+    """Coordinates of many candidates."""
+    LANDMARKS = "landmarks"
+    """Coordinates of one object."""
+    EMBEDDING = "embedding"
+    """A vector whose direction counts."""
+    SIGNAL = "signal"
+    """Audio, pictures and other values that count as they are."""
+
 
 SOFTMAXES = ("Softmax", "LogSoftmax")
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from xdlc.quant.advice import keeps, moved_bytes, widths
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import Level
-from xdlc.quant.mixed.record import WidthSearch
-from xdlc.quant.mixed.search import SearchResult, search
+from xdlc.quant.mixed.search import SearchResult, WidthSearch, search
 from xdlc.quant.mixed.trials import Goal
 from xdlc.quant.output_accuracy import figures_of
 from xdlc.quant.plan import Change, Plan
-from xdlc.quant.remedies import keeps, moved_bytes, widths
 from xdlc.quant.verdicts import worst
 
 if TYPE_CHECKING:

@@ -20,10 +20,8 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffs
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
-from xdlc.quant.affine import representable
-from xdlc.quant.decision import Decision
 from xdlc.quant.op_specs import numbers
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import Decision, Range, representable
 from xdlc.targets import Soc
 
 _ROUNDING = (68, 69)

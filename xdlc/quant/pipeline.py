@@ -11,9 +11,7 @@ from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
-from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
-from xdlc.quant.advised import in_command
-from xdlc.quant.affine import used_bits
+from xdlc.quant.advice import Remedies, check_figures, goal_warnings, in_command, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks, find_masks
@@ -21,10 +19,16 @@ from xdlc.quant.auto_range import choose
 from xdlc.quant.calibrating import calibrated, measure_with
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.engine import Engine, Step
-from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
-from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
-from xdlc.quant.kernels import KernelSource, Paths
+from xdlc.quant.engine import Engine, KernelSource, Paths, Step
+from xdlc.quant.existing_encodings import (
+    adopt_borders,
+    dequantize_weights,
+    float_model,
+    keep_weights,
+    spread_encodings,
+    was_quantized,
+)
+from xdlc.quant.float_types import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.kind_inference import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
@@ -42,15 +46,13 @@ from xdlc.quant.overrides.matching import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision, asked_precision
-from xdlc.quant.remedies import Remedies
+from xdlc.quant.ranges import used_bits
 from xdlc.quant.report.reporter import PathLike, Reporter
-from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples, Source, check_held_out
 from xdlc.quant.states import in_order, sequence_notes
-from xdlc.quant.storing import store
-from xdlc.quant.subgraphs import inner_graphs
+from xdlc.quant.storing import inner_graphs, store
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, Metric, checked

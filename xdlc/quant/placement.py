@@ -9,12 +9,10 @@ from types import MappingProxyType
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
-from xdlc.quant.affine import activation_type
-from xdlc.quant.decision import Use
 from xdlc.quant.existing_encodings import given_bits, is_border
 from xdlc.quant.op_specs import crosses, float_tensors, is_real, rule_of, single_name, why_float
 from xdlc.quant.precision import Precision, followed, follows
-from xdlc.quant.ranges import range_of
+from xdlc.quant.ranges import Use, activation_type, range_of
 from xdlc.quant.udo import Ports, widest
 
 NO_STATES: Mapping[str, str] = MappingProxyType({})

@@ -12,13 +12,13 @@ from xdlc.quant.activation_encodings import ActivationEncodings, watch_list
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.bias import averaged_inputs
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decision import Decision, QuantType, Use
 from xdlc.quant.encoding_groups import EncodingGroups
-from xdlc.quant.mixed.record import WidthSearch
+from xdlc.quant.mixed.search import WidthSearch
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import NO_STATES, Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import Choice
+from xdlc.quant.ranges import Decision, QuantType, Use
 from xdlc.runtime.states import next_values
 
 Change = Callable[[Precision], Precision]

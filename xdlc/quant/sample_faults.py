@@ -13,10 +13,9 @@ from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
 from xdlc.passes.fold_preprocessing import factor_and_term
-from xdlc.quant.affine import representable
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import Range, representable
 from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers
 from xdlc.quant.samples import is_held_out
 

@@ -19,7 +19,13 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_udo
 from xdlc.passes.multiply_slopes import takes_wide_slopes
-from xdlc.quant.affine import (
+from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
+from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.ranges import (
+    Decision,
+    QuantType,
     activation_type,
     asymmetric,
     centred,
@@ -28,20 +34,18 @@ from xdlc.quant.affine import (
     stored_form,
     used_bits,
 )
-from xdlc.quant.decision import Decision, QuantType
-from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
-from xdlc.quant.op_specs import is_real, rule_of
-from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
 from xdlc.quant.udo import Place
-from xdlc.quant.weight_storage import Around, Fitted, symmetric_method, weight_form
 from xdlc.quant.weights import (
+    Around,
     Channels,
+    Fitted,
     bias_encoding,
     channel_ranges,
     channel_scales,
     clipped_biases,
+    symmetric_method,
     weight_encoding,
+    weight_form,
     weight_steps,
 )
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xdlc.ir.data import Array
-from xdlc.quant.kind_inference import is_picture
+from xdlc.quant.kind_inference import OutputKind, is_picture
 from xdlc.quant.noise_power import Noise
-from xdlc.quant.output_kinds import OutputKind
 
 USELESS, POOR = 0.90, 0.97
 """An output that keeps less of the float task than this is useless, or poor."""

@@ -1,17 +1,30 @@
-"""Encodings of weights and biases: symmetric, per output channel where the operation allows it."""
+"""Encodings and integers of weights and biases.
+
+They are symmetric, and per output channel where the operation allows it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from xdlc.errors import ModelError
-from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import LARGEST_OF_BYTES
-from xdlc.quant.affine import MIN_SCALE, symmetric_scale
+from xdlc.ir.dtype import LARGEST_OF_BYTES, UFIXED8
+from xdlc.passes.convolve_blocks import block_parts
+from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.range_methods import Fit, Steps
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.range_methods import Fit, Grid, RangeMethod, Steps, find_range_method, legacy
+from xdlc.quant.ranges import (
+    MIN_SCALE,
+    NOTHING,
+    QuantType,
+    Range,
+    asymmetric,
+    range_of,
+    symmetric_scale,
+    weight_type,
+)
 
 _CHUNK = 1 << 20
 """Elements that a method looks at in one go, so that its copies stay small."""
@@ -205,3 +218,230 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
     scales = encoding.scale if isinstance(encoding, ScaleOffset) else np.asarray(encoding.scales)
     # Less than a millionth beyond is the rounding of the scale to float32.
     return int((values.largest / scales > 2.0**31 * (1 + 1e-6)).sum())
+
+
+LPBQ_BITS = 4
+"""Bits of weights and of block scales in blockwise expansion."""
+
+_TOP = 1 << LPBQ_BITS
+
+
+def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
+    """Return why a weight cannot have a scale per block of ``size`` input channels, or None if it can."""
+    if op.type == "FullyConnected":
+        dim = weight.shape[1]
+    elif op.type == "Conv2d" and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1:
+        dim = weight.shape[2]
+    else:
+        return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
+    if dim % size:
+        return f"its {dim} input channels are no multiple of {size}"
+    return None
+
+
+def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> Array:
+    """Return the scales of blocks, float64, [channels out, blocks]; 0 for a block of zeros.
+
+    Args:
+        op: An op for which ``why_no_blocks`` has no reason.
+        weight: Its weight.
+        steps: The integers that weights are stored as.
+
+    Raises:
+        ModelError: If the weight holds NaN or infinite values.
+    """
+    if weight.data is None:
+        raise ValueError(f"tensor {weight.name!r} is not static")
+    array = weight.numpy()
+    rows = array if weight.rank == 2 else array[0, 0].T
+    outputs = rows.shape[0]
+    found = row_scales(rows.reshape(-1, size), weight, steps, fit).reshape(outputs, -1)
+    weight.data.release()
+    return found
+
+
+def block_encoding(scales: Array, weight: Tensor, size: int, bits: int) -> BlockScaleOffset:
+    """Return the encoding with one real scale per block.
+
+    Args:
+        scales: What ``block_scales`` found.
+        bits: 2, 4, 8 or 16; fewer than eight are marked.
+    """
+    held = _without_zeros(scales)
+    shape = (1, size) if weight.rank == 2 else (1, 1, size, 1)
+    # Row-major over the blocks: FullyConnected has channels out first, Conv2d last.
+    ordered = held if weight.rank == 2 else held.T
+    return BlockScaleOffset(shape, ordered.reshape(-1).tolist(), (), bits if bits < 8 else None)
+
+
+def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | None) -> BlockwiseExpansion:
+    """Return the encoding with integer block scales over one real scale per channel.
+
+    A block takes the next larger multiple of its channel's scale, or the nearest one if its own scale
+    clips anyway.
+
+    Args:
+        scales: What ``block_scales`` found.
+        clips: Whether the range method that found them clips.
+        floor: Smallest scale of each output channel, so that a bias stays within 32 bits.
+    """
+    import numpy as np
+
+    held = _without_zeros(scales)
+    channels = held.max(axis=1) / _TOP
+    if floor is not None:
+        channels = np.maximum(channels, floor if floor.size == channels.size else floor.max(initial=0.0))
+    channels = channels.astype(np.float32).astype(np.float64)
+    ratios = held / channels[:, None]
+    # A hair less, so that a scale which is a multiple but for its last bit does not take the next one.
+    integers = np.clip(np.rint(ratios) if clips else np.ceil(ratios * (1 - 2.0**-20)), 1, _TOP)
+    return BlockwiseExpansion(
+        3 if weight.rank == 4 else 0,
+        tuple(channels.tolist()),
+        (0,) * len(channels),
+        held.shape[1],
+        LPBQ_BITS,
+        tuple(integers.astype(int).reshape(-1).tolist()),
+    )
+
+
+def _without_zeros(scales: Array) -> Array:
+    """Return scales in which a block of zeros has that of the largest block: any holds it exactly."""
+    import numpy as np
+
+    return np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
+
+
+@dataclass(slots=True)
+class Fitted:
+    """What a range method chose for a weight, before floors raise its scales.
+
+    Attributes:
+        scales: Scale of each channel; None: no floor raises it.
+        clipped: Number of values beyond the ends of their scales.
+        largest: Largest value in units of its end.
+    """
+
+    scales: Array | None = None
+    clipped: int = 0
+    largest: float = 0.0
+
+    def counting(self, fit: Fit) -> Fit:
+        """Return a range method that counts here what it clips."""
+
+        def counted(rows: Array, steps: Steps) -> Array:
+            import numpy as np
+
+            scales = fit(rows, steps)
+            each = np.maximum(scales, MIN_SCALE)
+            ends = np.maximum(rows.max(axis=1) / steps.high, rows.min(axis=1) / steps.low) / each
+            far = rows[ends > 1.0] / each[ends > 1.0, None]
+            self.clipped += int(((far > steps.high + 0.5) | (far < steps.low - 0.5)).sum())
+            self.largest = max(self.largest, float(ends.max()))
+            return scales
+
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the form of a weight depends on beside its data.
+
+    Attributes:
+        axis: Axis of the output channels; None: the op takes one scale only.
+        bits: 2, 4, 8 or 16.
+        floor: Smallest scale of each output channel that keeps the bias within 32 bits, or None.
+        fitted: Gets what the range method chose.
+    """
+
+    axis: int | None
+    bits: int
+    floor: Array | None = None
+    fitted: Fitted = field(default_factory=Fitted)
+
+
+def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> QuantType:
+    """Return the stored form of an op's weight.
+
+    Args:
+        around: What it depends on beside the data.
+        options: Granularity, range method, schema and steps.
+        notes: Gets a line where the form is not the requested one.
+
+    Raises:
+        ModelError: If the weight holds NaN or infinite values.
+        UsageError: If there is no such range method.
+    """
+    axis = around.axis if _wants_channels(op, options) else None
+    if options.weights_block_size is not None and axis is not None:
+        reason = _why_not_in_blocks(op, tensor, around, options)
+        if reason is None:
+            notes += _note_on_parts(op, tensor, options)
+            return _in_blocks(op, tensor, around, options)
+        notes.append(f"weights of {op.name!r} have one scale per channel, not per block: {reason}")
+    schema = legacy(options.param_quantizer_calibration)[1]
+    if schema != "symmetric":
+        schema = options.param_quantizer_schema
+    if axis is None and around.bits == 8 and schema == "asymmetric":
+        return UFIXED8, asymmetric(_asymmetric_range(tensor, options), 8, min_width=0.0)
+    steps = weight_steps(around.bits, options)
+    scales = channel_scales(tensor, axis, steps, around.fitted.counting(symmetric_method(options).fit))
+    around.fitted.scales = scales
+    encoding = weight_encoding(scales, axis, around.bits, around.floor)
+    if isinstance(encoding, ScaleOffset) and around.bits == 8 and schema == "unsignedsymmetric":
+        return UFIXED8, replace(encoding, offset=-128)
+    return weight_type(around.bits), encoding
+
+
+def _wants_channels(op: Op, options: QuantOptions) -> bool:
+    if op.type in ("FullyConnected", "MatMul"):
+        return options.use_per_row_quantization
+    # HTP wants as many scales of the bias as the weight has, which groups make unequal.
+    grouped = op.type.startswith("TransposeConv") and op.param("group", 1) != 1
+    return options.use_per_channel_quantization and not grouped
+
+
+def _asymmetric_range(tensor: Tensor, options: QuantOptions) -> Range:
+    method = find_range_method(options.param_quantizer_calibration, weights=True)
+    array = tensor.numpy()
+    seen = checked_range(array, tensor)
+    statistics = Statistics.of(seen, Histogram.of(array) if method.histogram else None)
+    found = method.find(statistics, Grid(8, percentile=options.percentile_calibration_value))
+    if tensor.data is not None:
+        tensor.data.release()
+    return found
+
+
+def _why_not_in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> str | None:
+    if options.use_lpbq and around.bits != LPBQ_BITS:
+        return f"LPBQ is for weights of {LPBQ_BITS} bits, these have {around.bits}"
+    return why_no_blocks(op, tensor, options.weights_block_size or 1)
+
+
+def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
+    """Return a note if HTP computes a weight with blockwise expansion as one of 8 bits."""
+    size, features = options.weights_block_size or 1, tensor.shape[1 if tensor.rank == 2 else 2]
+    if not options.use_lpbq or block_parts(size, features // size):
+        return []
+    return [
+        f"weights of {op.name!r} have 8 bits on HTP, which computes blocks of {size} of {features} channels "
+        "wrongly: xdlc prepares exact ones with a scale per channel; 4 bits take blocks of 16 or 32, and a "
+        "multiple of 32 channels"
+    ]
+
+
+def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> QuantType:
+    size, method = options.weights_block_size or 1, symmetric_method(options)
+    fit = around.fitted.counting(method.fit)
+    scales = block_scales(op, tensor, size, weight_steps(around.bits, options), fit)
+    dtype = weight_type(around.bits)
+    if not options.use_lpbq:
+        return dtype, block_encoding(scales, tensor, size, around.bits)
+    around.fitted.scales = scales.max(axis=1) / _TOP
+    return dtype, lpbq_encoding(scales, tensor, clips=method.name != "min-max", floor=around.floor)
+
+
+def symmetric_method(options: QuantOptions) -> RangeMethod:
+    """Return the range method of symmetric weights; restricted steps have to hold all data."""
+    method = find_range_method(options.param_quantizer_calibration, weights=True)
+    return method if options.restrict_quantization_steps is None else find_range_method("min-max")

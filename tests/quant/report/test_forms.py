@@ -8,7 +8,7 @@ import pytest
 from xdlc.errors import StorageError, UsageError
 from xdlc.quant import quantize
 from xdlc.quant.report import QuantReport, Reporter, TensorReport, summary, write
-from xdlc.quant.report.writing import COLUMNS
+from xdlc.quant.report.reporter import COLUMNS
 
 
 def test_json_holds_every_field(report, tmp_path):

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from xdlc.quant.report import write
-from xdlc.quant.report.writing import as_html
+from xdlc.quant.report.reporter import as_html
 
 
 class Page(HTMLParser):

@@ -11,13 +11,12 @@ from xdlc.ir import ArrayData, Scalar, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant import quantize
+from xdlc.quant.advice import Remedies
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.noise_power import EXACT, Noise
-from xdlc.quant.remedies import Remedies
 from xdlc.quant.report import Reporter, measure
-from xdlc.quant.report.comparison import groups
-from xdlc.quant.report.quality import rounded
+from xdlc.quant.report.comparison import groups, rounded
 from xdlc.quant.samples import HELD_OUT
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime import CpuSession

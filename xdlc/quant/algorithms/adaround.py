@@ -19,9 +19,9 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.network import fit_network
-from xdlc.quant.reconstruction.problem import Problem
-from xdlc.quant.reconstruction.rounding import (
+from xdlc.quant.reconstruction.problem import (
     FEW,
+    Problem,
     best_scales,
     descended,
     error_of,

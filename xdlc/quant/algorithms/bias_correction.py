@@ -20,7 +20,6 @@ from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array, TensorData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.quant.acceptance import Guard
-from xdlc.quant.affine import representable
 from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.bias import layers_of_outputs
 from xdlc.quant.calibration.calibrate import Calibration
@@ -28,7 +27,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import Score
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.plan import Plan
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import Range, representable
 from xdlc.quant.storing import quantized_copy
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged
 from xdlc.quant.ladder import STAGES, climb
 from xdlc.quant.mixed.groups import find_groups
-from xdlc.quant.mixed.record import WidthSearch, raised_records, summary
-from xdlc.quant.mixed.search import SearchResult, search
+from xdlc.quant.mixed.search import SearchResult, WidthSearch, raised_records, search, summary
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
 from xdlc.quant.plan import Plan
 from xdlc.quant.samples import KeptSample, Spread, is_held_out

@@ -16,8 +16,7 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.network import fit_network
-from xdlc.quant.reconstruction.problem import Problem
-from xdlc.quant.reconstruction.rounding import FEW, best_scales, nearest, scales_to_try
+from xdlc.quant.reconstruction.problem import FEW, Problem, best_scales, nearest, scales_to_try
 from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
 FACTORS = tuple(1.0 - step / 40 for step in range(25))

@@ -11,7 +11,7 @@ from xdlc.opdefs.traits import traits
 from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
-from xdlc.quant.equalization.run import equalize
+from xdlc.quant.equalization import equalize
 from xdlc.quant.plan import Plan
 
 

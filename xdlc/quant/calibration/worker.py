@@ -22,7 +22,7 @@ from xdlc.ir import Model
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics
-from xdlc.quant.kernels import KernelSource
+from xdlc.quant.engine import KernelSource
 from xdlc.quant.samples import Sample, stored_samples, write_samples
 from xdlc.worker.limits import watch_memory
 from xdlc.worker.process import ChildDiedError, Process

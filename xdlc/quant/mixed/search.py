@@ -1,4 +1,4 @@
-"""Search for the cheapest levels that are good enough, independent of networks.
+"""Search for the cheapest levels that are good enough, and its record, independent of networks.
 
 From above: all groups at the lowest level that is good enough, then down again where it costs least.
 Noise of rounding in different places adds up, so that the noise that lowering a group adds, by what it
@@ -9,9 +9,19 @@ than can be tried alone, runs of neighbours are ordered first, and those that st
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from xdlc.opdefs.traits import macs
+from xdlc.quant.mixed.groups import has_weights
+
+if TYPE_CHECKING:
+    from xdlc.quant.ladder import Rung
+    from xdlc.quant.mixed.trials import Trials
+
 
 Levels: TypeAlias = tuple[int, ...]
 Part: TypeAlias = tuple[int, ...]
@@ -30,7 +40,7 @@ TINY = 1e-20
 """Noise over signal, or a saving, that counts as none."""
 
 
-class Trials(Protocol):
+class LevelQueries(Protocol):
     """Queries of the search about levels, one number a group."""
 
     def slack(self, levels: Levels) -> float:
@@ -71,7 +81,7 @@ class SearchResult:
     added: dict[int, float] = field(default_factory=dict)
 
 
-def search(ceilings: Sequence[Levels], trials: Trials) -> SearchResult:
+def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
     """Return the cheapest levels found that keep the goal, or the best there are.
 
     Args:
@@ -91,7 +101,7 @@ def search(ceilings: Sequence[Levels], trials: Trials) -> SearchResult:
     return found
 
 
-def _lower(found: SearchResult, target: int, trials: Trials) -> list[Part]:
+def _lower(found: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
     """Lower to level ``target`` what can be; return the others, those that cost least noise first."""
     least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in found.levels))
     raised = [
@@ -122,7 +132,7 @@ def _split(parts: Sequence[Part], size: int) -> list[Part]:
     return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
 
 
-def _ranked(found: SearchResult, parts: Sequence[Part], target: int, trials: Trials) -> list[Part]:
+def _ranked(found: SearchResult, parts: Sequence[Part], target: int, trials: LevelQueries) -> list[Part]:
     """Return the parts, those first that add least noise for what lowering them saves."""
     ranked: list[tuple[float, Part]] = []
     for part in parts:
@@ -136,7 +146,7 @@ def _ranked(found: SearchResult, parts: Sequence[Part], target: int, trials: Tri
     return [part for _, part in sorted(ranked)]
 
 
-def _fill(found: SearchResult, rest: list[Part], target: int, trials: Trials) -> list[Part]:
+def _fill(found: SearchResult, rest: list[Part], target: int, trials: LevelQueries) -> list[Part]:
     """Lower what fits yet, one after the other, or more at once while that does; return what does not."""
     left: list[Part] = []
     start, size, failures = 0, 1, 0
@@ -159,7 +169,7 @@ def _fill(found: SearchResult, rest: list[Part], target: int, trials: Trials) ->
     return [*left, *rest[start:]]
 
 
-def _swap(found: SearchResult, before: Levels, trials: Trials) -> None:
+def _swap(found: SearchResult, before: Levels, trials: LevelQueries) -> None:
     """Raise one lowered group in place of a dearer one that stayed, where too much is left of the noise."""
     saved = {
         group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in found.added
@@ -198,7 +208,7 @@ def _fits(found: SearchResult, levels: Levels, slack: float) -> bool:
     return not before or after / before <= 10.0 ** (slack / 10.0)
 
 
-def _raise_islands(found: SearchResult, before: Levels, trials: Trials) -> bool:
+def _raise_islands(found: SearchResult, before: Levels, trials: LevelQueries) -> bool:
     """Raise runs of lowered neighbours again whose changes of width cost more than they save."""
     runs: list[list[int]] = []
     for group, (now, then) in enumerate(zip(found.levels, before, strict=True)):
@@ -225,3 +235,111 @@ def _raise_islands(found: SearchResult, before: Levels, trials: Trials) -> bool:
 def _lowered(levels: Levels, parts: Sequence[Part], target: int) -> Levels:
     lowered = {group for part in parts for group in part}
     return tuple(min(level, target) if group in lowered else level for group, level in enumerate(levels))
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedOp:
+    """An op whose widths were raised.
+
+    Attributes:
+        op: Its name.
+        tensors: The activations that it writes.
+        before: Requested widths, like ``A8W8``.
+        after: Widths that it has now, or ``float``.
+        alone: SQNR in dB that is left if its group alone is at the requested widths, at the
+            input of a Softmax instead of its result; None: that was not tried. Ops of a group have the same.
+        bytes: Bytes that its group moves more in an inference.
+        macs: Its part of the network's multiply-accumulates, 0 to 1.
+    """
+
+    op: str
+    tensors: tuple[str, ...]
+    before: str
+    after: str
+    alone: float | None
+    bytes: int
+    macs: float
+
+
+@dataclass(frozen=True, slots=True)
+class WidthSearch:
+    """What mixed precision tried, and what it raised.
+
+    Attributes:
+        raised: The ops whose widths were raised.
+        rungs: What the ladder of ``accuracy`` tried.
+        goal: Least SQNR in dB that was kept on the samples that widths were judged by; None: no such goal was
+            set, or reached.
+    """
+
+    raised: tuple[RaisedOp, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    goal: float | None = None
+
+
+def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
+    """Return a record of each op that was raised, those that are needed most first."""
+    total = sum(macs(op) for op in trials.plan.graph.ops)
+    records = []
+    for index, (group, level) in enumerate(zip(trials.groups, found.levels, strict=True)):
+        if not level:
+            continue
+        more = trials.group_cost(index, level).bytes - trials.group_cost(index, 0).bytes
+        for op in group.ops:
+            names = [
+                (str(choice) if has_weights(op) else str(choice).split("W")[0])
+                for choice in (group.levels[0], group.levels[level])
+            ]
+            records.append(
+                RaisedOp(
+                    op.name,
+                    tuple(tensor.name for tensor in op.outputs),
+                    names[0],
+                    names[1],
+                    None if index not in found.added else -10.0 * math.log10(max(found.added[index], TINY)),
+                    round(more),
+                    macs(op) / total if total else 0.0,
+                )
+            )
+    return sorted(records, key=lambda record: math.inf if record.alone is None else record.alone)
+
+
+def summary(trials: Trials, found: SearchResult) -> list[str]:
+    """Return what was done, in lines for people.
+
+    Args:
+        trials: The trials, with their goal.
+    """
+    goal, base = trials.goal, tuple(0 for _ in found.levels)
+    old, new = trials.whole_cost(base), trials.whole_cost(found.levels)
+    kinds = Counter(
+        str(group.levels[level]) for group, level in zip(trials.groups, found.levels, strict=True) if level
+    )
+    raised = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
+    parts = [f"of {len(found.levels)} groups of ops raised: {raised}"]
+    if goal.sqnr is not None:
+        now, was = trials.exact(found.levels), trials.exact(base)
+        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
+        judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
+        parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
+    if goal.metric is not None:
+        parts.append(f"score {trials.score(found.levels):g}, {goal.metric.least:g} requested")
+    if old.bytes:
+        parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
+    if old.bit_operations:
+        parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
+    listed = "; a report lists the ops" if any(found.levels) else ""
+    lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
+    if not found.reached and str(goal):
+        lines.append(
+            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; lower "
+            "the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "
+            "weights_bitwidth_of), or calibrate with more samples of what the network will see"
+        )
+    return lines
+
+
+def _reached(trials: Trials, found: SearchResult) -> str:
+    parts = [] if trials.goal.sqnr is None else [f"{trials.exact(found.levels):.1f} dB"]
+    parts += [] if trials.goal.metric is None else [f"a score of {trials.score(found.levels):g}"]
+    return " and ".join(parts)

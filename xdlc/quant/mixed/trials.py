@@ -13,12 +13,12 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.quant.judge import Score
+from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.output_accuracy import target_session
-from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out

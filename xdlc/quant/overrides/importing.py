@@ -18,8 +18,6 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.graph import is_udo
-from xdlc.quant.affine import used_bits
-from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
@@ -29,6 +27,7 @@ from xdlc.quant.overrides.reading import read_overrides
 from xdlc.quant.overrides.storage import activation_form, bias_form, udo_form, weight_form
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
+from xdlc.quant.ranges import GIVEN, Decision, QuantType, used_bits
 
 _FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
 _STORED = "is stored as integers already"

@@ -9,10 +9,9 @@ from __future__ import annotations
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.opdefs.traits import Traits
-from xdlc.quant.affine import activation_type, weight_type
-from xdlc.quant.decision import QuantType
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.quant.weight_storage import why_no_blocks
+from xdlc.quant.ranges import QuantType, activation_type, weight_type
+from xdlc.quant.weights import why_no_blocks
 
 
 def activation_form(override: Override) -> QuantType:

@@ -2,9 +2,8 @@
 
 from xdlc.quant.report.measure import measure
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
-from xdlc.quant.report.reporter import Reporter
+from xdlc.quant.report.reporter import FORMS, Reporter, check_path, write
 from xdlc.quant.report.summary import summary
-from xdlc.quant.report.writing import FORMS, check_path, write
 
 __all__ = [
     "FORMS",

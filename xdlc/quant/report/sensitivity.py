@@ -18,9 +18,8 @@ from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.quant.apply import insert_beside
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real, rule_of
-from xdlc.quant.report.comparison import Step, Subject, groups, run
+from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
-from xdlc.quant.report.quality import Quality, rounded
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 

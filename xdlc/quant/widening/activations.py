@@ -17,7 +17,7 @@ from functools import partial
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
-from xdlc.quant.advised import Advice, Options
+from xdlc.quant.advice import Advice, Options
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics, share_below
 from xdlc.quant.capabilities import supports

@@ -19,10 +19,8 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, UFIXED16
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.traits import traits
-from xdlc.quant.affine import MIN_WIDTH, representable, to_quantized
-from xdlc.quant.decision import Decision, QuantType, Use
 from xdlc.quant.multipliers import LEAST_FACTOR, LEAST_OF_SHIFTED, least_factor, shifts_sums
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import MIN_WIDTH, Decision, QuantType, Range, Use, representable, to_quantized
 from xdlc.targets import Soc
 
 Halves: TypeAlias = tuple[ScaleOffset, ScaleOffset]
