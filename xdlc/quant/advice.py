@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = Mapping[str, Any]
 """Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
+REPORT = "report.html"
+NEAR_DB = 1.0
+"""An output may be this much below a goal before it is worth a warning."""
+FEW = 0.001
+"""Part of a tensor's values that may stretch its range."""
+STEPS = 2.5
+"""Steps that all others reach at least."""
+_Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
 class Advice(str):
@@ -107,9 +115,6 @@ def _without(words: Sequence[str], name: str, key: str | None = None) -> list[st
             left += taken
         index += count
     return left
-
-
-REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +264,6 @@ class Remedies:
         return f"{text}: {kept}, bytes moved x {trial.bytes:.2f}"
 
 
-NEAR_DB = 1.0
-"""An output may be this much below a goal before it is worth a warning."""
-
-
 def warnings(remedies: Remedies) -> Iterator[str]:
     """Yield a line for each output of which something is lost: what, and what to do."""
     for figure in remedies.figures:
@@ -326,16 +327,6 @@ def check_figures(remedies: Remedies, least: float | None, command: Sequence[str
             fix = _advice(remedies, figure).in_command(command)
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
-
-
-FEW = 0.001
-"""Part of a tensor's values that may stretch its range."""
-
-STEPS = 2.5
-"""Steps that all others reach at least."""
-
-
-_Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
 def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:

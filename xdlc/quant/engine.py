@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+Step = Callable[[str, int, int], None]
+"""Receives the title of what is done, the number of steps done and of all steps (0: not known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,6 @@ class KernelSource:
 def _udos(model: Model) -> list[Op]:
     """Return the UDOs that running a model may execute."""
     return [op for graph in reachable(model.main, model.graphs) for op in graph.ops if is_udo(op)]
-
-
-Step = Callable[[str, int, int], None]
-"""Receives the title of what is done, the number of steps done and of all steps (0: not known)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 
 QUIET = 1 / 32
 """Channels with less of the whole range than this count as having it, for other data may hold more."""
+_LOW, _HIGH = "ReduceMin", "ReduceMax"
+_KINDS = (_LOW, _HIGH, "ReduceSumSquare")
+_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+TRIALS, MORE_TRIALS = 12, 3
+"""Most trials of the first kind of change, and of each kind that is tried after it."""
+WORTH_TRYING = 0.1
+"""Least gain in dB that the noise model has to promise."""
+MARGIN = 0.1
+"""How far below all values seen, in parts of their range, constants after Relu stay."""
 
 
 @dataclass(slots=True)
@@ -64,10 +73,6 @@ class ChannelStatistics:
             ratio = (end[alive] / rms[alive]).max(initial=0.0)
             ends.append(np.maximum(end, np.minimum(ratio * rms, end.max(initial=0.0))))
         return ChannelStatistics(-ends[0], ends[1], self.power)
-
-
-_LOW, _HIGH = "ReduceMin", "ReduceMax"
-_KINDS = (_LOW, _HIGH, "ReduceSumSquare")
 
 
 def channel_statistics(
@@ -115,9 +120,6 @@ class _Reductions:
             for kind in _KINDS:
                 (reduced,) = lowered.add_node(kind, inputs, keepdims=0)
                 lowered.add_output(f"{kind}:{name}", reduced, dt.FLOAT32, (tensor.shape[-1],))
-
-
-_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(slots=True)
@@ -230,16 +232,6 @@ def _per_channel(reader: _Reader, count: int) -> Array:
     depth, outputs = reader.largest.shape
     groups = count // depth if reader.op.type != "TransposeConv2d" else 1
     return np.asarray(reader.largest.reshape(depth, groups, outputs // groups).max(axis=2).T.reshape(-1))
-
-
-TRIALS, MORE_TRIALS = 12, 3
-"""Most trials of the first kind of change, and of each kind that is tried after it."""
-
-WORTH_TRYING = 0.1
-"""Least gain in dB that the noise model has to promise."""
-
-MARGIN = 0.1
-"""How far below all values seen, in parts of their range, constants after Relu stay."""
 
 
 @dataclass(slots=True, eq=False)

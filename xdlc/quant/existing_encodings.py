@@ -28,6 +28,8 @@ from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.reinterpret import keeps_stored
 
+_MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
+
 
 def forget_given(graph: Graph) -> int:
     """Take the encodings from all tensors of floats; return how many there were."""
@@ -168,9 +170,6 @@ def _give(source: Tensor, target: Tensor) -> None:
     encoding = source.encoding
     if isinstance(encoding, ScaleOffset):
         target.encoding = replace(encoding, bits=given_bits(source))
-
-
-_MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
 
 
 def was_quantized(model: Model) -> bool:

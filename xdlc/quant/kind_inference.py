@@ -11,6 +11,30 @@ from xdlc.ir.data import Array
 from xdlc.quant.op_specs import is_real, rule_of, single_name
 from xdlc.quant.widening.mixed_scale_ops import writer
 
+SOFTMAXES = ("Softmax", "LogSoftmax")
+SIDE = 8
+"""Least height and width of a picture."""
+SQUARE = 100
+"""The same of one without channels, which has the shape of candidates with scores."""
+BOX = 4
+"""Values of a box."""
+CANDIDATES = 32
+"""Least candidates of a detector."""
+VECTOR = 64
+"""The length of an embedding is a multiple of this."""
+LONGEST = 4096
+"""Most values of an embedding; longer ones are audio."""
+UNDECIDED = 0.25
+"""Most values of a mask between 0.2 and 0.8, where pictures and depths have most of theirs."""
+RARE = 0.05
+"""Share of logits on the rarer side of 0, at most, whatever their density."""
+OFF_MODE = 0.3
+"""Density of logits at 0 over that at their mode, at most; a signal has its mode near 0."""
+STEADY = 0.5
+"""Spread over mean of a coordinate, at most, in the middle of all coordinates."""
+UNIT_NORM = 0.01
+"""How far the norms of embeddings are from 1 at most."""
+
 
 class OutputKind(StrEnum):
     """What an application reads from an output."""
@@ -31,42 +55,6 @@ class OutputKind(StrEnum):
     """A vector whose direction counts."""
     SIGNAL = "signal"
     """Audio, pictures and other values that count as they are."""
-
-
-SOFTMAXES = ("Softmax", "LogSoftmax")
-
-SIDE = 8
-"""Least height and width of a picture."""
-
-SQUARE = 100
-"""The same of one without channels, which has the shape of candidates with scores."""
-
-BOX = 4
-"""Values of a box."""
-
-CANDIDATES = 32
-"""Least candidates of a detector."""
-
-VECTOR = 64
-"""The length of an embedding is a multiple of this."""
-
-LONGEST = 4096
-"""Most values of an embedding; longer ones are audio."""
-
-UNDECIDED = 0.25
-"""Most values of a mask between 0.2 and 0.8, where pictures and depths have most of theirs."""
-
-RARE = 0.05
-"""Share of logits on the rarer side of 0, at most, whatever their density."""
-
-OFF_MODE = 0.3
-"""Density of logits at 0 over that at their mode, at most; a signal has its mode near 0."""
-
-STEADY = 0.5
-"""Spread over mean of a coordinate, at most, in the middle of all coordinates."""
-
-UNIT_NORM = 0.01
-"""How far the norms of embeddings are from 1 at most."""
 
 
 def kind_of(output: Tensor, sources: Sequence[Tensor], values: Sequence[Array]) -> OutputKind:

@@ -20,6 +20,17 @@ from xdlc.ir.quantization import scale_and_offset
 if TYPE_CHECKING:
     from xdlc.quant.encoding_groups import EncodingGroups
 
+MIN_WIDTH = 1e-4
+"""Smallest width of an activation's range, as QNN has it."""
+MIN_SCALE = 2.0**-60
+"""Smallest scale of static data: products of two such scales are still normal float32 numbers."""
+_EXPANDED_BITS = 4
+"""Bits of weights under blockwise expansion, which has no other width."""
+GIVEN = "given by an override"
+"""Where an encoding came from that a tensor of floats had before."""
+QuantType: TypeAlias = tuple[DType, Encoding]
+Use: TypeAlias = tuple[Op, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -85,16 +96,6 @@ def range_of(array: Array) -> Range:
         return NOTHING
     low, high = float(array.min()), float(array.max())
     return NOT_A_NUMBER if math.isnan(low) else Range(low, high)
-
-
-MIN_WIDTH = 1e-4
-"""Smallest width of an activation's range, as QNN has it."""
-
-MIN_SCALE = 2.0**-60
-"""Smallest scale of static data: products of two such scales are still normal float32 numbers."""
-
-_EXPANDED_BITS = 4
-"""Bits of weights under blockwise expansion, which has no other width."""
 
 
 def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
@@ -294,13 +295,6 @@ def activation_type(bits: int) -> DType:
 def weight_type(bits: int) -> DType:
     """Return the signed fixed-point type of weights; two and four bits are kept in eight."""
     return {2: dt.SFIXED8, 4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]
-
-
-GIVEN = "given by an override"
-"""Where an encoding came from that a tensor of floats had before."""
-
-QuantType: TypeAlias = tuple[DType, Encoding]
-Use: TypeAlias = tuple[Op, int]
 
 
 @dataclass(slots=True)

@@ -28,6 +28,9 @@ from xdlc.quant.ranges import (
 
 _CHUNK = 1 << 20
 """Elements that a method looks at in one go, so that its copies stay small."""
+LPBQ_BITS = 4
+"""Bits of weights and of block scales in blockwise expansion."""
+_TOP = 1 << LPBQ_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +221,6 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
     scales = encoding.scale if isinstance(encoding, ScaleOffset) else np.asarray(encoding.scales)
     # Less than a millionth beyond is the rounding of the scale to float32.
     return int((values.largest / scales > 2.0**31 * (1 + 1e-6)).sum())
-
-
-LPBQ_BITS = 4
-"""Bits of weights and of block scales in blockwise expansion."""
-
-_TOP = 1 << LPBQ_BITS
 
 
 def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:

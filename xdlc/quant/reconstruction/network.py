@@ -29,6 +29,19 @@ from xdlc.runtime.cpu import CpuSession
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
+MOST_SAMPLES = 128
+MEMORY = 96 << 20
+"""Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
+LEAST_SAMPLES = 4
+EACH = 8
+"""Of so many samples one is held out."""
+LEAST_JUDGED = 8
+"""Least samples to judge the outputs by."""
+ROWS = 4096
+"""Rows of a layer, over all samples; twice its inputs if those are more."""
+Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
+"""From a layer, what it has to fit, its float weights [G, K, M] and its scales to what it is to store."""
+
 
 class Walk:
     """Values of a graph at its present level, of each sample; what later levels do not read is let go.
@@ -126,24 +139,6 @@ class Walk:
             rounded = self._quantized and tensor.dtype.is_fixed and array.dtype.kind == "f"
             values[tensor.name] = to_quantized(array, tensor) if rounded else array
         return values
-
-
-MOST_SAMPLES = 128
-MEMORY = 96 << 20
-"""Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
-
-LEAST_SAMPLES = 4
-EACH = 8
-"""Of so many samples one is held out."""
-
-LEAST_JUDGED = 8
-"""Least samples to judge the outputs by."""
-
-ROWS = 4096
-"""Rows of a layer, over all samples; twice its inputs if those are more."""
-
-Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
-"""From a layer, what it has to fit, its float weights [G, K, M] and its scales to what it is to store."""
 
 
 def fit_network(

@@ -19,6 +19,21 @@ DEEPEST = 1024
 
 LEAST = 1e-20
 """Least noise, for inputs that never vary."""
+DAMPING = 0.05
+"""Damping of a layer with many rows."""
+SCARCE = 1.0
+"""The same for each input a row: with few rows the samples show little of how inputs go together."""
+PLENTY = 8
+"""Rows for each input from which on damping need not be tried out."""
+TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
+BLOCK = 64
+"""Weights of a channel between two products of whole matrices."""
+Round = Callable[[Array, Array], Array]
+"""From real weights [G, K, N] and scales [G, 1, N] to integers, for any number of columns N."""
+FEW = 64
+"""With fewer integers than that it is worth clipping the largest weights."""
+AT_ONCE = 1 << 21
+"""Weights that are rounded at once."""
 
 
 @dataclass(slots=True)
@@ -155,18 +170,6 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
             yield joined(place)
 
 
-DAMPING = 0.05
-"""Damping of a layer with many rows."""
-
-SCARCE = 1.0
-"""The same for each input a row: with few rows the samples show little of how inputs go together."""
-
-PLENTY = 8
-"""Rows for each input from which on damping need not be tried out."""
-
-TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
-
-
 def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) -> float:
     """Return the damping of a layer; with few rows, that which holds best on rows that it was not fitted to.
 
@@ -194,10 +197,6 @@ def _error(problem: Problem, weights: Array) -> float:
     import numpy as np
 
     return float((weights * (problem.gram @ weights - 2 * problem.cross)).sum(dtype=np.float64))
-
-
-BLOCK = 64
-"""Weights of a channel between two products of whole matrices."""
 
 
 def nearest(real: Array, scales: Array, limits: tuple[int, int]) -> Array:
@@ -287,16 +286,6 @@ def descended(
         if not moved:
             break
     return found
-
-
-Round = Callable[[Array, Array], Array]
-"""From real weights [G, K, N] and scales [G, 1, N] to integers, for any number of columns N."""
-
-FEW = 64
-"""With fewer integers than that it is worth clipping the largest weights."""
-
-AT_ONCE = 1 << 21
-"""Weights that are rounded at once."""
 
 
 def scales_to_try(

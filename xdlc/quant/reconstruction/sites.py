@@ -19,6 +19,9 @@ from xdlc.quant.op_specs import numbers
 from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import Decision, quantized_limits, to_quantized
 
+DEEPEST = 6144
+"""Most inputs of a result; memory and time go with the square and the cube."""
+
 
 class Layout(ABC):
     """How an operation is a product for each of its groups: results = rows @ matrix, bias aside.
@@ -186,10 +189,6 @@ def layout_of(op: Op) -> Layout | None:
         numbers(op, "pad_amount", [0] * (2 * count))[::2],
         transposed=op.type.startswith("Transpose"),
     )
-
-
-DEEPEST = 6144
-"""Most inputs of a result; memory and time go with the square and the cube."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ RUN_BYTES = 1 << 22
 """Bytes of activations that take as long as a run of hardly any."""
 
 Step = Callable[[], None]
+COUNTED = 1 << 16
+"""Most values of a sample that a histogram counts, evenly spread."""
 
 
 @dataclass
@@ -233,10 +235,6 @@ def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list
 def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
     """Return the results of a session for a held-out sample, which an error names."""
     return run_sample(session, sample, f"held-out sample {index}")
-
-
-COUNTED = 1 << 16
-"""Most values of a sample that a histogram counts, evenly spread."""
 
 
 def rounded(values: Array, form: QuantType) -> Array:

@@ -36,6 +36,14 @@ from xdlc.version import VERSION
 
 MOST = 80
 """Most bins of a picture."""
+CHANNELS = 128
+"""Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""
+Progress = Callable[[int, int], None]
+WORK = 1 << 30
+"""Bytes of activations of all samples that are measured, unless ``LEAST`` samples have more."""
+LEAST = 4
+SHARED = 16
+"""Most names that are kept of tensors that share an encoding."""
 
 
 def bars(histogram: Histogram) -> Bars | None:
@@ -55,10 +63,6 @@ def bars(histogram: Histogram) -> Bars | None:
     counts = np.add.reduceat(histogram.counts, np.arange(0, histogram.counts.size, joined))
     width = histogram.width * joined
     return Bars(histogram.first * histogram.width, width, tuple(int(count) for count in counts))
-
-
-CHANNELS = 128
-"""Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""
 
 
 def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
@@ -158,17 +162,6 @@ def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
     lows = np.minimum.reduceat(rows.min(axis=1), starts)
     highs = np.maximum.reduceat(rows.max(axis=1), starts)
     return ChannelRanges(axis, len(rows), tuple(map(float, lows)), tuple(map(float, highs)))
-
-
-Progress = Callable[[int, int], None]
-
-WORK = 1 << 30
-"""Bytes of activations of all samples that are measured, unless ``LEAST`` samples have more."""
-
-LEAST = 4
-
-SHARED = 16
-"""Most names that are kept of tensors that share an encoding."""
 
 
 def measure(

@@ -25,6 +25,8 @@ from xdlc.quant.report.summary import advice, printable, summary
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
 
 COLUMNS = tuple(held.name for held in fields(TensorReport) if held.name not in ("histogram", "channels"))
+_ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
+PathLike = str | os.PathLike[str]
 
 
 def as_csv(report: QuantReport) -> str:
@@ -40,9 +42,6 @@ def _cell(value: Any) -> Any:
 def as_json(report: QuantReport) -> str:
     """Return the report as JSON text in ASCII, ``schema`` first."""
     return json.dumps(report.as_json(), indent=1, allow_nan=False) + "\n"
-
-
-_ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 
 
 def as_html(report: QuantReport) -> str:
@@ -110,9 +109,6 @@ def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
         StorageError: If the file cannot be written.
     """
     replace_text(path, FORMS[check_path(path)](report))
-
-
-PathLike = str | os.PathLike[str]
 
 
 class Reporter:
