@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -126,6 +127,14 @@ def test_choices_are_checked() -> None:
     for options in ({"accuracy": "slow"}, {"act_bitwidth": 7}, {"act_bitwidth_of": {"y": 7}}):
         with pytest.raises(UsageError, match="expected one of"):
             api.quantize("m.dlc", [], **options)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_checked_as_others() -> None:
+    for options in ({"act_bitwidth": np.int64(7)}, {"act_bitwidth_of": {"y": np.array(7)}}):
+        with pytest.raises(UsageError, match="expected one of 8, 16, found 7"):
+            api.quantize("m.dlc", [], **options)
+    with pytest.raises(UsageError, match="expected a number from 1 to 256, found 0"):
+        api.quantize("m.dlc", [], jobs=np.int64(0))
 
 
 def test_kinds_of_outputs_are_those_that_are_judged() -> None:
