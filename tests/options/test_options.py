@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from xdlc import api
 from xdlc.api.verbs import verb
+from xdlc.cli import quant_flow
 from xdlc.cli.params import flags_of
 from xdlc.cli.tool import tool
 from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
@@ -24,6 +25,7 @@ from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
 from xdlc.options.running import RunOptions
 from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.overrides import ENCODING_VERSIONS
 
 MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
 TOOLS: Mapping[click.Command, tuple[type, ...]] = {
@@ -139,6 +141,10 @@ def test_numbers_of_numpy_are_checked_as_others() -> None:
 
 def test_kinds_of_outputs_are_those_that_are_judged() -> None:
     assert list(OutputKind) == list(OUTPUT_KINDS)
+
+
+def test_versions_of_encodings_are_those_that_are_written() -> None:
+    assert tuple(ENCODING_VERSIONS) == quant_flow.VERSIONS
 
 
 def test_options_refer_to_each_other_by_name() -> None:

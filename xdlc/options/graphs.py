@@ -11,6 +11,15 @@ OVERRIDE_MISSING = ("error", "warn")
 Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
 Words: TypeAlias = str | Sequence[str]
 Numbers: TypeAlias = str | float | Sequence[float]
+OverrideMissing: TypeAlias = Annotated[
+    str,
+    Option(
+        "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
+        default=OVERRIDE_MISSING[0],
+        choices=OVERRIDE_MISSING,
+    ),
+]
+"""The option of this name, of converting and of quantizing."""
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 
@@ -223,14 +232,7 @@ class AnnotateOptions(TypedDict, total=False):
             metavar="FILE",
         ),
     ]
-    override_missing: Annotated[
-        str,
-        Option(
-            "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
-            default=OVERRIDE_MISSING[0],
-            choices=OVERRIDE_MISSING,
-        ),
-    ]
+    override_missing: OverrideMissing
     strip_encodings: Annotated[
         bool,
         Option(
