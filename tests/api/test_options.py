@@ -69,6 +69,12 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
             verbs.check_type("verb", "option", value, kind)
 
 
+def test_a_wrong_type_names_the_right_values() -> None:
+    with pytest.raises(UsageError) as caught:
+        verbs.check_type("verb", "option", ["a"], typing.Literal["a", "b"])
+    assert caught.value.fix == "give 'a' or 'b'"
+
+
 @pytest.mark.parametrize("option", ["notify", "step"])
 @pytest.mark.parametrize("verb", ["convert", "quantize", "prepare", "prepare_hta"])
 def test_a_callback_with_other_arguments_is_refused_before_any_work(verb: str, option: str) -> None:

@@ -253,6 +253,8 @@ def _in_words(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         apart = [each for each in inner if each is not str or os.PathLike[str] not in inner]
         return " or ".join(dict.fromkeys(map(_in_words, apart)))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
     if origin is os.PathLike:
         return "path"
     if origin is abc.Callable:

@@ -71,6 +71,8 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
         by_name = isinstance(value, Mapping)
         for place, element in value.items() if by_name else [(name, value)]:
             where = f"{name} of {place!r}" if by_name else name
+            if getattr(element, "shape", None) == () and hasattr(element, "item"):  # a number of numpy
+                element = element.item()
             is_checked = option.choices and not option.is_open and isinstance(element, str | int)
             if is_checked and element not in option.choices:
                 listed = ", ".join(map(str, option.choices))

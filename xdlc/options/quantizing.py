@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from xdlc.options import MAX_DIM, Names, Option, PathLike
-from xdlc.options.graphs import OVERRIDE_MISSING
+from xdlc.options.graphs import OverrideMissing
 from xdlc.options.running import KernelOptions
 from xdlc.registry import module_names
 
@@ -204,14 +204,7 @@ class QuantizeOptions(KernelOptions, total=False):
             metavar="FILE",
         ),
     ]
-    override_missing: Annotated[
-        str,
-        Option(
-            "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
-            default=OVERRIDE_MISSING[0],
-            choices=OVERRIDE_MISSING,
-        ),
-    ]
+    override_missing: OverrideMissing
     ignore_quantization_overrides: Annotated[
         bool,
         Option(
