@@ -145,8 +145,8 @@ class QuantizeOptions(KernelOptions, total=False):
     fail_below: Annotated[
         float | None,
         Option(
-            "Fail if an output has a lower SQNR on held-out samples, or degenerates (NaN, constant, below "
-            "10 dB); a tool writes nothing then and exits with 5.",
+            "Fail if an output has a lower SQNR on held-out samples, or keeps less than 90 % of the float "
+            "task; a tool writes nothing then and exits with 5.",
             metavar="DB",
         ),
     ]
