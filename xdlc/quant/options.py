@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Unpack
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.options import Option, check_values, options_of
+from xdlc.options import check_values, options_of
 from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import KernelOptions
 from xdlc.runtime import timeout
@@ -39,13 +38,20 @@ class QuantOptions(SimpleNamespace):
     Each is an attribute of its name.
 
     Raises:
-        UsageError: For a value that does not exist, or a combination that no backend runs.
+        UsageError: For an unknown option, a value that does not exist, or a combination that no backend runs.
     """
 
     def __init__(self, **options: Unpack[QuantizeOptions]) -> None:
+        stated = options_of(QuantizeOptions).items()
+        values = {name: option.default for name, option in stated if name not in _OF_THE_CALL} | _COMPUTED
+        for name in options:
+            if name not in values:
+                hint = nearest_names(name, values) or f"options: {', '.join(values)}"
+                raise UsageError(f"quantize has no option {name!r}", fix=hint)
         check_values(QuantizeOptions, options)
-        defaults = {name: option.default for name, option in _known().items()} | _COMPUTED
-        values = defaults | {name: value for name, value in options.items() if value is not None}
+        values |= {name: value for name, value in options.items() if value is not None}
+        for name in _LISTS:
+            values[name] = (values[name],) if isinstance(values[name], str) else tuple(values[name])
         if values["loop_timeout"] is not None:
             values["loop_timeout"] = timeout.checked(values["loop_timeout"])  # one warning
         super().__init__(**values)
@@ -73,22 +79,6 @@ class QuantOptions(SimpleNamespace):
                 fix="pass weights_block_size too, like 64",
             )
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> QuantOptions:
-        """Return the options of keyword arguments.
-
-        Raises:
-            UsageError: If one is not known, or a value does not exist.
-        """
-        known = _known()
-        for name in options:
-            if name not in known:
-                hint = nearest_names(name, known) or f"options: {', '.join(known)}"
-                raise UsageError(f"quantize has no option {name!r}", fix=hint)
-        lists = {name: options[name] for name in _LISTS if name in options}
-        names = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in lists.items()}
-        return cls(**{**options, **names})
-
     @property
     def has_goal(self) -> bool:
         """Whether an SQNR is the goal of mixed precision."""
@@ -113,9 +103,3 @@ class QuantOptions(SimpleNamespace):
             if value != defaults[name] or name in always
             if name not in ("jobs", "loop_timeout")  # the result does not depend on them
         }
-
-
-def _known() -> dict[str, Option]:
-    """Return the options of ``QuantOptions`` by name."""
-    known = options_of(QuantizeOptions).items()
-    return {name: option for name, option in known if name not in _OF_THE_CALL}
