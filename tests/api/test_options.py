@@ -166,21 +166,19 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.prepare.edit import edit
     from xdlc.prepare.htp import prepare_all
     from xdlc.quant import quantize
-    from xdlc.quant.options import QuantOptions
     from xdlc.runtime.export import export
     from xdlc.udo.udo_set import udo_set
 
     internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes"}
-    for verb, callees, fields_of in (
-        (api.convert, (Frontend.convert, udo_set), Options),
-        (api.quantize, (quantize,), QuantOptions),
-        (api.prepare, (prepare_all, edit), None),
-        (api.to_onnx, (export,), None),
+    for verb, callees, values in (
+        (api.convert, (Frontend.convert, udo_set), {each.name: each.default for each in fields(Options)}),
+        (api.quantize, (quantize,), {}),
+        (api.prepare, (prepare_all, edit), {}),
+        (api.to_onnx, (export,), {}),
     ):
         stated = keyword_only(verb)
         expected = {name: each.default for callee in callees for name, each in keyword_only(callee).items()}
-        if fields_of is not None:
-            expected |= {field.name: field.default for field in fields(fields_of)}
+        expected |= values
         assert expected.keys() - internal <= stated.keys()
         for name, default in expected.items():
             if name not in internal and default is not MISSING and not isinstance(default, Mapping):

@@ -19,6 +19,7 @@ from xdlc.cli import quant_flow
 from xdlc.cli.params import flags_of
 from xdlc.cli.tool import tool
 from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
+from xdlc.converter.frontends import frontends
 from xdlc.errors import UsageError
 from xdlc.options import Option, check_values, options_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
@@ -38,7 +39,7 @@ TOOLS: Mapping[click.Command, tuple[type, ...]] = {
 NO_FLAGS = {"importer_options", "framework", "dynamic_shapes", "timeout", "input_dimensions"}
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("mapping", [*MAPPINGS, *(each.options for each in frontends().values())])
 def test_every_option_is_described(mapping: type) -> None:
     names = dict.fromkeys(options_of(mapping), "--flag")
     for name, option in options_of(mapping).items():

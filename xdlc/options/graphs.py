@@ -121,7 +121,21 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-class ConvertOptions(BoundaryOptions, total=False):
+class SymbolOptions(TypedDict, total=False):
+    """Options of importers whose models name dynamic dimensions."""
+
+    define_symbol: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Value of a symbolic dimension (ONNX, PyTorch).",
+            limits=(1, MAX_DIM),
+            metavar="SYMBOL N",
+            flags=("--define_symbol", "-s"),
+        ),
+    ]
+
+
+class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     """Options of ``convert`` and ``check``."""
 
     batch: Annotated[
@@ -210,9 +224,6 @@ class ConvertOptions(BoundaryOptions, total=False):
     framework: Annotated[
         str | None,
         Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
-    ]
-    define_symbol: Annotated[
-        Mapping[str, int] | None, Option("Values of symbolic dimensions by name (ONNX, PyTorch).")
     ]
     importer_options: Annotated[
         Mapping[str, Any] | None, Option("Options that the importer of the framework alone has, by name.")

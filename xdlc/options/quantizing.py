@@ -32,6 +32,28 @@ class QuantizeOptions(KernelOptions, total=False):
             "Data type of ops that stay float: 32 or 16 bits, or bf16.", default=32, choices=(32, 16, "bf16")
         ),
     ]
+    float_ops: Annotated[
+        Names,
+        Option(
+            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
+            default=(),
+            metavar="A,B",
+        ),
+    ]
+    act_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
+            choices=ACTIVATION_BITS,
+            metavar="NAME BITS",
+        ),
+    ]
+    weights_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
+        ),
+    ]
     use_per_channel_quantization: Annotated[
         bool | None,
         Option(
@@ -45,23 +67,6 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Use one scale per output of FullyConnected and MatMul weights.",
             default=True,
-        ),
-    ]
-    weights_block_size: Annotated[
-        int | None,
-        Option(
-            "Number of weights along the input axis that share a scale.",
-            limits=(1, MAX_DIM),
-            metavar="N",
-            default_text="all",
-        ),
-    ]
-    use_lpbq: Annotated[
-        bool,
-        Option(
-            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
-            "blocks of 16 or 32 keep 4 bits there.",
-            default=False,
         ),
     ]
     act_quantizer_calibration: Annotated[
@@ -98,6 +103,23 @@ class QuantizeOptions(KernelOptions, total=False):
             "Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.", metavar="LOW,HIGH"
         ),
     ]
+    weights_block_size: Annotated[
+        int | None,
+        Option(
+            "Number of weights along the input axis that share a scale.",
+            limits=(1, MAX_DIM),
+            metavar="N",
+            default_text="all",
+        ),
+    ]
+    use_lpbq: Annotated[
+        bool,
+        Option(
+            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
+            "blocks of 16 or 32 keep 4 bits there.",
+            default=False,
+        ),
+    ]
     adjust_bias_encoding: Annotated[
         bool, Option("Widen scales of weights whose bias would overflow 32 bits.", default=True)
     ]
@@ -118,13 +140,16 @@ class QuantizeOptions(KernelOptions, total=False):
     drop_nan_checks: Annotated[
         bool, Option("Remove tests for NaN of values in fixed point, which hold none.", default=True)
     ]
-    accuracy: Annotated[
-        str,
+    one_act_bitwidth: Annotated[
+        bool,
+        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
+    ]
+    enable_float_fallback: Annotated[
+        bool,
         Option(
-            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
-            "to 16-bit weights and floats where the target has them.",
-            default="fast",
-            choices=("fast", "balanced", "best"),
+            "Keep tensors without an encoding float, without calibration.",
+            default=False,
+            flags=("-f", "--enable_float_fallback"),
         ),
     ]
     algorithms: Annotated[
@@ -141,6 +166,19 @@ class QuantizeOptions(KernelOptions, total=False):
             "against all of them at 16 bits.",
             metavar="DB",
         ),
+    ]
+    accuracy: Annotated[
+        str,
+        Option(
+            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
+            "to 16-bit weights and floats where the target has them.",
+            default="fast",
+            choices=("fast", "balanced", "best"),
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
     ]
     fail_below: Annotated[
         float | None,
@@ -170,32 +208,6 @@ class QuantizeOptions(KernelOptions, total=False):
     min_score: Annotated[
         float | None, Option("Least number that {evaluate} has to return.", metavar="NUMBER")
     ]
-    float_ops: Annotated[
-        Names,
-        Option(
-            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
-            default=(),
-            metavar="A,B",
-        ),
-    ]
-    act_bitwidth_of: Annotated[
-        Mapping[str, int] | None,
-        Option(
-            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
-            choices=ACTIVATION_BITS,
-            metavar="NAME BITS",
-        ),
-    ]
-    weights_bitwidth_of: Annotated[
-        Mapping[str, int] | None,
-        Option(
-            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
-        ),
-    ]
-    target: Annotated[
-        str | None,
-        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
-    ]
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
@@ -217,18 +229,6 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
             default=False,
-        ),
-    ]
-    one_act_bitwidth: Annotated[
-        bool,
-        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
-    ]
-    enable_float_fallback: Annotated[
-        bool,
-        Option(
-            "Keep tensors without an encoding float, without calibration.",
-            default=False,
-            flags=("-f", "--enable_float_fallback"),
         ),
     ]
     jobs: Annotated[

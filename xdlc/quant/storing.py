@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from xdlc import passes
 from xdlc.ir import Model, Tensor
@@ -14,6 +13,7 @@ from xdlc.quant.bias import correct_biases
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.existing_encodings import forget_given, join_borders
 from xdlc.quant.float_types import store_floats
+from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import GraphPlan, Plan
 from xdlc.quant.subgraphs import remove_border
 
@@ -84,7 +84,7 @@ def quantized_copy(
     """
     options, source = plan.options, plan.model if weights_of is None else weights_of
     if as_on_target and options.soc is not None and options.soc.fp16 and options.float_bitwidth == 32:
-        options = replace(options, float_bitwidth=16)
+        options = QuantOptions(**(vars(options) | {"float_bitwidth": 16}))
     model = source.clone()
     means: dict[Tensor, Array] = {}
     twins = []
