@@ -19,7 +19,7 @@ from tests.support.compilers import build_library, needs_cc
 from tests.support.custom_ops import scale_graph
 from xdlc import api
 from xdlc.container import load
-from xdlc.errors import BackendError, StorageError, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import BackendError, ModelError, StorageError, UnsupportedOp, UsageError, XdlcError
 from xdlc.ir import Model, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import Kernel
@@ -136,7 +136,7 @@ def test_damaged_descriptions_are_refused(
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kernel.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"is no JSON|has more than"):
+    with pytest.raises(ModelError, match=r"is no JSON|has more than"):
         read_calls(path)
 
 
@@ -207,7 +207,7 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
         ({"values": (2, 0.5, "", 7)}, "has the argument 7 for the letter 'o'"),
         ({"values": ("2", 0.5, "", np.zeros(2, np.float32))}, "has the argument '2' for the letter 'i'"),
         ({"values": (2, 0.5, ""), "arguments": "ifs"}, "the kernel returned XDLC_UDO_ERROR_INVALID_ARGUMENT"),
-        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended its process with SIGSEGV"),
+        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended with SIGSEGV"),
     ],
 )
 def test_what_is_wrong_with_it(
@@ -223,7 +223,7 @@ def test_what_is_wrong_with_it(
 def test_one_that_ends_its_process(tmp_path: Path, model: Model, folder: Callable[..., Path]) -> None:
     source = tmp_path / "aborts.c"
     source.write_text(ABORTS)
-    with pytest.raises(BackendError, match="loading it ended its process with SIGABRT"):
+    with pytest.raises(BackendError, match="loading it ended with SIGABRT"):
         run(model, folder(binary=build_library(source, tmp_path / "aborts.so").read_bytes()))
 
 
