@@ -13,7 +13,7 @@ PACKAGE = Path(xdlc.__file__).parent
 FLAG = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*|cp|mv \w+|mkdir -p) $")
 OWN = {
     "batch", "choice.soc", "device.name", "flag", "flags", "len(shapes)", "options['level']", "package",
-    "soc.name", "wanted", "x.shape[0]",
+    "runtimes[0]", "soc.name", "x.shape[0]",
 }  # fmt: skip
 """Expressions whose values no file chooses."""
 

@@ -137,7 +137,6 @@ def test_python_kernels(folder: Path) -> None:
     }
     text = invoke(info, dlc)
     assert "CPU float32; DSP uint16" in text
-    assert "none in this DLC: give --udo_package_path" in text
 
 
 @needs_cc

@@ -18,7 +18,7 @@ from xdlc.cli.params import flags_of
 from xdlc.cli.tool import tool
 from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
 from xdlc.errors import UsageError
-from xdlc.options import Option, options_of
+from xdlc.options import Option, check_values, options_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
 from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
 from xdlc.options.running import RunOptions
@@ -126,6 +126,13 @@ def test_choices_are_checked() -> None:
     for options in ({"accuracy": "slow"}, {"act_bitwidth": 7}, {"act_bitwidth_of": {"y": 7}}):
         with pytest.raises(UsageError, match="expected one of"):
             api.quantize("m.dlc", [], **options)  # type: ignore[arg-type]
+
+
+def test_limits_of_zero_are_checked() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_values(ConvertOptions, {"unroll_loops": -1})
+    assert caught.value.where == "unroll_loops"
+    check_values(ConvertOptions, {"unroll_loops": 0})
 
 
 def test_kinds_of_outputs_are_those_that_are_judged() -> None:

@@ -210,7 +210,7 @@ def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
     lines = []
     quantize(model, n.samples(5), notify=lines.append, output_kind={"y": "scores"})
     assert any(line.startswith("judged 'y' as scores") for line in lines)
-    with pytest.raises(UsageError, match="no kind"):
+    with pytest.raises(UsageError, match="output_kind of 'y'"):
         quantize(model, n.samples(1), output_kind={"y": "pictures"})
     with pytest.raises(UsageError, match="no output"):
         quantize(model, n.samples(1), output_kind={"z": "map"})

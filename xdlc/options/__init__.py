@@ -77,7 +77,8 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
                 fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
                 raise UsageError(f"expected one of {listed}, found {element!r}", where=where, fix=fix)
             least, most = option.limits
-            if isinstance(element, int | float) and not (least or -inf) <= element <= (most or inf):
+            lowest, highest = -inf if least is None else least, inf if most is None else most
+            if isinstance(element, int | float) and not lowest <= element <= highest:
                 limits = f"from {least} on" if most is None else f"from {least} to {most}"
                 problem = f"expected a number {limits}, found {element!r}"
                 raise UsageError(problem, where=where, fix=f"pass a number {limits}")

@@ -53,7 +53,7 @@ def _is_known_integers(tensor: Tensor | None) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """Tensors and operations that become fixed point; changes nothing.
+    """Tensors and operations that become fixed point.
 
     Attributes:
         io: Whether inputs and outputs of the graph may become fixed point.

@@ -143,10 +143,10 @@ def test_training_nets_lose_what_is_for_training():
     with pytest.raises(ModelError) as refused:
         graph_of(text)
     assert "layer 'd' (Data, line 1)" in str(refused.value)
-    graph, notices = graph_of(text, given=["data"])
+    graph, notices = graph_of(text, named=["data"])
     assert (inputs(graph), graph.outputs) == ({"data": None}, ["ip"])
     assert len(notices) == 3
-    graph, _ = graph_of(text, ends=["loss"], given=["data"])
+    graph, _ = graph_of(text, ends=["loss"], named=["data"])
     assert links(graph)[1] == ("Softmax", ["ip"], ["loss"])
     assert graph.nodes[1].attributes == {"softmax_param.axis": 1}
 
@@ -191,7 +191,7 @@ def test_nets_that_contradict_themselves_are_refused(text, place):
 
 
 def test_a_shape_of_the_user_replaces_an_impossible_one():
-    graph, _ = graph_of(data(1, 0) + layer("ReLU"), given=["data"])
+    graph, _ = graph_of(data(1, 0) + layer("ReLU"), named=["data"])
     assert graph.outputs == ["y"]
 
 

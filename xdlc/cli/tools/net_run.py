@@ -195,10 +195,10 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
         raise UsageError("--use_aip requires --runtime cpu", fix="add --runtime cpu, or omit --use_aip")
     chosen = api.find_runtime("aip" if options["use_aip"] else name)
     for option, stated in options_of(RunOptions).items():
-        others = api.runtimes_with(option)
-        if options.get(option) and others and chosen.name not in others:
-            flag, wanted = params.long_flag(option, stated), f"--runtime {others[0]}"
-            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
+        runtimes = api.runtimes_with(option)
+        if options.get(option) and runtimes and chosen.name not in runtimes:
+            flag, runtime = params.long_flag(option, stated), f"--runtime {runtimes[0]}"
+            raise UsageError(f"{flag} requires {runtime}", fix=f"add {runtime}, or omit {flag}")
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
             "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"

@@ -69,7 +69,7 @@ def source_graph(
     where: str,
     weights: WeightsFile | None,
     *,
-    given: Collection[str] = (),
+    named: Collection[str] = (),
     ends: Sequence[str] = (),
     notices: list[str],
 ) -> SourceGraph:
@@ -77,7 +77,7 @@ def source_graph(
 
     Args:
         weights: Its weights; None if there is no file of them.
-        given: Inputs whose shape or value the user states.
+        named: Inputs whose shape or value the user states.
         ends: Blobs at which the graph is to end; of a ``SoftmaxWithLoss``, the probabilities.
         notices: Gets what the user should know.
 
@@ -99,7 +99,7 @@ def source_graph(
     inputs = [entry for entry in builder.inputs.values() if entry.name in used or entry.dims is not None]
     makers = {top: entry for entry in reversed(entries) if not entry.bottoms for top in entry.tops}
     for entry in inputs:
-        builder.check_input(entry, given, makers.get(entry.name))
+        builder.check_input(entry, named, makers.get(entry.name))
     raise_all(builder.problems, where=where)
     if not builder.nodes:
         raise ModelError("has no layers for inference", where=where, fix="pass the deployment net")

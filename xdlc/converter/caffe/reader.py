@@ -39,7 +39,7 @@ def read(
         net,
         str(path),
         stored,
-        given=[*options.input_dims, *options.set_inputs],
+        named=[*options.input_dims, *options.set_inputs],
         ends=options.out_name or (),
         notices=notices,
     )

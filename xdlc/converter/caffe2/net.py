@@ -57,7 +57,7 @@ def source_graph(
     predict: NetDef,
     init: NetDef | None,
     *,
-    given: Collection[str],
+    named: Collection[str],
     stated: Mapping[str, GraphInput],
     ends: Sequence[str] = (),
     notices: list[str],
@@ -66,7 +66,7 @@ def source_graph(
 
     Args:
         init: The init net, if there is one.
-        given: Names whose shape or value the user states: inputs, also where the init net fills them.
+        named: Names whose shape or value the user states: inputs, also where the init net fills them.
         stated: Inputs whose shapes a file beside the nets states, by name.
         ends: Values at which the user ends the graph.
         notices: Gets what the user should know.
@@ -75,7 +75,7 @@ def source_graph(
         XdlcError: If the nets are exchanged or empty, or have no input.
     """
     _check_roles(predict, init)
-    inputs, problems = find_inputs(predict, init, given, stated, notices)
+    inputs, problems = find_inputs(predict, init, named, stated, notices)
     kept = [*inputs, *problems]
     walk = _Walk([*(init.ops if init is not None else ()), *predict.ops], kept)
     if init is not None:

@@ -40,7 +40,7 @@ def read(
     graph = source_graph(
         predict,
         init,
-        given={*options.input_dims, *options.set_inputs},
+        named={*options.input_dims, *options.set_inputs},
         stated=_value_info(predict.path, notices),
         ends=options.out_name or (),
         notices=notices,
@@ -64,7 +64,7 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
 
     The first number is a ``TensorProto.DataType``.
     """
-    place, found = predict.with_name("value_info.json"), {}
+    place, inputs = predict.with_name("value_info.json"), {}
     try:
         if not place.exists():
             return {}
@@ -74,8 +74,8 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
         for name, (number, dims) in json.loads(content).items():
             if not all(isinstance(size, int) and 0 <= size < 1 << 31 for size in dims):
                 raise ValueError(f"shape {dims}")
-            found[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
+            inputs[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, XdlcError) as error:
         notices.append(f"{place} is ignored: it does not map names to data types and shapes ({error})")
         return {}
-    return found
+    return inputs

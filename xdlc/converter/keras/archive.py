@@ -130,7 +130,7 @@ class KerasFile:
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> ir.MappedFile:
-    """Return a member unpacked to a file that has no name and is deleted with its last use."""
+    """Return a member unpacked to an unnamed file, deleted after its last use."""
     with tempfile.NamedTemporaryFile(prefix="xdlc-", suffix=".h5") as target:
         left = entry.file_size
         with archive.open(entry) as file:

@@ -58,8 +58,8 @@ def call_of(value: Any, place: str) -> Call:
         args = in_form(value.get("args"), list, "args", place)
         kwargs = in_form(value.get("kwargs", {}), dict, "kwargs", place)
         return Call(
-            [argument(each, place) for each in args],
-            {name: argument(each, place) for name, each in kwargs.items()},
+            [argument(item, place) for item in args],
+            {name: argument(item, place) for name, item in kwargs.items()},
         )
     entries = in_form(value, list, "inbound_nodes", place)
     if is_leaf(value) or entries[:1] == ["_CONSTANT_VALUE"]:
@@ -72,7 +72,7 @@ def call_of(value: Any, place: str) -> Call:
             raise invalid(f"an inbound node has {len(parts)} parts", place)
         tensors.append(parts[2] if parts[0] == "_CONSTANT_VALUE" else _ref(parts[:3], place))
         kwargs |= in_form(parts[3], dict, "kwargs", place) if len(parts) == 4 else {}
-    named = {name: _legacy_argument(each, place, 0) for name, each in kwargs.items()}
+    named = {name: _legacy_argument(item, place, 0) for name, item in kwargs.items()}
     return Call([tensors[0] if len(tensors) == 1 else tensors], named)
 
 
@@ -97,7 +97,7 @@ def argument(value: Any, place: str, depth: int = 0) -> Any:
     if depth > _DEPTH:
         raise invalid("an argument nests too deep", place)
     if isinstance(value, list):
-        return [argument(each, place, depth + 1) for each in value]
+        return [argument(item, place, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     kind, config = value.get("class_name"), value.get("config")
@@ -107,7 +107,7 @@ def argument(value: Any, place: str, depth: int = 0) -> Any:
         return slice(*(argument(config.get(name), place, depth + 1) for name in ("start", "stop", "step")))
     if kind == "__tuple__":
         return [
-            argument(each, place, depth + 1) for each in in_form(value.get("items"), list, "items", place)
+            argument(item, place, depth + 1) for item in in_form(value.get("items"), list, "items", place)
         ]
     if kind == "__ellipsis__":
         return ...
@@ -115,7 +115,7 @@ def argument(value: Any, place: str, depth: int = 0) -> Any:
         return _array(config, place)
     if kind == "DTypePolicy" and isinstance(config, dict):
         return config.get("name")
-    return {str(name): argument(each, place, depth + 1) for name, each in value.items()}
+    return {str(name): argument(item, place, depth + 1) for name, item in value.items()}
 
 
 def _array(config: Mapping[str, Any], place: str) -> Any:
@@ -134,13 +134,13 @@ def _legacy_argument(value: Any, place: str, depth: int) -> Any:
     if isinstance(value, list) and value[:1] == ["_CONSTANT_VALUE"] and len(value) > 2:
         return value[2]
     if isinstance(value, list):
-        return [_legacy_argument(each, place, depth + 1) for each in value]
+        return [_legacy_argument(item, place, depth + 1) for item in value]
     if isinstance(value, dict) and value.get("class_name") == "__tuple__":
         return _legacy_argument(value.get("items"), place, depth + 1)
     if isinstance(value, dict) and value.get("class_name") == "__ellipsis__":
         return ...
     if isinstance(value, dict):
-        return {str(name): _legacy_argument(each, place, depth + 1) for name, each in value.items()}
+        return {str(name): _legacy_argument(item, place, depth + 1) for name, item in value.items()}
     return value
 
 
@@ -160,12 +160,12 @@ def tensors(value: Any, place: str, depth: int = 0) -> list[Ref]:
     return [each for entry in entries for each in tensors(entry, place, depth + 1)]
 
 
-def in_form(given: Any, form: type[T], what: str, place: str) -> T:
+def in_form(value: Any, form: type[T], what: str, place: str) -> T:
     """Return an object or a list of JSON.
 
     Raises:
         ModelError: If it is something else.
     """
-    if not fits(given, form):
-        raise invalid(f"{what} is {given!r:.60}, no {_NAMES[form]}", place)
-    return cast("T", given)
+    if not fits(value, form):
+        raise invalid(f"{what} is {value!r:.60}, no {_NAMES[form]}", place)
+    return cast("T", value)

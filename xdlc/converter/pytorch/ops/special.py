@@ -57,7 +57,7 @@ def _ndtr(x: Term) -> Term:
 
 
 def _ndtri(x: Term) -> Term:
-    """Return the quantile of the normal distribution: the smaller tail, with a step of Newton."""
+    """Return the normal distribution's quantile: the smaller tail and a Newton step."""
     tail = x.least(1 - x)
     w = -(tail * (1 - tail) * 4)("Log")
     first = (tail * 2 - 1).via(nhwc.erfinv_by, w) * ROOT_2
@@ -93,7 +93,7 @@ _SHIFT, _MOST_ORDER = 8, 20
 
 @formula("polygamma", "special_polygamma", wide=True)
 def _polygamma(n: int, self: Term) -> Term:
-    """Return a derivative of digamma: by the Euler-Maclaurin formula, below 0.5 by reflection.
+    """Return a derivative of digamma, by Euler-Maclaurin or, below 0.5, by reflection.
 
     The reflection adds the derivative of pi cot(pi x), a polynomial of the cotangent.
     """
