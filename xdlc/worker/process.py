@@ -322,7 +322,7 @@ class _Copied:
     def disown(self) -> None: ...
 
     def _ended(self) -> int | None:
-        """End it and return its status, None if its origin has died; an earlier end counts."""
+        """End it and return its status, or None if its origin has died."""
         if not self._is_ended:
             self._is_ended = True
             with contextlib.suppress(ChildDiedError, OSError):
