@@ -1,4 +1,4 @@
-"""Normalizations of layers, RMS, instances, groups, L2, batches, neighbours; Softmax."""
+"""Normalizations of layers, RMS, instances, groups, L2, batches; Softmax and LRN."""
 
 from __future__ import annotations
 
