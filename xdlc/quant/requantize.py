@@ -8,7 +8,7 @@ from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.quant.existing_encodings import forget_given
-from xdlc.runtime.ops.reinterpret import keeps_stored
+from xdlc.runtime.ops.types import keeps_stored
 
 _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
 
