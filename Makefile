@@ -47,7 +47,7 @@ test-full: $(VENV)/.full ## fuzzing, and the tests that need models, frameworks 
 	scripts/test-full $(BIN)/python
 
 ci: test ## test and test-full
-	$(MAKE) test-full
+	@$(MAKE) --no-print-directory test-full
 
 MODELS ?= $(wildcard .demo/*.onnx)
 bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"

@@ -69,6 +69,12 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
             verbs.check_type("verb", "option", value, kind)
 
 
+def test_a_wrong_type_names_the_right_values() -> None:
+    with pytest.raises(UsageError) as caught:
+        verbs.check_type("verb", "option", ["a"], typing.Literal["a", "b"])
+    assert caught.value.fix == "give 'a' or 'b'"
+
+
 @pytest.mark.parametrize("option", ["notify", "step"])
 @pytest.mark.parametrize("verb", ["convert", "quantize", "prepare", "prepare_hta"])
 def test_a_callback_with_other_arguments_is_refused_before_any_work(verb: str, option: str) -> None:
@@ -160,21 +166,19 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.prepare.edit import edit
     from xdlc.prepare.htp import prepare_all
     from xdlc.quant import quantize
-    from xdlc.quant.options import QuantOptions
     from xdlc.runtime.export import export
     from xdlc.udo.udo_set import udo_set
 
     internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes"}
-    for verb, callees, fields_of in (
-        (api.convert, (Frontend.convert, udo_set), Options),
-        (api.quantize, (quantize,), QuantOptions),
-        (api.prepare, (prepare_all, edit), None),
-        (api.to_onnx, (export,), None),
+    for verb, callees, values in (
+        (api.convert, (Frontend.convert, udo_set), {each.name: each.default for each in fields(Options)}),
+        (api.quantize, (quantize,), {}),
+        (api.prepare, (prepare_all, edit), {}),
+        (api.to_onnx, (export,), {}),
     ):
         stated = keyword_only(verb)
         expected = {name: each.default for callee in callees for name, each in keyword_only(callee).items()}
-        if fields_of is not None:
-            expected |= {field.name: field.default for field in fields(fields_of)}
+        expected |= values
         assert expected.keys() - internal <= stated.keys()
         for name, default in expected.items():
             if name not in internal and default is not MISSING and not isinstance(default, Mapping):

@@ -27,7 +27,7 @@ def test_callers_feed_channels_last_and_no_op_is_added(models):
 def test_types_of_callers_are_cast(models):
     path, x = models.save(models.cnn()), np.floor(image() * 255)
     plain = xdlc.convert(path)
-    made = xdlc.convert(path, input_dtype={"x": "uint8"}, output_dtype={"y": "float16"})
+    made = xdlc.convert(path, input_dtype={"x": np.uint8}, output_dtype={"y": np.dtype("float16")})
     assert [made.main.inputs[0].dtype.name, made.main.outputs[0].dtype.name] == ["uint8", "float16"]
     found = xdlc.run(made, {"x": x.astype("u1")})["y"]
     np.testing.assert_array_equal(

@@ -102,6 +102,12 @@ def test_a_file_without_its_option() -> None:
     assert result.stderr.endswith("'net.onnx' belongs to no option\n  fix: write --input_network net.onnx\n")
 
 
+def test_a_shape_after_an_equals_sign_is_an_error() -> None:
+    result = CliRunner().invoke(onnx_to_dlc.main, ["-i", "net.onnx", "--input_dim=x:1,3"])
+    assert result.exit_code == 2
+    assert "fix: write --input_dim NAME D1,D2,.." in result.stderr
+
+
 def test_tools_of_one_framework_have_the_hints_of_convert() -> None:
     result = CliRunner().invoke(tflite_to_dlc.main, ["--output_dlc"])
     assert result.stderr.endswith("  fix: write --output_path\n")

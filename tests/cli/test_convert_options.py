@@ -1,19 +1,22 @@
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from xdlc.cli.convert_options import converter_tool
-from xdlc.converter.frontends import Frontend, FrontendOption
+from xdlc.converter.frontends import Frontend
 from xdlc.converter.pipeline import Options
 from xdlc.errors import ModelError
+from xdlc.options import Option, PathLike
 
 SEEN: dict[str, Any] = {}
+
+
+class NetOptions(TypedDict):
+    weights: Annotated[PathLike | None, Option("Its weights.", flags=("--weights", "-b", "--net_bin"))]
 
 
 def reads(path: Path, options: Options, **own: Any) -> Any:
@@ -28,7 +31,7 @@ NET = Frontend(
     "xconv-net-to-dlc",
     lambda _path, _found: True,
     reads,
-    (FrontendOption("weights", "file", "Its weights.", ("-b", "--net_bin")),),
+    NetOptions,
     {"--input_network": ("-p", "--net_txt"), "--output_path": ("--dlc",)},
 )
 

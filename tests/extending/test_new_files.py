@@ -268,12 +268,16 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "converter/reludef/__init__.py",
         '"""Importer of a made-up format."""\n'
-        "from xdlc.converter.frontends import Frontend, FrontendOption, reader\n"
+        "from typing import Annotated, TypedDict\n"
+        "from xdlc.converter.frontends import Frontend, reader\n"
+        "from xdlc.options import Option\n"
+        "class ReludefOptions(TypedDict, total=False):\n"
+        '    slope: Annotated[str | None, Option("Slope of the function.")]\n'
         "def recognizes(path, found):\n"
         '    return path.is_file() and path.read_bytes().startswith(b"reludef")\n'
         "FRONTEND = Frontend(\n"
         '    "reludef", "a reludef model", "xconv-reludef-to-dlc", recognizes, reader("reludef"),\n'
-        '    (FrontendOption("slope", "text", "Slope of the function."),),\n'
+        "    ReludefOptions,\n"
         ")\n",
     )
     overlay.add(

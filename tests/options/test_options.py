@@ -9,20 +9,24 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from xdlc import api
 from xdlc.api.verbs import verb
+from xdlc.cli import quant_flow
 from xdlc.cli.params import flags_of
 from xdlc.cli.tool import tool
 from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
+from xdlc.converter.frontends import frontends
 from xdlc.errors import UsageError
-from xdlc.options import Option, options_of
+from xdlc.options import Option, check_values, options_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
 from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
 from xdlc.options.running import RunOptions
 from xdlc.quant.kind_inference import OutputKind
+from xdlc.quant.overrides import ENCODING_VERSIONS
 
 MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
 TOOLS: Mapping[click.Command, tuple[type, ...]] = {
@@ -35,7 +39,7 @@ TOOLS: Mapping[click.Command, tuple[type, ...]] = {
 NO_FLAGS = {"importer_options", "framework", "dynamic_shapes", "timeout", "input_dimensions"}
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("mapping", [*MAPPINGS, *(each.options for each in frontends().values())])
 def test_every_option_is_described(mapping: type) -> None:
     names = dict.fromkeys(options_of(mapping), "--flag")
     for name, option in options_of(mapping).items():
@@ -128,8 +132,27 @@ def test_choices_are_checked() -> None:
             api.quantize("m.dlc", [], **options)  # type: ignore[arg-type]
 
 
+def test_limits_of_zero_are_checked() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_values(ConvertOptions, {"unroll_loops": -1})
+    assert caught.value.where == "unroll_loops"
+    check_values(ConvertOptions, {"unroll_loops": 0})
+
+
+def test_numbers_of_numpy_are_checked_as_others() -> None:
+    for options in ({"act_bitwidth": np.int64(7)}, {"act_bitwidth_of": {"y": np.array(7)}}):
+        with pytest.raises(UsageError, match="expected one of 8, 16, found 7"):
+            api.quantize("m.dlc", [], **options)
+    with pytest.raises(UsageError, match="expected a number from 1 to 256, found 0"):
+        api.quantize("m.dlc", [], jobs=np.int64(0))
+
+
 def test_kinds_of_outputs_are_those_that_are_judged() -> None:
     assert list(OutputKind) == list(OUTPUT_KINDS)
+
+
+def test_versions_of_encodings_are_those_that_are_written() -> None:
+    assert tuple(ENCODING_VERSIONS) == quant_flow.VERSIONS
 
 
 def test_options_refer_to_each_other_by_name() -> None:

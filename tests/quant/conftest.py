@@ -82,7 +82,7 @@ class Net:
 
 def decided_plan(model, samples, *, precision=None, **options):
     """Return the decided plan of a model that it changes, and the calibration of the plan."""
-    plan = Plan.of(model, QuantOptions.of(options), precision)
+    plan = Plan.of(model, QuantOptions(**options), precision)
     calibration = calibrated(plan, Samples(samples), Engine())
     return plan.decided(calibration), calibration
 

@@ -16,7 +16,7 @@ RELU, SIGMOID = 4, 6
 
 
 def chosen(model, samples, **options):
-    plan = Plan.of(model, QuantOptions.of(options))
+    plan = Plan.of(model, QuantOptions(**options))
     calibration = calibrated(plan, Samples(samples), Engine())
     return choose(plan, calibration, Engine()), calibration
 

@@ -60,6 +60,17 @@ def test_a_copy_has_what_was_loaded_and_ends_alone(service: str) -> None:
     assert not Path(f"/proc/{answer['pid']}").exists()
 
 
+def test_a_copy_whose_origin_has_died_is_not_taken_for_killed(service: str) -> None:
+    origin = Process(service)
+    copy = origin.copy()
+    os.kill(origin.ask({"do": "add", "value": 1}, timeout=20)["pid"], signal.SIGKILL)
+    assert copy.ask({"do": "add", "value": 2}, timeout=20)["state"] == [2]
+    with pytest.raises(ChildDiedError) as caught:
+        copy.ask({"do": "die"}, timeout=20)
+    assert (caught.value.status, caught.value.is_killed) == (None, False)
+    assert caught.value.tail == r"; it printed 'first\nlast'"
+
+
 def test_a_shared_child_is_replaced_after_its_death(service: str) -> None:
     worker = SharedWorker(service)
     first = worker.ask({"do": "add", "value": 1}, timeout=20)

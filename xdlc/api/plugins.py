@@ -16,7 +16,6 @@ from xdlc.api.execution import run
 from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.json_fields import choice
-from xdlc.runtime.udo.kernel_files import FOLDER
 from xdlc.worker.temporary import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
@@ -172,6 +171,8 @@ def _results(
     model: Model, feeds: Mapping[str, Any], folder: Path, files: Mapping[str, Path]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the outputs of a model by kernel."""
+    from xdlc.runtime.udo.kernel_files import FOLDER
+
     if model.files:
         yield "compile_c", run(model, feeds, udo_package_path=folder / FOLDER)
     for way, file in files.items():

@@ -11,7 +11,7 @@ import os
 import re
 import types
 from collections import abc
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import Parameter
 from numbers import Real
@@ -40,9 +40,10 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     The function gets no option that is None or has its default.
     """
     name = function.__qualname__.removesuffix(".__init__")
-    mapping = _mapping(function)
+    parameters = inspect.signature(function).parameters.values()
+    mapping = _mapping(function, parameters)
     options = options_of(mapping) if mapping else {}
-    signature = _signature(function, mapping)
+    signature = _signature(parameters, mapping)
     known = [option for option in signature.parameters if option != "self"]
     names = function.__globals__
 
@@ -88,9 +89,9 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _mapping(function: Callable[..., Any]) -> type | None:
+def _mapping(function: Callable[..., Any], parameters: Iterable[Parameter]) -> type | None:
     """Return the typed mapping that a function has as keywords."""
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in parameters:
         if parameter.kind is Parameter.VAR_KEYWORD:
             mapping: type = function.__globals__[
                 parameter.annotation.removeprefix("Unpack[").removesuffix("]")
@@ -99,13 +100,9 @@ def _mapping(function: Callable[..., Any]) -> type | None:
     return None
 
 
-def _signature(function: Callable[..., Any], mapping: type | None) -> inspect.Signature:
-    """Return the signature of a function with the options of a typed mapping as keywords."""
-    own = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is not Parameter.VAR_KEYWORD
-    ]
+def _signature(parameters: Iterable[Parameter], mapping: type | None) -> inspect.Signature:
+    """Return a signature with the options of a typed mapping as keywords."""
+    own = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
     if mapping is None:
         return inspect.Signature(own)
     keywords = [
@@ -256,6 +253,8 @@ def _in_words(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         apart = [each for each in inner if each is not str or os.PathLike[str] not in inner]
         return " or ".join(dict.fromkeys(map(_in_words, apart)))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
     if origin is os.PathLike:
         return "path"
     if origin is abc.Callable:

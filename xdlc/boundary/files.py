@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from xdlc.boundary.layout import inferred
+from xdlc.boundary.ports import Request
 from xdlc.errors import ModelError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.files import read_bytes
@@ -39,24 +40,6 @@ _OUTPUT = {
     },
 }
 _INPUT = _OUTPUT | {_DESIRED: {**_OUTPUT[_DESIRED], "Shape": "shape", "Color Conversion": "colours"}}  # type: ignore[dict-item]
-
-
-class Request(NamedTuple):
-    """A request for one input or output.
-
-    Attributes:
-        where: The option or the place in a file.
-        name: Name of the input or output.
-        is_input: Whether it is an input; None if it may be either.
-        field: Field of a port.
-        value: Its value, as text or parsed.
-    """
-
-    where: str
-    name: str
-    is_input: bool | None
-    field: str
-    value: Any
 
 
 class Config(NamedTuple):

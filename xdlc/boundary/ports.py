@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from xdlc.boundary import colour, datatype, files, layout, resizing, scaling
-from xdlc.boundary.files import Request
+from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
@@ -16,6 +15,24 @@ from xdlc.options.graphs import BoundaryOptions
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
+
+
+class Request(NamedTuple):
+    """A request for one input or output.
+
+    Attributes:
+        where: The option or the place in a file.
+        name: Name of the input or output.
+        is_input: Whether it is an input; None if it may be either.
+        field: Field of a port.
+        value: Its value, as text or parsed.
+    """
+
+    where: str
+    name: str
+    is_input: bool | None
+    field: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +123,8 @@ def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
             problems.append(UsageError(problem, fix="give a mapping {name: value}"))
     custom: list[Request] = []
     if "config" in options or "custom_io" in options:
+        from xdlc.boundary import files  # loads a reader of YAML
+
         if "config" in options:
             raw += files.read(options["config"], has_sections=True).requests
         if "custom_io" in options:

@@ -65,6 +65,12 @@ class _Reader:
         self.call: Sequence[str] = ()  # all words
         self.later: list[str] = []  # words of the tool that runs then
         self.first_later = ""  # the flag that the first of them is for
+        self.rest: list[str] = []  # words that are not read yet
+        self.given = 0  # words of the rest, at its end, that are not in place of a flag
+        self.is_own = False  # whether the word that is read is in place of a flag
+        self.before = ""  # the flag that the words after it belong to, as it was given
+        self.files = ""  # the option whose files may follow as words
+        self.found: list[str] = []  # words for click
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
         self.replaced: dict[str, str] = ctx.obj or {}  # as below, of the tool that runs before
@@ -96,62 +102,73 @@ class _Reader:
 
     def read(self, words: Sequence[str]) -> list[str]:
         """Return the words for click."""
-        found: list[str] = []
-        before = ""  # the flag that the words after it belong to, as it was given
-        files: str | None = None  # the option whose files may follow as words
-        rest = list(words)
-        given = len(rest)  # words of the rest, at its end, that are not in place of a flag
-        while rest:
-            word = rest.pop(0)
-            is_own = len(rest) >= given
-            given = min(given, len(rest))
-            if word == "--" or (self.is_group and not word.startswith("-")):
-                raise_all(self.problems)
-                return [*found, word, *rest]
-            if not word.startswith("-") or word == "-":
-                if not (self.takes_words or files or (before and not self.is_option(before))):
-                    self.problems.append(usage_errors.left_over(word, before, self.known))
-                found += [files, word] if files else [word]
-                continue
-            name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
-            before = before if is_own else name
-            files = None
-            values = [value] if glued else []
-            if self.is_vendors and not is_own:
-                name = self.whole(name)
-            entry = None if is_own else self.entry(name)
-            option = self.known.get(name)
-            if not is_own:
-                self.written[name] = self.replaced.get(name, name)
-            if entry is None and not is_own and name.startswith("--"):
-                self.write_for(name, [], name)
-            if entry is not None:
-                rest, made = self.in_place(entry, values, rest)
-                given = len(rest) - made
-            elif option is None and self.takes_words > self.is_group and re.fullmatch(r"-\d+", word):
-                raise_all(self.problems)
-                return [*found, "--", word, *rest]
-            elif option is None:
-                self.problems.append(usage_errors.unknown(name, self.known))
-            elif option.is_flag and not option.count:
-                rest = self.switch(option, name, values, rest, found, shown=before)
+        self.rest, self.given = list(words), len(words)
+        while self.rest and not self.are_arguments():
+            word = self.rest.pop(0)
+            self.is_own = len(self.rest) >= self.given
+            self.given = min(self.given, len(self.rest))
+            if word.startswith("-") and word != "-":
+                self.flag(word)
             else:
-                before_values = len(rest)
-                rest = self.values(option, name, values, rest, found, shown=before)
-                files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
+                self.plain(word)
         if self.later and not set(self.then["needs"]) & set(self.later):
-            known = [
-                each for each in vendor_flags.entries(self.name).values() if each.kind == vendor_flags.LATER
-            ]
-            needs = " or ".join(each.flag for each in known if each.text.split()[0] in self.then["needs"])
+            entries = vendor_flags.entries(self.name).values()
+            known = [entry for entry in entries if entry.kind == vendor_flags.LATER]
+            needs = " or ".join(entry.flag for entry in known if entry.text.split()[0] in self.then["needs"])
             problem = f"{self.first_later} requires {needs}"
             self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
         raise_all(self.problems)
-        return found
+        return [*self.found, *self.rest]
+
+    def are_arguments(self) -> bool:
+        """Return whether no flags follow: what is left are arguments, or a command and its words."""
+        word = self.rest[0]
+        if self.takes_words and not self.is_group and re.fullmatch(r"-\d+", word) and word not in self.known:
+            self.rest.insert(0, "--")
+            return True
+        return word == "--" or (self.is_group and not word.startswith("-"))
+
+    def plain(self, word: str) -> None:
+        """Read a word that is no flag."""
+        if not (self.takes_words or self.files or (self.before and not self.is_option(self.before))):
+            self.problems.append(usage_errors.left_over(word, self.before, self.known))
+        self.found += [self.files, word] if self.files else [word]
+
+    def flag(self, word: str) -> None:
+        """Read a flag and the words after it that are its values."""
+        name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        values = [value] if glued else []
+        self.files = ""
+        if not self.is_own:
+            self.before = name
+            name = self.whole(name)
+            self.written[name] = self.replaced.get(name, name)
+            entry = self.entry(name)
+            if entry is not None:
+                self.replace(entry, values)
+                return
+            if name.startswith("--"):
+                self.write_for(name, [], name)
+        option = self.known.get(name)
+        if option is None:
+            self.problems.append(usage_errors.unknown(name, self.known))
+        elif option.is_flag and not option.count:
+            self.switch(option, name, values)
+        else:
+            self.values(option, name, values)
+
+    def take(self, count: int) -> list[str]:
+        """Return the next words, which are read then."""
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        return taken
+
+    def words_before_option(self, count: int) -> int:
+        """Return how many of the next words precede an option, at most some."""
+        return next((i for i, word in enumerate(self.rest[:count]) if self.is_option(word)), count)
 
     def whole(self, name: str) -> str:
         """Return the flag of a name that is cut short, as the vendor's converters take it."""
-        if not name.startswith("--") or self.is_option(name):
+        if not self.is_vendors or not name.startswith("--") or self.is_option(name):
             return name
         names = [each for each in (*self.known, *vendor_flags.entries(self.name)) if each.startswith(name)]
         if len(set(names)) != 1:
@@ -159,21 +176,19 @@ class _Reader:
         self.notices.append(f"{name} is read as {names[0]}")
         return names[0]
 
-    def in_place(
-        self, entry: vendor_flags.Entry, values: list[str], rest: list[str]
-    ) -> tuple[list[str], int]:
-        """Return the rest with what a vendor's flag becomes in front, and the number of those words."""
-        count = max(entry.count(rest) - len(values), 0)
-        count = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
-        values, rest = [*values, *rest[:count]], rest[count:]
-        if not count and not values and entry.kind != vendor_flags.REFUSED and _truth(rest):
-            values, rest = rest[:1], rest[1:]
+    def replace(self, entry: vendor_flags.Entry, values: list[str]) -> None:
+        """Put what a vendor's flag becomes in front of the words that are left."""
+        count = self.words_before_option(max(entry.count(self.rest) - len(values), 0))
+        values = [*values, *self.take(count)]
+        if not values and entry.kind != vendor_flags.REFUSED and _truth(self.rest):
+            values = self.take(1)
+        self.given = len(self.rest)
         is_off = entry.count([]) == 0 and bool(values) and values[-1].lower() in ("false", "0")
         try:
             words, note = (self.off(entry), "") if is_off else self.instead(entry, values)
         except UsageError as problem:
             self.problems.append(problem)
-            return rest, 0
+            return
         if entry.kind == vendor_flags.VOID or (is_off and not words):
             reason = "it is off here in any case" if is_off else entry.text
             self.notices.append(f"{entry.flag} has no effect: {reason}")
@@ -188,8 +203,8 @@ class _Reader:
         if entry.kind == vendor_flags.LATER:
             self.first_later = self.first_later or entry.flag
             self.later += words
-            return rest, 0
-        return [*words, *rest], len(words)
+        else:
+            self.rest = [*words, *self.rest]
 
     def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
         """Record what the call has in place of a flag with some values, under any name of the option."""
@@ -219,93 +234,81 @@ class _Reader:
         switch = self.known.get(words[0]) if len(words) == 1 else None
         return [] if switch is None else list(switch.secondary_opts[:1])
 
-    def switch(
-        self,
-        option: click.Option,
-        name: str,
-        values: list[str],
-        rest: list[str],
-        found: list[str],
-        shown: str,
-    ) -> list[str]:
-        """Add a switch to the words found, as ``values`` does; return the rest without its value."""
-        if not values and not self.takes_words and _truth(rest):
-            values, rest = rest[:1], rest[1:]
+    def switch(self, option: click.Option, name: str, values: list[str]) -> None:
+        """Read a switch, which may have a value."""
+        if not values and not self.takes_words and _truth(self.rest):
+            values = self.take(1)
         truth = values[0].lower() if values else "true"
         if truth not in ("false", "0", "true", "1"):
             self.problems.append(UsageError("takes no value", where=name, fix=f"write {name} alone"))
-            return rest
+            return
         is_plain = truth in ("true", "1")
         words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
-        self.once(option, words, shown)
-        found += [name] if is_plain else words
-        return rest
+        self.once(option, words)
+        self.found += [name] if is_plain else words
 
-    def values(
-        self, option: click.Option, name: str, glued: list[str], rest: list[str], found: list[str], shown: str
-    ) -> list[str]:
-        """Add an option and its values to the words found; return the rest.
+    def values(self, option: click.Option, name: str, glued: list[str]) -> None:
+        """Read an option and its values.
 
         Args:
             option: The option.
             name: Its flag.
             glued: Its value after ``=``.
-            rest: The words after it.
-            found: The words for click.
-            shown: The flag as it was given.
         """
-        count = max(option.nargs - 1, 0) if glued else _count(option, rest)
+        count = max(option.nargs - 1, 0) if glued else _count(option, self.rest)
         is_bare = isinstance(option, WordsOption) and option.is_bare
-        free = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
-        is_whole = isinstance(option, DimsOption) and free == 1 and len(split_dims(rest[:1])[0]) == 2
-        if free < count and not (is_bare or is_whole):
-            self.problems.append(usage_errors.miscounted(option, name))
-            return rest[free:]
-        values, rest = [*glued, *rest[:count]], rest[count:]
-        if isinstance(option, DimsOption) and len(values) == 2 and not glued:
-            given = values
-            values, unread = split_dims(given)
-            rest = [*given[len(given) - unread :], *rest]
-        elif isinstance(option, DimsOption) and values and not glued:
-            values, _ = split_dims(values)
+        free = self.words_before_option(count)
+        if free < count and not is_bare:
+            is_whole = isinstance(option, DimsOption) and free == 1 and len(split_dims(self.rest[:1])[0]) == 2
+            if not is_whole:
+                self.problems.append(usage_errors.miscounted(option, name))
+                self.take(free)
+                return
+        left = len(self.rest)
+        values = [*glued, *self.take(count)]
+        if isinstance(option, DimsOption) and values and not glued:
+            words = values
+            values, unread = split_dims(words)
+            self.rest = [*words[len(words) - unread :], *self.rest]
         if len(values) == option.nargs and not self.takes_words:
-            values[-1], rest = self.listed(option, values[-1], rest)
+            values[-1] = self.listed(option, values[-1])
         if isinstance(option, WordsOption) and len(values) >= option.nargs - is_bare:
-            values, rest = option.joined(values, rest)
+            values, self.rest = option.joined(values, self.rest)
         if values and not option.multiple:
-            self.once(option, values, shown)
+            self.once(option, values)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
             fix = f"write --output_path {quote(values[0])}"
             problem = f"{name} expects a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
-        found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
-        return rest
+        if isinstance(option, PathsOption) and len(self.rest) < left:
+            self.files = name
+        self.found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
 
-    def once(self, option: click.Option, values: list[str], shown: str) -> None:
+    def once(self, option: click.Option, values: list[str]) -> None:
         """Record the values of an option; other ones than before are a problem."""
-        first, other = self.values_of.setdefault(str(option.name), (shown, values))
+        first, other = self.values_of.setdefault(str(option.name), (self.before, values))
         if values != other:
-            both = dict.fromkeys((first, shown))
+            both = dict.fromkeys((first, self.before))
             problem = f"two values for one option: {' and '.join(both)}"
             self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
 
-    def listed(self, option: click.Option, value: str, rest: list[str]) -> tuple[str, list[str]]:
-        """Return the last value of an option with the words after it that belong to it, and the others."""
+    def listed(self, option: click.Option, value: str) -> str:
+        """Return the last value of an option with the words after it that belong to it."""
         metavar = option.metavar or ""
-        last, following = value.rpartition(",")[2], rest[0].partition(",")[0] if rest else ""
+        last, following = value.rpartition(",")[2], self.rest[0].partition(",")[0] if self.rest else ""
         is_split = (
             ("SOC" in metavar or "--soc" in option.opts) and last and following and _is_soc(last + following)
         )
         if is_split and not (_is_soc(last) and _is_soc(following)):
             self.notices.append(f"{last} {following} is read as {last}{following}")
-            return self.listed(option, value + rest[0], rest[1:])
+            return self.listed(option, value + self.rest.pop(0))
         if "," not in metavar or isinstance(option, PathsOption):
-            return value, rest
-        while rest and not rest[0].startswith("-"):
-            if option.nargs > 1 and not re.fullmatch(r"[\d.,]+", rest[0]):
+            return value
+        while self.rest and not self.rest[0].startswith("-"):
+            if option.nargs > 1 and not re.fullmatch(r"[\d.,]+", self.rest[0]):
                 break
-            value, rest = f"{value.rstrip(',')},{rest[0].lstrip(',')}", rest[1:]
-        return value.rstrip(","), rest
+            value = f"{value.rstrip(',')},{self.rest.pop(0).lstrip(',')}"
+        return value.rstrip(",")
 
 
 def _truth(words: Sequence[str]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
@@ -14,9 +15,9 @@ from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
-from xdlc.converter.frontends import Frontend, FrontendOption, find_frontend, frontends, models_of
+from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
-from xdlc.options import options_of
+from xdlc.options import Option, PathLike, options_of, type_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 
 _OUTPUT = click.option(
@@ -68,14 +69,6 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         help="With --dry_run: write the result as JSON.",
     ),
 )
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "switch": {"is_flag": True, "default": None},
-    "text": {},
-    "names": {"multiple": True, "callback": params.distinct_names},
-    "file": {"type": params.INPUT_FILE},
-    "sizes": {"type": (str, params.DIMENSION), "multiple": True, "callback": params.once_by_name},
-}
-"""Settings of an option by the kind of ``FrontendOption``."""
 _HELP = """Convert {models} into a DLC.
 
 Prints what goes in, what comes out and what was inserted. Inputs and outputs keep the model's
@@ -133,7 +126,9 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         run_next(_convert(source, target, dlc_version, options, stored))
 
     main.__doc__ = _HELP.format(models=models)
-    own = _own_options(chosen)
+    own_options = _own_options(chosen)
+    own = options_of(own_options)
+    files = {name for name in own if type_of(own_options, name) == PathLike | None}
     source = click.option(
         "-i",
         "--input_network",
@@ -142,10 +137,16 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         required=True,
         help=f"Model to convert: {models}.",
     )
-    files = [option for kind, option in own.values() if kind == "file"]
-    others = [option for kind, option in own.values() if kind != "file"]
-    shared = (_OUTPUT, params.INPUT_DIMS, _CONVERSION, _OP_PACKAGE_LIB)
-    command = tool(name)(all_of(source, *files, *shared, *others, *_RESULT)(main))
+    decorators: tuple[Callable[..., Any], ...] = (
+        flags_of(own_options, without=own.keys() - files),
+        _OUTPUT,
+        params.INPUT_DIMS,
+        _CONVERSION,
+        _OP_PACKAGE_LIB,
+        flags_of(own_options, without=files),
+        *_RESULT,
+    )
+    command = tool(name)(all_of(source, *decorators)(main))
     _share_flags(command, own, given)
     return command
 
@@ -160,21 +161,23 @@ def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
     return given[0].framework
 
 
-def _own_options(chosen: Sequence[Frontend]) -> dict[str, tuple[str, Callable[..., Any]]]:
-    """Return kind and option of each that not all importers have; those of one name are one option."""
-    same: dict[str, list[FrontendOption]] = {}
-    for option in (option for each in chosen for option in each.options):
-        same.setdefault(option.name, []).append(option)
-    found: dict[str, tuple[str, Callable[..., Any]]] = {}
-    for name, options in same.items():
-        words = [word for option in options for word in option.spellings]
+def _own_options(chosen: Sequence[Frontend]) -> type:
+    """Return the options that not all importers have as a typed mapping, with one option for a name."""
+    same: dict[str, list[Any]] = {}
+    for frontend in chosen:
+        for name, annotation in frontend.options.__annotations__.items():
+            same.setdefault(name, []).append(annotation)
+    merged = {}
+    for name, stated_types in same.items():
+        options: list[Option] = [annotation.__metadata__[0] for annotation in stated_types]
+        flags = dict.fromkeys(flag for option in options for flag in option.flags)
         if len(options) > 1:  # short flags mean other things in each framework
-            words = [word for word in words if word.startswith("--")]
-        kind, text = options[0].kind, " ".join(dict.fromkeys(option.help for option in options))
-        flags = dict.fromkeys((f"--{name}", *words))
-        settings = {"metavar": options[0].metavar, "help": text, **_SETTINGS[kind]}
-        found[name] = kind, click.option(*flags, name, **settings)
-    return found
+            flags = {flag: None for flag in flags if flag.startswith("--")}
+        text = " ".join(dict.fromkeys(option.help for option in options))
+        merged[name] = Annotated[
+            stated_types[0].__origin__, replace(options[0], help=text, flags=tuple(flags))
+        ]
+    return type("OwnOptions", (), {"__annotations__": merged})
 
 
 def _share_flags(command: Tool, own: Collection[str], given: Sequence[Frontend]) -> None:

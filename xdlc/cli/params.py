@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import click
 
 from xdlc.errors import StorageError, UsageError
-from xdlc.options import MAX_DIM, Names, Option, PathLike, Paths, options_of, type_of
+from xdlc.options import Names, Option, PathLike, Paths, options_of, type_of
 from xdlc.options.graphs import BoundaryOptions
 from xdlc.options.running import KernelOptions
 
@@ -217,7 +217,6 @@ class NumberRange(click.FloatRange):
         return found
 
 
-DIMENSION = click.IntRange(1, MAX_DIM)
 MODEL = FilePath(path_type=Path)
 """A source model; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
@@ -346,7 +345,8 @@ def _settings(kind: Any, option: Option) -> dict[str, Any]:
         return {"cls": PathsOption}
     shown = {"metavar": option.metavar}
     if get_origin(kinds[0]) is abc.Mapping:
-        return shown | {"type": (str, _element(option)), "multiple": True, "callback": _pairs(option)}
+        element = _range(get_args(kinds[0]), option) if option.limits != (None, None) else _element(option)
+        return shown | {"type": (str, element), "multiple": True, "callback": _pairs(option)}
     if kinds[:2] == get_args(Names):
         return shown | {"multiple": True, "callback": names}
     if get_origin(kinds[0]) is abc.Sequence:
@@ -356,9 +356,14 @@ def _settings(kind: Any, option: Option) -> dict[str, Any]:
     if option.choices:
         return shown | {"type": _element(option), "callback": _value(option)}
     if option.limits != (None, None):
-        ranges: type[Any] = NumberRange if float in kinds else click.IntRange
-        return shown | {"type": ranges(*option.limits)}
+        return shown | {"type": _range(kinds, option)}
     return shown | {"type": next((each for each in (int, float) if each in kinds), str)}
+
+
+def _range(kinds: Collection[Any], option: Option) -> Any:
+    """Return the numbers within the limits of an option, of the kind that its type has."""
+    ranges: type[Any] = NumberRange if float in kinds else click.IntRange
+    return ranges(*option.limits)
 
 
 def _element(option: Option) -> Any:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
 from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
+from xdlc.options import options_of
 
 if TYPE_CHECKING:
     from xdlc.converter.importer import SourceModel
@@ -24,35 +25,8 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 
-@dataclass(frozen=True, slots=True)
-class FrontendOption:
-    """An option of one importer: a keyword of its ``read``, a flag of its tool.
-
-    Attributes:
-        name: Name of keyword and flag.
-        kind: ``switch``; ``text``; ``names``, repeatable; ``file`` (an existing one); ``sizes``:
-            pairs of a name and a dimension, repeatable, as a mapping.
-        help: Help text of the flag.
-        spellings: Further flags, like ``-s``. In a tool of its importer alone they precede flags that
-            options of all importers have.
-        metavar: Form of the values in the help text.
-    """
-
-    name: str
-    kind: Literal["switch", "text", "names", "file", "sizes"]
-    help: str
-    spellings: Sequence[str] = ()
-    metavar: str | None = None
-
-
-DEFINE_SYMBOL = FrontendOption(
-    "define_symbol",
-    "sizes",
-    "Value of a symbolic dimension. Repeatable.",
-    spellings=("-s",),
-    metavar="SYMBOL N",
-)
-"""Option of importers whose models name dynamic dimensions."""
+class NoOptions(TypedDict):
+    """Options of an importer that has those of all importers only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +43,8 @@ class Frontend:
             that ``xdlc.converter.formats`` finds there, if any.
         read: Returns the ``importer.SourceModel`` of a path, for ``pipeline.Options`` and the options that
             only this importer has.
-        options: Options that only this importer has.
+        options: Typed mapping of the options that not all importers have, keywords of ``read`` and flags. In
+            a tool of its importer alone they precede flags that options of all importers have.
         spellings: Further flags in its tool of options that all importers have, by their long flag.
         has_drafts: Whether UDO configurations can be drafted for the framework.
     """
@@ -79,7 +54,7 @@ class Frontend:
     tool: str
     recognizes: Callable[[Path, Format | None], bool]
     read: Callable[..., SourceModel]
-    options: Sequence[FrontendOption] = ()
+    options: type = NoOptions
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_drafts: bool = True
 
@@ -236,8 +211,8 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     Raises:
         UsageError: If there is one.
     """
-    names = {option.name for option in frontend.options}
-    others = {option.name for each in frontends().values() for option in each.options}
+    names = options_of(frontend.options)
+    others = {name for each in frontends().values() for name in options_of(each.options)}
     for name in (*own, *(name for name in options if name in others)):
         if name not in names:
             raise UsageError(

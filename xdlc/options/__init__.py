@@ -71,13 +71,16 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
         by_name = isinstance(value, Mapping)
         for place, element in value.items() if by_name else [(name, value)]:
             where = f"{name} of {place!r}" if by_name else name
+            if getattr(element, "shape", None) == () and hasattr(element, "item"):  # a number of numpy
+                element = element.item()
             is_checked = option.choices and not option.is_open and isinstance(element, str | int)
             if is_checked and element not in option.choices:
                 listed = ", ".join(map(str, option.choices))
                 fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
                 raise UsageError(f"expected one of {listed}, found {element!r}", where=where, fix=fix)
             least, most = option.limits
-            if isinstance(element, int | float) and not (least or -inf) <= element <= (most or inf):
+            lowest, highest = -inf if least is None else least, inf if most is None else most
+            if isinstance(element, int | float) and not lowest <= element <= highest:
                 limits = f"from {least} on" if most is None else f"from {least} to {most}"
                 problem = f"expected a number {limits}, found {element!r}"
                 raise UsageError(problem, where=where, fix=f"pass a number {limits}")

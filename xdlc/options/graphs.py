@@ -11,6 +11,15 @@ OVERRIDE_MISSING = ("error", "warn")
 Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
 Words: TypeAlias = str | Sequence[str]
 Numbers: TypeAlias = str | float | Sequence[float]
+OverrideMissing: TypeAlias = Annotated[
+    str,
+    Option(
+        "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
+        default=OVERRIDE_MISSING[0],
+        choices=OVERRIDE_MISSING,
+    ),
+]
+"""The option of this name, of converting and of quantizing."""
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 
@@ -36,10 +45,10 @@ class BoundaryOptions(TypedDict, total=False):
         Mapping[str, str], Option("Axes of an output that callers fetch.", metavar="NAME LAYOUT")
     ]
     input_dtype: Annotated[
-        Mapping[str, str],
+        Mapping[str, Any],  # numpy's types have names, too
         Option("Data type that callers feed, like uint8, float16 or int32.", metavar="NAME TYPE"),
     ]
-    output_dtype: Annotated[Mapping[str, str], Option("Data type that callers fetch.", metavar="NAME TYPE")]
+    output_dtype: Annotated[Mapping[str, Any], Option("Data type that callers fetch.", metavar="NAME TYPE")]
     input_type: Annotated[
         Mapping[str, str],
         Option(
@@ -112,7 +121,21 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-class ConvertOptions(BoundaryOptions, total=False):
+class SymbolOptions(TypedDict, total=False):
+    """Options of importers whose models name dynamic dimensions."""
+
+    define_symbol: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Value of a symbolic dimension (ONNX, PyTorch).",
+            limits=(1, MAX_DIM),
+            metavar="SYMBOL N",
+            flags=("--define_symbol", "-s"),
+        ),
+    ]
+
+
+class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     """Options of ``convert`` and ``check``."""
 
     batch: Annotated[
@@ -202,9 +225,6 @@ class ConvertOptions(BoundaryOptions, total=False):
         str | None,
         Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
     ]
-    define_symbol: Annotated[
-        Mapping[str, int] | None, Option("Values of symbolic dimensions by name (ONNX, PyTorch).")
-    ]
     importer_options: Annotated[
         Mapping[str, Any] | None, Option("Options that the importer of the framework alone has, by name.")
     ]
@@ -223,14 +243,7 @@ class AnnotateOptions(TypedDict, total=False):
             metavar="FILE",
         ),
     ]
-    override_missing: Annotated[
-        str,
-        Option(
-            "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
-            default=OVERRIDE_MISSING[0],
-            choices=OVERRIDE_MISSING,
-        ),
-    ]
+    override_missing: OverrideMissing
     strip_encodings: Annotated[
         bool,
         Option(
@@ -274,7 +287,7 @@ class CompileOptions(TypedDict, total=False):
             "Vector memory to plan for: with less than the SoC has, the cache runs on smaller ones too; 0: "
             "all that it has.",
             default_text="0",
-            limits=(0, None),
+            limits=(0, 64),
             metavar="MB",
         ),
     ]
@@ -288,7 +301,7 @@ class CompileOptions(TypedDict, total=False):
     ]
     num_hvx_threads: Annotated[
         int | None,
-        Option("Number of vector threads.", default_text="all", limits=(1, None), metavar="N"),
+        Option("Number of vector threads.", default_text="all", limits=(1, 64), metavar="N"),
     ]
     htp_dlbc: Annotated[
         bool, Option("Compress feature maps in memory.", default=False, metavar="[true|false]")
@@ -314,7 +327,10 @@ class CompileOptions(TypedDict, total=False):
             default=False,
         ),
     ]
-    jobs: Annotated[int | None, Option("SoCs to compile at a time.", default_text="one per processor")]
+    jobs: Annotated[
+        int | None,
+        Option("SoCs to compile at a time.", default_text="one per processor", limits=(1, 1024)),
+    ]
     timeout: Annotated[float, Option("Seconds that one SoC may take.", default=1800)]
 
 

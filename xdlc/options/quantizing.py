@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from xdlc.options import MAX_DIM, Names, Option, PathLike
-from xdlc.options.graphs import OVERRIDE_MISSING
+from xdlc.options.graphs import OverrideMissing
 from xdlc.options.running import KernelOptions
 from xdlc.registry import module_names
 
@@ -32,6 +32,28 @@ class QuantizeOptions(KernelOptions, total=False):
             "Data type of ops that stay float: 32 or 16 bits, or bf16.", default=32, choices=(32, 16, "bf16")
         ),
     ]
+    float_ops: Annotated[
+        Names,
+        Option(
+            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
+            default=(),
+            metavar="A,B",
+        ),
+    ]
+    act_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
+            choices=ACTIVATION_BITS,
+            metavar="NAME BITS",
+        ),
+    ]
+    weights_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
+        ),
+    ]
     use_per_channel_quantization: Annotated[
         bool | None,
         Option(
@@ -45,23 +67,6 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Use one scale per output of FullyConnected and MatMul weights.",
             default=True,
-        ),
-    ]
-    weights_block_size: Annotated[
-        int | None,
-        Option(
-            "Number of weights along the input axis that share a scale.",
-            limits=(1, MAX_DIM),
-            metavar="N",
-            default_text="all",
-        ),
-    ]
-    use_lpbq: Annotated[
-        bool,
-        Option(
-            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
-            "blocks of 16 or 32 keep 4 bits there.",
-            default=False,
         ),
     ]
     act_quantizer_calibration: Annotated[
@@ -98,6 +103,23 @@ class QuantizeOptions(KernelOptions, total=False):
             "Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.", metavar="LOW,HIGH"
         ),
     ]
+    weights_block_size: Annotated[
+        int | None,
+        Option(
+            "Number of weights along the input axis that share a scale.",
+            limits=(1, MAX_DIM),
+            metavar="N",
+            default_text="all",
+        ),
+    ]
+    use_lpbq: Annotated[
+        bool,
+        Option(
+            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
+            "blocks of 16 or 32 keep 4 bits there.",
+            default=False,
+        ),
+    ]
     adjust_bias_encoding: Annotated[
         bool, Option("Widen scales of weights whose bias would overflow 32 bits.", default=True)
     ]
@@ -118,13 +140,16 @@ class QuantizeOptions(KernelOptions, total=False):
     drop_nan_checks: Annotated[
         bool, Option("Remove tests for NaN of values in fixed point, which hold none.", default=True)
     ]
-    accuracy: Annotated[
-        str,
+    one_act_bitwidth: Annotated[
+        bool,
+        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
+    ]
+    enable_float_fallback: Annotated[
+        bool,
         Option(
-            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
-            "to 16-bit weights and floats where the target has them.",
-            default="fast",
-            choices=("fast", "balanced", "best"),
+            "Keep tensors without an encoding float, without calibration.",
+            default=False,
+            flags=("-f", "--enable_float_fallback"),
         ),
     ]
     algorithms: Annotated[
@@ -142,11 +167,24 @@ class QuantizeOptions(KernelOptions, total=False):
             metavar="DB",
         ),
     ]
+    accuracy: Annotated[
+        str,
+        Option(
+            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
+            "to 16-bit weights and floats where the target has them.",
+            default="fast",
+            choices=("fast", "balanced", "best"),
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
+    ]
     fail_below: Annotated[
         float | None,
         Option(
-            "Fail if an output has a lower SQNR on held-out samples, or degenerates (NaN, constant, below "
-            "10 dB); a tool writes nothing then and exits with 5.",
+            "Fail if an output has a lower SQNR on held-out samples, or keeps less than 90 % of the float "
+            "task; a tool writes nothing then and exits with 5.",
             metavar="DB",
         ),
     ]
@@ -170,32 +208,6 @@ class QuantizeOptions(KernelOptions, total=False):
     min_score: Annotated[
         float | None, Option("Least number that {evaluate} has to return.", metavar="NUMBER")
     ]
-    float_ops: Annotated[
-        Names,
-        Option(
-            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
-            default=(),
-            metavar="A,B",
-        ),
-    ]
-    act_bitwidth_of: Annotated[
-        Mapping[str, int] | None,
-        Option(
-            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
-            choices=ACTIVATION_BITS,
-            metavar="NAME BITS",
-        ),
-    ]
-    weights_bitwidth_of: Annotated[
-        Mapping[str, int] | None,
-        Option(
-            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
-        ),
-    ]
-    target: Annotated[
-        str | None,
-        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
-    ]
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
@@ -204,14 +216,7 @@ class QuantizeOptions(KernelOptions, total=False):
             metavar="FILE",
         ),
     ]
-    override_missing: Annotated[
-        str,
-        Option(
-            "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
-            default=OVERRIDE_MISSING[0],
-            choices=OVERRIDE_MISSING,
-        ),
-    ]
+    override_missing: OverrideMissing
     ignore_quantization_overrides: Annotated[
         bool,
         Option(
@@ -224,18 +229,6 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
             default=False,
-        ),
-    ]
-    one_act_bitwidth: Annotated[
-        bool,
-        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
-    ]
-    enable_float_fallback: Annotated[
-        bool,
-        Option(
-            "Keep tensors without an encoding float, without calibration.",
-            default=False,
-            flags=("-f", "--enable_float_fallback"),
         ),
     ]
     jobs: Annotated[

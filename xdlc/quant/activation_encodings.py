@@ -251,7 +251,7 @@ class ActivationEncodings:
     def _symmetric(self) -> bool:
         # Both symmetric schemas are stored unsigned: a third of HTP's operations, DepthWiseConv2d and
         # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
-        return self.options.act_quantizer_schema != "asymmetric"
+        return bool(self.options.act_quantizer_schema != "asymmetric")
 
     def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
         """Return the form of a tensor, or the one that ops read in its place which want another type."""

@@ -26,7 +26,7 @@ from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
-from xdlc.runtime.ops.reinterpret import keeps_stored
+from xdlc.runtime.ops.types import keeps_stored
 
 _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
 

@@ -128,7 +128,7 @@ def quantize(
             if an output is below ``fail_below`` or useless (the report, if any, is written).
         BackendError: If a kernel of a UDO fails.
     """
-    asked = QuantOptions.of(options)
+    asked = QuantOptions(**options)
     check_options(asked)
     check_kinds(model.main, asked.output_kind)
     dropped = 0

@@ -8,7 +8,6 @@ ops go again at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from xdlc import passes
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
@@ -193,7 +192,7 @@ def quantized_copy(
     """
     options, source = plan.options, plan.model if weights_of is None else weights_of
     if as_on_target and options.soc is not None and options.soc.fp16 and options.float_bitwidth == 32:
-        options = replace(options, float_bitwidth=16)
+        options = QuantOptions(**(vars(options) | {"float_bitwidth": 16}))
     model = source.clone()
     means: dict[Tensor, Array] = {}
     twins = []

@@ -392,10 +392,10 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
 
 def _wants_channels(op: Op, options: QuantOptions) -> bool:
     if op.type in ("FullyConnected", "MatMul"):
-        return options.use_per_row_quantization
+        return bool(options.use_per_row_quantization)
     # HTP wants as many scales of the bias as the weight has, which groups make unequal.
     grouped = op.type.startswith("TransposeConv") and op.param("group", 1) != 1
-    return options.use_per_channel_quantization and not grouped
+    return bool(options.use_per_channel_quantization) and not grouped
 
 
 def _asymmetric_range(tensor: Tensor, options: QuantOptions) -> Range:

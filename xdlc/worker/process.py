@@ -35,6 +35,8 @@ _MOST_PRINTED = 4096
 _LOOK = 0.5
 _PATIENCE = 5.0
 """Seconds that a child has to close what it has open."""
+_COPYING = 60.0
+"""Seconds that a child has to copy itself, or to end a copy: on a full machine, both take long."""
 
 
 class ChildDiedError(BackendError):
@@ -307,8 +309,9 @@ class _Copied:
     def __init__(self, origin: Process, far_end: socket.socket, log: IO[bytes]) -> None:
         self._origin = origin
         self._status: int | None = None
+        self._is_ended = False
         files = [far_end.fileno(), log.fileno()]
-        self._pid: int = origin.ask({"do": "fork"}, files, timeout=_PATIENCE)["pid"]
+        self._pid: int = origin.ask({"do": "fork"}, files, timeout=_COPYING)["pid"]
 
     def status(self, seconds: float) -> int | None:
         return self._ended() if seconds else None
@@ -318,14 +321,12 @@ class _Copied:
 
     def disown(self) -> None: ...
 
-    def _ended(self) -> int:
-        """End it and return its status; one that had ended before keeps its own."""
-        if self._status is None:
-            self._status = -signal.SIGKILL
-            with contextlib.suppress(
-                ChildDiedError, OSError
-            ):  # with the origin, what tells the status is gone
-                self._status = self._origin.ask({"do": "reap", "pid": self._pid}, timeout=_PATIENCE)["status"]
+    def _ended(self) -> int | None:
+        """End it and return its status, or None if its origin has died."""
+        if not self._is_ended:
+            self._is_ended = True
+            with contextlib.suppress(ChildDiedError, OSError):
+                self._status = self._origin.ask({"do": "reap", "pid": self._pid}, timeout=_COPYING)["status"]
         return self._status
 
 

@@ -226,7 +226,7 @@ def test_the_error_of_some_socs_has_the_caches_of_the_others() -> None:
     ("socs", "options", "said"),
     [
         ([], {}, "no SoC is named"),
-        (["sm8650"], {"optimization_level": 4}, "optimization_level is 4; expected 1 to 3"),
+        (["sm8650"], {"optimization_level": 4}, "optimization_level: expected a number from 1 to 3"),
         (["sm8650"], {"vtcm_override": 16}, "sm8650 has 8 MB"),
         (["sm9999"], {}, "sm9999"),
     ],

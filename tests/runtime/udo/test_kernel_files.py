@@ -19,7 +19,7 @@ from tests.support.compilers import build_library, needs_cc
 from tests.support.custom_ops import scale_graph
 from xdlc import api
 from xdlc.container import load
-from xdlc.errors import BackendError, StorageError, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import BackendError, ModelError, StorageError, UnsupportedOp, UsageError, XdlcError
 from xdlc.ir import Model, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import Kernel
@@ -136,7 +136,7 @@ def test_damaged_descriptions_are_refused(
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kernel.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"is no JSON|has more than"):
+    with pytest.raises(ModelError, match=r"is no JSON|has more than"):
         read_calls(path)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 from xdlc.api.verbs import verb
@@ -149,6 +147,8 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
     Raises:
         UsageError: If a runtime or the SoC is not known.
     """
+    import platform
+
     from xdlc.prepare.htp.compile_jobs import processors
 
     chosen = [find_runtime(name) for name in (sorted(RUNTIMES.all()) if runtimes is None else runtimes)]
@@ -167,6 +167,8 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
 
 def version_of(package: str) -> str | None:
     """Return the version of a package; None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

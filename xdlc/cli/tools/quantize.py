@@ -15,7 +15,7 @@ from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import Tool, notice, tool, warn
 from xdlc.errors import UsageError, XdlcError, each_problem
 from xdlc.options import options_of
-from xdlc.options.graphs import AnnotateOptions
+from xdlc.options.graphs import AnnotateOptions, CompileOptions, EditOptions
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -31,12 +31,8 @@ _PREPARING = all_of(
         metavar="SOC,SOC..",
         help="SoCs to compile caches for.  [default: sm8650]",
     ),
-    click.option(
-        "--overwrite_cache_records",
-        is_flag=True,
-        help="Compile again where there is a cache already, whoever made it.",
-    ),
-    click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32."),
+    flags_of(CompileOptions, without=options_of(CompileOptions).keys() - {"overwrite_cache_records"}),
+    flags_of(EditOptions, without=options_of(EditOptions).keys() - {"use_float_io"}),
     click.option(
         "--enable_hta",
         is_flag=True,
@@ -91,8 +87,8 @@ def _run(
     target_dlc: Path | None,
     enable_htp: bool,
     socs: tuple[str, ...],
-    overwrite_cache_records: bool,
-    use_float_io: bool,
+    overwrite_cache_records: bool | None,
+    use_float_io: bool | None,
     enable_hta: bool,
     partitions: str | None,
     reorder: bool,

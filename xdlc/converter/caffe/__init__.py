@@ -1,9 +1,24 @@
 """Importer of Caffe nets."""
 
-from __future__ import annotations
+from typing import Annotated, TypedDict
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
+from xdlc.converter.frontends import Frontend, reader, reads
+from xdlc.options import Option, PathLike
+
+
+class CaffeOptions(TypedDict, total=False):
+    """Options of Caffe nets."""
+
+    weights: Annotated[
+        PathLike | None,
+        Option(
+            "Weights of the net: a .caffemodel, or an HDF5 file (needs the extra caffe).",
+            metavar="FILE",
+            flags=("--weights", "-b", "--caffe_bin"),
+        ),
+    ]
+
 
 FRONTEND = Frontend(
     framework="caffe",
@@ -11,14 +26,6 @@ FRONTEND = Frontend(
     tool="xconv-caffe-to-dlc",
     recognizes=reads(formats.CAFFE),
     read=reader("caffe"),
-    options=(
-        FrontendOption(
-            "weights",
-            "file",
-            "Weights of the net: a .caffemodel, or an HDF5 file (needs the extra caffe).",
-            ("-b", "--caffe_bin"),
-            "FILE",
-        ),
-    ),
+    options=CaffeOptions,
     spellings={"--input_network": ("-c", "--caffe_txt"), "--output_path": ("--dlc",)},
 )

@@ -1,9 +1,24 @@
 """Importer of Caffe2 nets."""
 
-from __future__ import annotations
+from typing import Annotated, TypedDict
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
+from xdlc.converter.frontends import Frontend, reader, reads
+from xdlc.options import Option, PathLike
+
+
+class Caffe2Options(TypedDict, total=False):
+    """Options of Caffe2 nets."""
+
+    weights: Annotated[
+        PathLike | None,
+        Option(
+            "Init net of a Caffe2 predict net: init_net.pb, which fills its weights.",
+            metavar="FILE",
+            flags=("--weights", "-e", "--exec_net", "--init_net"),
+        ),
+    ]
+
 
 FRONTEND = Frontend(
     framework="caffe2",
@@ -11,14 +26,6 @@ FRONTEND = Frontend(
     tool="xconv-caffe2-to-dlc",
     recognizes=reads(formats.CAFFE2),
     read=reader("caffe2"),
-    options=(
-        FrontendOption(
-            "weights",
-            "file",
-            "Init net of a Caffe2 predict net: init_net.pb, which fills its weights.",
-            ("-e", "--exec_net", "--init_net"),
-            "FILE",
-        ),
-    ),
+    options=Caffe2Options,
     spellings={"--input_network": ("-p", "--predict_net"), "--output_path": ("--dlc",)},
 )

@@ -77,7 +77,7 @@ def call_of(value: Any, place: str) -> Call:
 
 
 def is_leaf(given: Any) -> bool:
-    """Return whether a list is one tensor: names of layer, call and output."""
+    """Return whether a list is a tensor: name of a layer, numbers of call and output."""
     return fits(given, list) and len(given) in (3, 4) and fits(given[:3], (str, int, int))
 
 

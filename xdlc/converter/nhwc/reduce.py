@@ -157,7 +157,7 @@ def window_reduced(
             return g("Slice", [value, *(vector(g, [end]) for end in ends)])
 
         done: Value | None = None
-        reach, reduced_count, place = x, 1, 0  # ``reach`` has the reductions of ``held`` elements
+        reach, reduced_count, place = x, 1, 0  # ``reach`` has the reductions of so many elements
         while True:
             if width & reduced_count:
                 piece = part(reach, place * gap, count)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import DEFINE_SYMBOL, Frontend, reader, reads
+from xdlc.converter.frontends import Frontend, reader, reads
+from xdlc.options.graphs import SymbolOptions
 
 FRONTEND = Frontend(
     framework="onnx",
@@ -11,5 +12,5 @@ FRONTEND = Frontend(
     tool="xconv-onnx-to-dlc",
     recognizes=reads(formats.ONNX),
     read=reader("onnx"),
-    options=(DEFINE_SYMBOL,),
+    options=SymbolOptions,
 )

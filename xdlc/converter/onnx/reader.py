@@ -296,7 +296,8 @@ def _dtype(entry: Any) -> ir.DType | None:
 
 def _no_input(entry: Any, where: str) -> UnsupportedOp:
     """Return the problem of an input that is no tensor that a DLC holds."""
-    reason = f"data type {entry.type.tensor_type.elem_type}"
+    names, number = protobuf.messages().TensorProto.DataType, entry.type.tensor_type.elem_type
+    reason = f"its data type is {names.Name(number) if number in names.values() else number}"
     if not entry.type.HasField("tensor_type"):
         kind = str(entry.type.WhichOneof("value")).removesuffix("_type").replace("_", " ")
         reason = f"it is of type {kind}, but a DLC holds tensors only"

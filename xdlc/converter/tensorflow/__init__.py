@@ -1,9 +1,40 @@
 """Importer of TensorFlow: frozen graphs, SavedModels, checkpoints with a graph."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
+from xdlc.converter.frontends import Frontend, reader, reads
+from xdlc.options import Option
+
+
+class TensorflowOptions(TypedDict, total=False):
+    """Options of TensorFlow models."""
+
+    out_node: Annotated[
+        Sequence[str],
+        Option(
+            "Node at which the graph ends instead of the model's outputs; NODE:K is output K of one.",
+            default=(),
+            metavar="NODE",
+        ),
+    ]
+    saved_model_tag: Annotated[
+        str | None,
+        Option("Tags of the SavedModel's graph, separated by commas.", default_text="serve", metavar="TAG"),
+    ]
+    saved_model_signature_key: Annotated[
+        str | None,
+        Option(
+            "Signature whose inputs and outputs the DLC gets.",
+            default_text="serving_default",
+            metavar="KEY",
+        ),
+    ]
+    show_unconsumed_nodes: Annotated[
+        bool, Option("List the nodes of the graph that no output needs.", default=False)
+    ]
+
 
 FRONTEND = Frontend(
     framework="tensorflow",
@@ -11,28 +42,5 @@ FRONTEND = Frontend(
     tool="xconv-tensorflow-to-dlc",
     recognizes=reads(formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL),
     read=reader("tensorflow"),
-    options=(
-        FrontendOption(
-            "out_node",
-            "names",
-            "Node at which the graph ends instead of the model's outputs; NODE:K is output K of one. "
-            "Repeatable.",
-            metavar="NODE",
-        ),
-        FrontendOption(
-            "saved_model_tag",
-            "text",
-            "Tags of the SavedModel's graph, separated by commas.  [default: serve]",
-            metavar="TAG",
-        ),
-        FrontendOption(
-            "saved_model_signature_key",
-            "text",
-            "Signature whose inputs and outputs the DLC gets.  [default: serving_default]",
-            metavar="KEY",
-        ),
-        FrontendOption(
-            "show_unconsumed_nodes", "switch", "List the nodes of the graph that no output needs."
-        ),
-    ),
+    options=TensorflowOptions,
 )

@@ -1,9 +1,36 @@
 """Importer of TFLite models."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
+from xdlc.converter.frontends import Frontend, reader, reads
+from xdlc.options import Option
+
+
+class TfliteOptions(TypedDict, total=False):
+    """Options of TFLite models."""
+
+    signature_name: Annotated[
+        str | None,
+        Option(
+            "Signature of a TFLite model to convert, by its key.",
+            metavar="KEY",
+            flags=("--signature_name", "-sn"),
+        ),
+    ]
+    partial_graph_input_name: Annotated[
+        Sequence[str],
+        Option("Tensor that becomes an input: the graph is cut before it.", default=(), metavar="NAME"),
+    ]
+    float: Annotated[
+        bool,
+        Option(
+            "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
+            default=False,
+        ),
+    ]
+
 
 FRONTEND = Frontend(
     framework="tflite",
@@ -11,24 +38,5 @@ FRONTEND = Frontend(
     tool="xconv-tflite-to-dlc",
     recognizes=reads(formats.TFLITE),
     read=reader("tflite"),
-    options=(
-        FrontendOption(
-            "signature_name",
-            "text",
-            "Signature of a TFLite model to convert, by its key.",
-            spellings=("-sn",),
-            metavar="KEY",
-        ),
-        FrontendOption(
-            "partial_graph_input_name",
-            "names",
-            "Tensor that becomes an input: the graph is cut before it. Repeatable.",
-            metavar="NAME",
-        ),
-        FrontendOption(
-            "float",
-            "switch",
-            "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
-        ),
-    ),
+    options=TfliteOptions,
 )

@@ -16,6 +16,8 @@ from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, eac
 from xdlc.ir import Model
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
+from xdlc.options import check_values
+from xdlc.options.graphs import CompileOptions
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
@@ -278,11 +280,5 @@ def _check_options(
 ) -> None:
     if not 0 < timeout <= _LONGEST:
         raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST}")
-    for name, value, low, high in (
-        ("vtcm_override", vtcm, 0, 64),
-        ("optimization_level", level, 1, 3),
-        ("num_hvx_threads", threads, 1, 64),
-        ("jobs", jobs, 1, 1024),
-    ):
-        if value is not None and not low <= value <= high:
-            raise UsageError(f"{name} is {value}; expected {low} to {high}")
+    numbers = {"vtcm_override": vtcm, "optimization_level": level, "num_hvx_threads": threads, "jobs": jobs}
+    check_values(CompileOptions, numbers)

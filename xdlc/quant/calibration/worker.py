@@ -35,8 +35,8 @@ _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
 """Seconds that a sample may take, and that a child may take to open the model."""
-Chunk = tuple[ModelStatistics, ModelStatistics, list[Sample]]
-"""Statistics of the samples, those of the held-out ones apart, and the values that are wanted as they are."""
+Chunk = tuple[ModelStatistics, ModelStatistics, IO[bytes]]
+"""Statistics of the samples, those of the held-out ones apart, and a file of the values that are wanted."""
 
 
 def measure_in_processes(
@@ -93,14 +93,15 @@ def measure_in_processes(
                 sent += len(piece)
             if not waiting:
                 return
-            *measured, values = waiting.popleft().result()
-            for sample in values:
-                if give is not None:
-                    give(done, sample)
-                done += 1
-                if progress is not None:
-                    progress(done)
-            yield measured[0], measured[1]
+            rest, held_out, values = waiting.popleft().result()
+            with values:  # one sample at a time, for the chunks that wait may be larger than memory
+                for sample in stored_samples(values):
+                    if give is not None:
+                        give(done, sample)
+                    done += 1
+                    if progress is not None:
+                        progress(done)
+            yield rest, held_out
 
 
 class _Team:
@@ -114,23 +115,24 @@ class _Team:
 
     def send(self, first: int, samples: Sequence[Sample]) -> Future[Chunk]:
         """Have a child measure a chunk, whose first sample has a number."""
-        file = temporary_file()
-        write_samples(file, samples)
+        file, values = (self._stack.enter_context(temporary_file()) for _ in range(2))
+        with temporary_files():
+            write_samples(file, samples)
         if self._left:
             self._left -= 1
             process = Process(SERVICE)
             self._stack.callback(process.end)
             self._idle.put(process)
-        return self._pool.submit(self._measure, first, len(samples), file)
+        return self._pool.submit(self._measure, first, len(samples), file, values)
 
-    def _measure(self, first: int, count: int, samples: IO[bytes]) -> Chunk:
+    def _measure(self, first: int, count: int, samples: IO[bytes], values: IO[bytes]) -> Chunk:
         process = self._idle.get()
         try:
-            with samples, temporary_file() as rest, temporary_file() as held, temporary_file() as values:
+            with samples, temporary_file() as rest, temporary_file() as held:
                 files = [file.fileno() for file in (samples, rest, held, values)]
                 request = {"do": "measure", "first": first, **self._opening}
                 process.ask(request, files, timeout=_SECONDS * (1 + count))
-                return ModelStatistics.load(rest), ModelStatistics.load(held), list(stored_samples(values))
+                return ModelStatistics.load(rest), ModelStatistics.load(held), values
         except ChildDiedError as death:
             raise BackendError(
                 f"a process that runs calibration samples {death.how}{death.tail}",

@@ -1,4 +1,4 @@
-"""Lowerings, one op or one family of ops a module; each registers itself.
+"""Lowerings, one family of operations a module; each registers itself.
 
 Unsigned integers of 64 bits are held as signed ones with the same bits, for onnxruntime has few kernels for
 them.  Sums and products are the same bits either way; what depends on the order or the size is not.

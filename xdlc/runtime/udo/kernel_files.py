@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import UsageError, raise_all
+from xdlc.errors import ModelError, UsageError, raise_all
 from xdlc.ir import Op, Scalar
 from xdlc.ir.dtype import BY_NAME
 from xdlc.ir.files import open_file
@@ -158,7 +158,7 @@ def _value_json(value: Any, kernel: str) -> Any:
     if isinstance(value, int | float | str):
         return value
     name = value.dtype.name if hasattr(value, "dtype") else type(value).__name__
-    if not _is_plain(name) or value.size > _MOST_ELEMENTS:
+    if _plain_dtype(name) is None or value.size > _MOST_ELEMENTS:
         raise UsageError(
             f"has an argument of type {name}, or a large one",
             where=f"kernel {kernel!r}",
@@ -167,10 +167,10 @@ def _value_json(value: Any, kernel: str) -> Any:
     return {"dtype": name, "shape": list(value.shape), "elements": value.reshape(-1).tolist()}
 
 
-def _is_plain(name: str) -> bool:
-    """Return whether arrays of a data type can be arguments."""
+def _plain_dtype(name: str) -> Any:
+    """Return the numpy dtype of a type of arguments, or None."""
     dtype = BY_NAME.get("bool8" if name == "bool" else name)
-    return dtype is not None and dtype.bits >= 8 and not dtype.is_fixed
+    return dtype.numpy if dtype is not None and dtype.bits >= 8 and not dtype.is_fixed else None
 
 
 # ------------------------------------------------------------------ reading
@@ -187,7 +187,7 @@ def read_calls(path: Path) -> list[Call]:
     try:
         value = json_value(_content(path, _LARGEST_TEXT).decode("utf-8"))
     except ValueError as error:
-        raise UsageError(f"is no JSON: {error}", where=str(path), fix=_AGAIN) from error
+        raise ModelError(f"is no JSON: {error}", where=str(path), fix=_AGAIN) from error
     fields = Fields(Node(value), "the description of a kernel", scope, _LIBRARY_FIELDS)
     texts = {name: fields.text(name) for name in ("library", "sha256", "entry", "machine", "tool")}
     for name in ("library", "entry", "machine"):
@@ -222,7 +222,7 @@ def _content(path: Path, most: int) -> bytes:
     with open_file(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise UsageError(f"has more than {most} bytes", where=str(path), fix=_AGAIN)
+        raise ModelError(f"has more than {most} bytes", where=str(path), fix=_AGAIN)
     return content
 
 
@@ -233,11 +233,12 @@ def _value(node: Node, scope: Scope) -> Any:
     if isinstance(node.value, int | float | str):
         return node.value
     fields = Fields(node, "an array", scope, ("dtype", "shape", "elements"))
-    dtype, shape = fields.text("dtype"), [each.value for each in fields.items("shape")]
+    name, shape = fields.text("dtype"), [each.value for each in fields.items("shape")]
     elements = [each.value for each in fields.items("elements")]
     try:
-        if not _is_plain(dtype):
-            raise ValueError(f"there is no type {dtype!r}")
+        dtype = _plain_dtype(name)
+        if dtype is None:
+            raise ValueError(f"there is no type {name!r}")
         return numpy.array(elements, dtype).reshape(shape)
     except (ValueError, TypeError, OverflowError) as error:
         scope.report(node.path, f"the array cannot be read: {error}", _AGAIN)

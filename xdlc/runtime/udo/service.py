@@ -67,7 +67,7 @@ class _Kernels:
     def commands(self) -> dict[str, Callable[[Request, Files], Answer]]:
         return {
             "load": self._load,
-            "embed": self._embed,
+            "load_kernel": self._load_kernel,
             "open": self._open,
             "infer": self._infer,
             "share": self._share,
@@ -101,7 +101,7 @@ class _Kernels:
         self._sources.append(source)
         return {"offers": offers}
 
-    def _embed(self, request: Request, files: Files) -> Answer:
+    def _load_kernel(self, request: Request, files: Files) -> Answer:
         self._sources.append(Compiled(files[0], request["entry"], request["where"]))
         return {}
 

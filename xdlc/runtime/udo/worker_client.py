@@ -204,7 +204,7 @@ class Link:
         for number, source in enumerate(every):
             try:
                 if isinstance(source, Call):
-                    self._embed(process, source)
+                    self._load_kernel(process, source)
                 else:
                     self._load_file(process, number, source, offers)
             except XdlcError as error:
@@ -220,13 +220,13 @@ class Link:
         words = self._answer(process, request, (), where).get("offers", [])
         offers.add(number, where, words, is_file=source.kind == "python")
 
-    def _embed(self, process: Process, call: Call) -> None:
+    def _load_kernel(self, process: Process, call: Call) -> None:
         with temporary_files():
             file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
         try:
             with temporary_files(), open(file, "wb", closefd=False) as target:
                 target.write(call.kernel.binary)
-            request = {"do": "embed", "entry": call.kernel.entry, "where": call.origin}
+            request = {"do": "load_kernel", "entry": call.kernel.entry, "where": call.origin}
             self._answer(process, request, (file,), call.origin)
         finally:
             os.close(file)

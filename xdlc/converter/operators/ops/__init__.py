@@ -1,1 +1,1 @@
-"""ONNX importers, found by name: each module registers its own."""
+"""ONNX importers, one family of operators a module; each registers its own."""

@@ -24,6 +24,11 @@ def unary(b: Builder, operation: int, x: Value) -> Value:
     return b.unary("ElementWiseUnary", x, {"operation": ir.u32(operation)})
 
 
+def neuron(b: Builder, value: Value, operation: int, params: Mapping[str, ir.Param] | None = None) -> Value:
+    """Append an ElementWiseNeuron."""
+    return b.unary("ElementWiseNeuron", value, {"operation": ir.u32(operation), **(params or {})})
+
+
 def compare(b: Builder, operation: int, x: Value, y: Value) -> Value:
     """Append an ElementWiseBinary whose result is boolean."""
     return b.binary(operation, x, y, dtype=BOOL8)

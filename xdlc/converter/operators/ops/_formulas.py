@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import compare, number, select, unary
-from xdlc.converter.operators.ops.matmul import multiply
-from xdlc.converter.operators.ops.neuron import neuron
+from xdlc.converter.operators.ops._compose import compare, neuron, number, select, unary
+from xdlc.converter.operators.ops.products import multiply
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, identity
 from xdlc.opdefs.elementwise_enums import ABS, ADD, DIVIDE, GREATER, MULTIPLY, SIGMOID, TANH

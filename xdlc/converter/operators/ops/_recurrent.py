@@ -9,10 +9,9 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import compare, cut, joined, number, part, select, unary
-from xdlc.converter.operators.ops.matmul import multiply
-from xdlc.converter.operators.ops.neuron import neuron
-from xdlc.converter.operators.ops.reverse_sequence import reversed_steps
+from xdlc.converter.operators.ops._compose import compare, cut, joined, neuron, number, part, select, unary
+from xdlc.converter.operators.ops.pieces import reversed_steps
+from xdlc.converter.operators.ops.products import multiply
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array, TensorData

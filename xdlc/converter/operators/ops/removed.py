@@ -6,8 +6,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import number, part
-from xdlc.converter.operators.ops.neuron import neuron
+from xdlc.converter.operators.ops._compose import neuron, number, part
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SOFTPLUS, TANH

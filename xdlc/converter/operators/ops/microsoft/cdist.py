@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import number, reduced, unary
 from xdlc.converter.operators.ops._formulas import times
-from xdlc.converter.operators.ops.matmul import multiply
+from xdlc.converter.operators.ops.products import multiply
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, MULTIPLY, SQRT

@@ -1,1 +1,1 @@
-"""Operators of ai.onnx.ml, one a module."""
+"""Operators of ai.onnx.ml, one family a module."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import compare, joined, number, without_axes
-from xdlc.converter.operators.ops.neuron import neuron
-from xdlc.converter.operators.ops.softmax import along
+from xdlc.converter.operators.ops._compose import compare, joined, neuron, number, without_axes
+from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, identity
 from xdlc.ir import TensorData

@@ -1,11 +1,14 @@
-"""LinearClassifier and LinearRegressor."""
+"""Linear models and support vector machines."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._formulas import fully_connected
+from xdlc.converter.operators.ops._compose import compare, neuron, number, reduced, select, unary
+from xdlc.converter.operators.ops._formulas import fully_connected, times
 from xdlc.converter.operators.ops.ml._features import (
     above,
     both,
@@ -18,6 +21,9 @@ from xdlc.converter.operators.ops.ml._features import (
 )
 from xdlc.converter.operators.registry import ML, Node, importer
 from xdlc.converter.values import Value
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.elementwise_enums import EXP, GREATER, MULTIPLY, SUBTRACT, TANH
 
 
 @importer("LinearRegressor", domain=ML)
@@ -61,3 +67,119 @@ def weighted(node: Node, b: Builder, count: int) -> Value:
     bias = intercepts if intercepts.size else np.zeros(count, np.float32)
     weight = b.const(coefficients.reshape(count, -1), f"{b.stem}_weight")
     return fully_connected(b, x, weight, b.const(bias, f"{b.stem}_bias"))
+
+
+@importer("SVMRegressor", domain=ML)
+def svm_regressor(node: Node, b: Builder) -> Value:
+    """Write the kernel of all support vectors times their coefficients."""
+    x, count = rows(node, b), node.attr("n_supports", 0)
+    coefficients, rho = numbers(node, "coefficients"), numbers(node, "rho", 1)
+    if node.attr("post_transform", "NONE") != "NONE":
+        raise node.problem("post_transform of one score is not supported")
+    if not count:
+        raise node.problem("it has no support vectors")
+    similar = _kernel(node, b, x, _vectors(node, count, x.shape[1]))
+    if coefficients.size != similar.shape[1]:
+        raise node.invalid(f"{coefficients.size} coefficients of {similar.shape[1]} support vectors")
+    weight = b.const(coefficients.reshape(1, -1), f"{b.stem}_weight")
+    score = fully_connected(b, similar, weight, b.const(rho[:1]))
+    if not node.attr("one_class", 0):
+        return score
+    inside = compare(b, GREATER, score, number(b, score, 0.0))
+    return select(b, inside, number(b, score, 1.0), number(b, score, -1.0))
+
+
+@importer("SVMClassifier", domain=ML)
+def svm_classifier(node: Node, b: Builder) -> list[Value]:
+    """Write the decision between each two classes; the most frequent winner is chosen."""
+    x, labels = rows(node, b), class_labels(node, "classlabels_ints")
+    sizes = [int(size) for size in node.attr("vectors_per_class") or []]
+    transform = node.attr("post_transform", "NONE")
+    if len(sizes) != labels.size or labels.size < 2 or min(sizes) < 0:
+        raise node.problem(f"{len(sizes)} groups of support vectors for {labels.size} classes")
+    if node.attr("prob_a") or node.attr("prob_b"):
+        raise node.problem(
+            "libsvm's probabilities are not supported",
+            "export the decisions: probability=False",
+        )
+    similar = _kernel(node, b, x, _vectors(node, sum(sizes), x.shape[1]))
+    decisions = fully_connected(
+        b,
+        similar,
+        b.const(_decisions(node, sizes), f"{b.stem}_weight"),
+        b.const(numbers(node, "rho"), f"{b.stem}_rho"),
+    )
+    if labels.size > 2:
+        if transform != "NONE":
+            raise node.problem(f"post_transform {transform!r} of decisions between classes is not supported")
+        return [labelled(node, b, labels, _most_votes(b, decisions, labels.size)), decisions]
+    if transform not in ("NONE", "LOGISTIC"):
+        raise node.problem(f"post_transform {transform!r} of one decision is not supported")
+    label = labelled(node, b, labels[::-1], above(b, decisions, 0.0))
+    return [label, both(b, decisions, transform, mirrored=True)]
+
+
+def _vectors(node: Node, count: int, width: int) -> Array:
+    vectors = numbers(node, "support_vectors")
+    if vectors.size != count * width:
+        raise node.invalid(f"{vectors.size} numbers in {count} support vectors of {width} features")
+    return vectors.reshape(count, width)
+
+
+def _decisions(node: Node, sizes: list[int]) -> Array:
+    """Return coefficients of decisions between each two classes: [pairs, vectors].
+
+    libsvm stores [classes - 1, vectors]: for a vector of one class, its coefficients against the others.
+    """
+    table = numbers(node, "coefficients")
+    count = len(sizes) * (len(sizes) - 1) // 2
+    if table.size != (len(sizes) - 1) * sum(sizes) or numbers(node, "rho").size != count:
+        raise node.invalid(f"{table.size} coefficients of {sum(sizes)} support vectors")
+    pairs = list(combinations(range(len(sizes)), 2))
+    table = table.reshape(len(sizes) - 1, sum(sizes))
+    ends = np.cumsum([0, *sizes])
+    weight = np.zeros((len(pairs), sum(sizes)), np.float32)
+    for at, (i, j) in enumerate(pairs):
+        weight[at, ends[i] : ends[i + 1]] = table[j - 1, ends[i] : ends[i + 1]]
+        weight[at, ends[j] : ends[j + 1]] = table[i, ends[j] : ends[j + 1]]
+    return weight
+
+
+def _most_votes(b: Builder, decisions: Value, count: int) -> Value:
+    """Return the class that wins most decisions, the first one of several."""
+    pairs = list(combinations(range(count), 2))
+    votes, bias = np.zeros((count, len(pairs)), np.float32), np.zeros(count, np.float32)
+    for at, (i, j) in enumerate(pairs):
+        votes[i, at], votes[j, at] = 1.0, -1.0
+        bias[j] += 1.0
+    won = b.cast(compare(b, GREATER, decisions, number(b, decisions, 0.0)), FLOAT32)
+    return greatest(b, fully_connected(b, won, b.const(votes), b.const(bias)))
+
+
+def _kernel(node: Node, b: Builder, x: Value, vectors: Array) -> Value:
+    """Return [N, S] for rows [N, F] and vectors [S, F].
+
+    Raises:
+        UnsupportedOp: If the kernel is a power with a broken exponent.
+    """
+    params = numbers(node, "kernel_params")
+    gamma, coef0, degree = params.tolist() if params.size == 3 else (0.0, 0.0, 0.0)
+    kind = node.attr("kernel_type", "LINEAR")
+    if kind == "RBF":  # of differences: in float16 the form with squares cancels
+        b.check_table(x.shape[0], *vectors.shape)
+        wide = b.reshape(x, (x.shape[0], 1, x.shape[1]))
+        away = b.binary(SUBTRACT, wide, b.const(vectors, f"{b.stem}_vectors"))
+        square = reduced(b, "ReduceSum", b.binary(MULTIPLY, away, away), [2], keep=False)
+        return unary(b, EXP, times(b, square, -gamma))
+    if kind == "LINEAR":
+        return fully_connected(b, x, b.const(vectors, f"{b.stem}_vectors"), None)
+    bias = b.const(np.full(len(vectors), coef0, np.float32))
+    line = fully_connected(b, x, b.const(vectors * np.float32(gamma), f"{b.stem}_vectors"), bias)
+    if kind == "SIGMOID":
+        return neuron(b, line, TANH)
+    if kind != "POLY" or degree != int(degree) or not 1 <= degree <= 8:
+        raise node.problem(f"kernel {kind!r} of degree {degree} is not supported")
+    result = line
+    for _ in range(int(degree) - 1):  # Power of HTP needs a base of 0 or more
+        result = b.binary(MULTIPLY, result, line)
+    return result
