@@ -139,11 +139,11 @@ def check_plugin(
             node, feeds = random_node(declaration, rng, shapes or {}, fixed)
             (folder / "node.onnx").write_bytes(node)
             try:
-                converted = convert(
+                model = convert(
                     folder / "node.onnx", plugin=[checked], no_plugins=True, notify=lambda _: None
                 )
-                converted.save(folder / "node.dlc", crc=False)
-                results = dict(_results(converted, feeds, folder, files)) if taken != [False] else {}
+                model.save(folder / "node.dlc", crc=False)
+                results = dict(_results(model, feeds, folder, files)) if taken != [False] else {}
                 _compare(report, results, tolerance)
             except XdlcError as error:
                 if taken != [False]:

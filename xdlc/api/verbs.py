@@ -85,12 +85,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         _OTHER_NAMES.update({flag.removeprefix("--"): option for flag in stated_once.flags})
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = _documentation(function, options)
-    _OPTIONS.update(
-        {
-            parameter.name: parameter.annotation in (bool, "bool")
-            for parameter in signature.parameters.values()
-        }
-    )
+    annotations = {option: parameter.annotation for option, parameter in signature.parameters.items()}
+    _OPTIONS.update({option: annotation in (bool, "bool") for option, annotation in annotations.items()})
     return call
 
 
