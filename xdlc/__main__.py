@@ -1,4 +1,4 @@
-"""``python -P -m xdlc``: the tools as sub-commands, where their scripts are not on the path."""
+"""``python -P -m xdlc``: the tools as sub-commands, without scripts on the path."""
 
 from xdlc.cli.main import main
 

@@ -23,7 +23,7 @@ class XdlcError(Exception):
         fix: Remedy, in the imperative.
         node: Name of the source node or op, for tables.
         op: Type of that node or op.
-        line: Line of that node in a text, from 1; 0 if there is none.
+        line: Line of that node in a text, from 1; 0 without one.
 
     Example:
         >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
@@ -54,7 +54,7 @@ class XdlcError(Exception):
         self.line = line
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to rebuild the error in another process, whatever its class's arguments are."""
+        """Return how to rebuild the error in another process, whatever its arguments."""
         return _made_again, (type(self), self.args, vars(self))
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class UsageError(XdlcError):
 
 
 class ModelError(XdlcError):
-    """The source model is not a valid model of its format, or a graph breaks the rules of the IR."""
+    """The source model is not valid in its format, or a graph breaks IR rules."""
 
     exit_code = 3
 
@@ -111,7 +111,7 @@ class StorageError(XdlcError):
 
 
 class ProblemList(XdlcError):
-    """Several problems of one input, reported together; those of a list among them count one by one.
+    """Several problems of one input, reported together; nested lists are flat.
 
     The exit code is the one of the first problem.
     """
@@ -151,8 +151,8 @@ def reword(error: XdlcError, words: Callable[[str], str]) -> None:
         each.fix = words(each.fix) if each.fix else each.fix
 
 
-def nearest_names(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> str:
-    """Return ``"nearest: a, b"`` for the known names closest to ``name``, or an empty string.
+def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> str:
+    """Return ``"nearest: a, b"`` for names close to ``name``, or an empty string.
 
     Of very many names, and of very long ones, only those of about its length are compared: untrusted input
     may have both.
@@ -166,7 +166,7 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3, cutoff: flo
 
     name = str(name)  # callers of Python may pass anything
     count = _MOST_COMPARED // max(len(name), 1) ** 2
-    close = nsmallest(count, known, key=lambda candidate: abs(len(candidate) - len(name)))
+    close = nsmallest(count, names, key=lambda candidate: abs(len(candidate) - len(name)))
     lowered = {candidate.lower(): candidate for candidate in close}
     found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""

@@ -1,4 +1,4 @@
-"""Registries: tables that the modules of a package fill, found by looking into the package."""
+"""Registries: tables that the modules of a package fill when imported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Held = TypeVar("Held")
 
 
 class Registry(Generic[Key, Held]):
-    """A table of what the modules of a package register; they are imported at its first use.
+    """A table of what the modules of a package register, imported at first use.
 
     Args:
         package: The package, like ``xdlc.runtime.ops``; every module directly in it is imported.
@@ -75,7 +75,7 @@ def import_modules(package: str) -> None:
 
 
 def module_names(package: str) -> list[str]:
-    """Return the sorted names of the modules of a package; neither it nor they are imported."""
+    """Return the sorted names of a package's modules, without importing them."""
     top, *inner = package.split(".")
     places = [os.path.join(place, *inner) for place in importlib.import_module(top).__path__]
     return sorted(module.name for module in pkgutil.iter_modules(places) if not module.name.startswith("_"))

@@ -1,3 +1,3 @@
-"""The version of the package, which also goes into the history of the files it writes."""
+"""The version of the package, which is in the history of files it writes."""
 
 VERSION = "0.1.0"

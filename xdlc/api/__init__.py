@@ -1,4 +1,4 @@
-"""Python interface: the tools' verbs, with the tools' flags as options of the same names."""
+"""Python interface: verbs of the tools, with their flags as options."""
 
 from __future__ import annotations
 

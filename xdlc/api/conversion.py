@@ -82,7 +82,7 @@ def check(
     target: str | None = None,
     **options: Unpack[ConvertOptions],
 ) -> Report:
-    """Return the result of a dry run: problems of a framework model, its nodes, its ops.
+    """Return the problems of a framework model in a dry run, its nodes and ops.
 
     Nothing is written, and problems of the model are not raised but listed, all of them.
 
@@ -113,7 +113,7 @@ def check(
 def _importing(
     options: ConvertOptions, examples: Any, input_dims: Mapping[str, Sequence[int]] | Any, **callbacks: Any
 ) -> dict[str, Any]:
-    """Return the options of an importer; those for inputs and outputs are one, shapes may be the examples."""
+    """Return the options of an importer, those for inputs and outputs as one."""
     if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
     of_boundary = options_of(BoundaryOptions)
@@ -128,7 +128,7 @@ def _importing(
 
 
 def _are_shapes(values: Iterable[Any]) -> bool:
-    """Return whether values hold numbers and names alone, and no tensors: shapes, if perhaps wrong ones."""
+    """Return whether values hold numbers and names, as shapes do, and no tensors."""
     sizes = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in values)
     return all(isinstance(size, Number | str | None) for size in sizes)
 
@@ -158,7 +158,7 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
 def _source(
     model: PathLike | ModelProto | Module, options: dict[str, Any]
 ) -> Iterator[tuple[Frontend, PathLike]]:
-    """Yield importer and file of a model; one in memory is written to a file, removed after its last use.
+    """Yield importer and file of a model; one in memory is written to a file.
 
     The importer's own options stay in ``options``, its name is taken out of them.
 
@@ -237,7 +237,7 @@ def _is_live(model: object) -> bool:
 
 
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
-    """Return the file to which torch exports a network in memory; leave the options for reading it."""
+    """Return the file to which torch exports a network; keep options to read it."""
     from xdlc.converter.pytorch.live import export
 
     examples, dims = options.pop("example_inputs", None), options["input_dims"]
@@ -293,9 +293,10 @@ def draft_udo_config(
     backends: Sequence[str] = (),
     operators: Sequence[str] = (),
 ) -> Converted:
-    """Return a draft of definitions for the unsupported operators of a model; nothing is written.
+    """Return a draft of definitions for a model's unsupported operators.
 
-    Operators that no definition can describe are omitted; ``problems`` of the result states why.
+    Nothing is written. Operators that no definition can describe are omitted; ``problems`` of the result
+    states why.
 
     Args:
         path: A model file.
@@ -312,7 +313,7 @@ def draft_udo_config(
         operators: Operators to draft too, although they have a mapping.
 
     Raises:
-        UsageError: If every operator is covered, a data type is none for floats, or there is no such backend.
+        UsageError: If every operator is covered, a data type is not for floats, or there is no such backend.
         UnsupportedOp: If no definition can describe any of the operators; all reasons are listed.
         ModelError: If the file is not a valid model, or the package's name is not valid in a definition.
         StorageError: If the file cannot be read.

@@ -1,4 +1,4 @@
-"""Running a model on this machine: on the CPU, by sections, on the vendor's emulation."""
+"""Running a model here: on the CPU, by sections, on the vendor's emulation."""
 
 from __future__ import annotations
 
@@ -154,33 +154,35 @@ class Session:
         runtime: Runtime = "cpu",
         **options: Unpack[RunOptions],
     ) -> None:
-        given: dict[str, Any] = {**options}
-        if runtime in ("cpu", "aip") and given.pop("use_aip", False):
+        arguments: dict[str, Any] = {**options}
+        if runtime in ("cpu", "aip") and arguments.pop("use_aip", False):
             runtime = "aip"
         chosen = find_runtime(runtime)
-        for name in given:
+        for name in arguments:
             if name not in chosen.options:
                 fix = f"omit it, or run on {', '.join(runtimes_with(name)) or 'cpu'}"
                 raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
-        threads = given.get("threads", 1)
+        threads = arguments.get("threads", 1)
         if not isinstance(threads, int) or threads < 1:
             raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
         self._anew: Callable[[Profiler], Any] | None = None
         with ExitStack() as stack:
             source = executable(model) if chosen.times_ops else model
-            named: Any = {name: given.pop(name) for name in options_of(KernelOptions) if name in given}
-            if named and "kernels" in given:
+            named: Any = {
+                name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
+            }
+            if named and "kernels" in arguments:
                 raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
             opened = stack.enter_context(kernels(source, **named)) if named else None
-            given |= {"kernels": opened} if named else {}
-            self._engine: Engine = stack.enter_context(chosen.open(source, **given))
+            arguments |= {"kernels": opened} if named else {}
+            self._engine: Engine = stack.enter_context(chosen.open(source, **arguments))
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
             if chosen.times_ops:
-                self._anew = lambda profiler: chosen.open(source, profiler=profiler, **given)
+                self._anew = lambda profiler: chosen.open(source, profiler=profiler, **arguments)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
-        soc = getattr(self._engine, "soc", None) or given.get("soc")
+        soc = getattr(self._engine, "soc", None) or arguments.get("soc")
         self._runs_on = f"{runtime} ({soc})" if isinstance(soc, str) else runtime
         self._is_open = True
         self.graph: Graph = self._engine.graph
@@ -217,15 +219,15 @@ class Session:
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
             raise UsageError(f"samples is of type {type(samples).__name__}", fix="give a list: [feeds]")
-        found = []
+        results = []
         for number, feeds in enumerate(samples):
             try:
-                found.append(self.run(feeds, native=native))
+                results.append(self.run(feeds, native=native))
             except XdlcError as error:
                 for problem in each_problem(error):
                     problem.where = ": ".join(filter(None, (f"sample {number}", problem.where)))
                 raise
-        return found
+        return results
 
     @verb
     def submit(
@@ -256,7 +258,7 @@ class Session:
 
     @verb
     def profile(self, feeds: Mapping[str, Array], *, runs: int = 10) -> Profile:
-        """Return the time of each op on this CPU, UDOs included; times of a device are others.
+        """Return the time of each op on this CPU, UDOs included; a device's differ.
 
         The model is opened a second time for it, as measuring is slower.
 
@@ -324,7 +326,7 @@ def run(
     native: bool = False,
     **options: Unpack[RunOptions],
 ) -> dict[str, Array]:
-    """Return the outputs of a model on this machine, by name; for more than one run, see ``Session``.
+    """Return a model's outputs by name; to run it more than once, use ``Session``.
 
     Args:
         model: The model, or the path of a DLC.

@@ -116,7 +116,7 @@ def to_onnx(
     encodings: str = "qdq",
     external_data: bool = False,
 ) -> tuple[Path, ...]:
-    """Write a model as an ONNX file that onnxruntime runs, and return the paths of the files written.
+    """Write a model as an ONNX file for onnxruntime, and return the paths written.
 
     Args:
         model: The model, or the path of a DLC.
@@ -138,7 +138,7 @@ def to_onnx(
 
 @verb
 def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.0.0") -> Path:
-    """Write the encodings of a quantized model as JSON, under the names of the source, and return the path.
+    """Write the encodings of a quantized model as JSON, and return the path.
 
     The file is one for the option ``quantization_overrides`` of ``quantize``.
 
@@ -158,7 +158,7 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
 
 @verb
 def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[AnnotateOptions]) -> Model:
-    """Store encodings, the type of floats and texts in a model that was converted, and return it.
+    """Store encodings, the type of floats and texts in a model, and return it.
 
     Args:
         model: The model, which is changed; with ``strip_encodings`` the result is a copy.

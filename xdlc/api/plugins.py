@@ -75,7 +75,7 @@ def check_plugin(
     attributes: Mapping[str, Any] | None = None,
     tolerance: float = 1e-4,
 ) -> PluginReport:
-    """Convert random nodes with a plugin and run them with each of its kernels, which must agree.
+    """Convert random nodes with a plugin, and compare the results of its kernels.
 
     Attributes and inputs are random values of the declared kinds and types; inputs of no stated rank get one
     shape of 4 axes.  The same seed makes the same nodes.
@@ -100,18 +100,18 @@ def check_plugin(
     from xdlc.udo.plugin.numba_kernel import uses_numba
     from xdlc.udo.plugin.random_nodes import random_node
 
-    found = named_plugins(plugin)
-    if len(found) != 1 or not 1 <= nodes <= 1000:
-        names = " or ".join(f"{plugin}:{each.__name__}" for each in found)
-        raise UsageError(f"{nodes} nodes of {len(found)} plugins", fix=f"name {names}, and 1 to 1000 nodes")
-    report, taken = PluginReport(found[0].__name__), list[bool]()
+    plugins = named_plugins(plugin)
+    if len(plugins) != 1 or not 1 <= nodes <= 1000:
+        names = " or ".join(f"{plugin}:{candidate.__name__}" for candidate in plugins)
+        raise UsageError(f"{nodes} nodes of {len(plugins)} plugins", fix=f"name {names}, and 1 to 1000 nodes")
+    report, taken = PluginReport(plugins[0].__name__), list[bool]()
 
     def accepts(self: Any, node: Any) -> bool:
-        taken.append(bool(found[0].accepts(self, node)))
+        taken.append(bool(plugins[0].accepts(self, node)))
         return taken[-1]
 
-    changes = {"framework": "onnx", "domain": None, "accepts": accepts, "__module__": found[0].__module__}
-    checked: Any = type(report.plugin, (found[0],), changes)
+    changes = {"framework": "onnx", "domain": None, "accepts": accepts, "__module__": plugins[0].__module__}
+    checked: Any = type(report.plugin, (plugins[0],), changes)
     declaration = plugin_hooks(checked)[1].declaration
     inputs = [tensor.name for tensor in declaration.inputs]
     for name, shape in (shapes or {}).items():
@@ -120,28 +120,30 @@ def check_plugin(
         if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS:
             fix = f"give dimensions of at most {_MOST_ELEMENTS} elements"
             raise UsageError(f"{list(shape)} is no shape of {name!r}", fix=fix)
-    rng, given = numpy.random.default_rng(seed), dict(attributes or {})
+    rng, fixed = numpy.random.default_rng(seed), dict(attributes or {})
     lists = {
         kind.source or key
         for key, kind in declaration.kinds.items()
         if isinstance(kind, Ints | Floats | Bools)
     }
-    for name, value in given.items():
+    for name, value in fixed.items():
         if isinstance(value, str):
             with suppress(ValueError):
-                given[name] = json.loads(f"[{value}]" if name in lists and value[:1] != "[" else value)
+                fixed[name] = json.loads(f"[{value}]" if name in lists and value[:1] != "[" else value)
     with TemporaryFolder("xdlc_plugin_") as name:
         folder = Path(name)
         ways = {"numba": uses_numba(checked), "compute": callable(getattr(checked, "compute", None))}
         files = _files(folder, plugin, report.plugin, [way for way, is_there in ways.items() if is_there])
         for _ in range(nodes * _TRIES):
             taken.clear()
-            node, feeds = random_node(declaration, rng, shapes or {}, given)
+            node, feeds = random_node(declaration, rng, shapes or {}, fixed)
             (folder / "node.onnx").write_bytes(node)
             try:
-                made = convert(folder / "node.onnx", plugin=[checked], no_plugins=True, notify=lambda _: None)
-                made.save(folder / "node.dlc", crc=False)
-                results = dict(_results(made, feeds, folder, files)) if taken != [False] else {}
+                model = convert(
+                    folder / "node.onnx", plugin=[checked], no_plugins=True, notify=lambda _: None
+                )
+                model.save(folder / "node.dlc", crc=False)
+                results = dict(_results(model, feeds, folder, files)) if taken != [False] else {}
                 _compare(report, results, tolerance)
             except XdlcError as error:
                 if taken != [False]:

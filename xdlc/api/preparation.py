@@ -1,4 +1,4 @@
-"""Quantization of a model, compilation for HTP and HTA, and which devices can use the result."""
+"""Quantization, compilation for HTP and HTA, and compatibility with devices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quantize(
     command: Sequence[str] = (),
     **options: Unpack[QuantizeOptions],
 ) -> Model:
-    """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
+    """Return a quantized copy of a model, quantized again with ``requantize``.
 
     Args:
         model: The model, or the path of a DLC.
@@ -126,7 +126,7 @@ def prepare_all(
 
 @verb
 def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
-    """Return a copy of a model with graph passes applied, in turn until none changes it.
+    """Return a copy of a model with graph passes applied until none changes it.
 
     Args:
         model: The model, or the path of a DLC.
@@ -154,7 +154,9 @@ def preprocess(
     layout: str | None = None,
     dtype: str | None = None,
 ) -> Model:
-    """Return a copy of a model whose graph preprocesses one of its inputs, in the order of these options.
+    """Return a copy of a model whose graph preprocesses one of its inputs.
+
+    The steps run in the order of the options.
 
     Args:
         model: The model, or the path of a DLC.
@@ -216,7 +218,7 @@ def prepare_hta(
     notify: Notify | None = None,
     step: Step | None = None,
 ) -> PreparedHta:
-    """Return a quantized model with sections for the Hexagon Tensor Accelerator, and refused layers.
+    """Return a quantized model with sections for HTA, and refused layers.
 
     Sections that were there before are replaced; what has been quantized stays so.
 
@@ -254,7 +256,7 @@ def verdicts(
     mode: str = "permissive",
     sdk: str | None = None,
 ) -> list[Verdict]:
-    """Return for each compiled HTP cache of a model whether a device can use it, and why not.
+    """Return for each cache of a model whether a device can use it, and why not.
 
     Args:
         model: The model, or the path of a DLC.

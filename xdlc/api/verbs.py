@@ -1,4 +1,4 @@
-"""Frame of the verbs: signatures from options, checks of arguments, errors in Python's words."""
+"""Frame of the verbs: signatures from options, checks, errors for Python."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     mapping = _mapping(function, parameters)
     options = options_of(mapping) if mapping else {}
     signature = _signature(parameters, mapping)
-    known = [option for option in signature.parameters if option != "self"]
+    accepted = [option for option in signature.parameters if option != "self"]
     names = function.__globals__
 
     def is_omitted(option: str, value: Any) -> bool:
@@ -57,8 +57,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **arguments: P.kwargs) -> R:
         for option in arguments:
-            if option not in known:
-                hint = nearest_names(option, known) or f"options: {', '.join(known)}"
+            if option not in accepted:
+                hint = nearest_names(option, accepted) or f"options: {', '.join(accepted)}"
                 raise UsageError(f"{name} has no option {option!r}", fix=hint)
         stated = {option: value for option, value in arguments.items() if not is_omitted(option, value)}
         try:
@@ -85,7 +85,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         _OTHER_NAMES.update({flag.removeprefix("--"): option for flag in stated_once.flags})
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = _documentation(function, options)
-    _OPTIONS.update({each.name: each.annotation in (bool, "bool") for each in signature.parameters.values()})
+    annotations = {option: parameter.annotation for option, parameter in signature.parameters.items()}
+    _OPTIONS.update({option: annotation in (bool, "bool") for option, annotation in annotations.items()})
     return call
 
 
@@ -113,7 +114,7 @@ def _signature(parameters: Iterable[Parameter], mapping: type | None) -> inspect
 
 
 def _documentation(function: Callable[..., Any], options: Mapping[str, Option]) -> str | None:
-    """Return the docstring of a function with a line for each option in place of its ``**options``."""
+    """Return a function's docstring with a line for each option."""
     written = {name: f"``{name}``" for name in options}
     lines = []
     for name, option in options.items():
@@ -152,7 +153,7 @@ _OTHER_NAMES = {
 
 
 def in_python(text: str) -> str:
-    """Return a text with flags as options of verbs; other flags, and command lines with values, stay.
+    """Return a text with flags as options of verbs; other flags stay.
 
     Text between backticks is a command line and stays.
 
@@ -206,7 +207,7 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
 
 
 def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
-    """Check that an argument is of the type of an option, elements of lists and mappings included.
+    """Check that an argument has an option's type, elements included.
 
     Args:
         verb: Name of the verb, for the error.
@@ -233,7 +234,7 @@ def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
 
 
 def evaluated(annotation: str, names: Mapping[str, Any]) -> Any:
-    """Return the type of an annotation; names that only checkers of types know are Any.
+    """Return the type of an annotation; names for type checkers alone are Any.
 
     Args:
         annotation: The annotation, as text.
@@ -266,7 +267,7 @@ def _in_words(kind: Any) -> str:
 
 
 class _Names(dict[str, Any]):
-    """Names of a module, in which those of imports for checkers of types alone are Any."""
+    """Names of a module; those imported for type checkers alone are Any."""
 
     def __missing__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -312,7 +313,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _has_arguments(function: Any, count: int) -> bool:
-    """Return whether a function may be called with so many arguments; without a signature it may."""
+    """Return whether a function may be called with a number of arguments."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:

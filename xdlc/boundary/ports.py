@@ -101,7 +101,7 @@ _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization
 
 
 def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
-    """Return what options request one by one, and what a custom I/O file does, values parsed.
+    """Return what options and a custom I/O file request, with parsed values.
 
     Raises:
         UsageError: If a value is not valid, or a file; a ProblemList of all of them.

@@ -13,7 +13,7 @@ from xdlc.ir import Model
 
 
 def aip_records(model: Model) -> list[dict[str, Any]]:
-    """Return the content of AIP records: versions, sections, and the buffers that connect them."""
+    """Return AIP records: versions, sections, and the buffers that connect them."""
     return [
         {
             "record": name,
@@ -121,14 +121,14 @@ def _subgraph_text(held: Mapping[str, Any]) -> str:
     return f"{sum(types.values())} operations ({counts}), constants {text.size(held['constant_bytes'])}"
 
 
-def _buffer_row(held: Mapping[str, Any]) -> tuple[str, ...]:
-    memory = ", ".join(f"{one['axis']} {one['extent']}" for one in held["dimensions"])
-    padded = [str(one["padded"]) for one in held["dimensions"]]
+def _buffer_row(buffer: Mapping[str, Any]) -> tuple[str, ...]:
+    memory = ", ".join(f"{dimension['axis']} {dimension['extent']}" for dimension in buffer["dimensions"])
+    padded = [str(dimension["padded"]) for dimension in buffer["dimensions"]]
     shown = padded[0] if len(set(padded)) == 1 else ", ".join(padded)
     return (
-        held["direction"],
-        f"layer {held['layer']}",
-        f"id {held['id']:#x}",
-        text.clean(held["name"]),
+        buffer["direction"],
+        f"layer {buffer['layer']}",
+        f"id {buffer['id']:#x}",
+        text.clean(buffer["name"]),
         f"[{memory}] padded {shown}" if memory else "",
     )

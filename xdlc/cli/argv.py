@@ -1,4 +1,4 @@
-"""Words of command lines: those that click would misread are rewritten or refused first, with a fix."""
+"""Words of command lines that click would misread: rewritten, or refused first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DASH = re.compile("[\u2013\u2014]-?")
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
-    """Return arguments in a form that click reads rightly, and notices of changes to them.
+    """Return arguments in a form that click reads rightly, and notices of changes.
 
     Flags of the vendor's tools become ours, as ``vendor_flags`` has them. Files that follow an option as
     words get the option each, words after a list belong to it, ``NAME:1,3,8,8`` becomes two words, and a
@@ -82,7 +82,7 @@ class _Reader:
         return name in self.known or name in vendor_flags.entries(self.name)
 
     def hyphenated(self, word: str) -> str:
-        """Return an option that begins with a dash of a document with hyphens; other words as they are."""
+        """Return a flag whose dash a document turned into a hyphen; others unchanged."""
         dash = _DASH.match(word)
         names = [] if dash is None else [f"{hyphens}{word[dash.end() :]}" for hyphens in ("--", "-")]
         plain = next(filter(self.is_option, names), word)
@@ -121,7 +121,7 @@ class _Reader:
         return [*self.found, *self.rest]
 
     def are_arguments(self) -> bool:
-        """Return whether no flags follow: what is left are arguments, or a command and its words."""
+        """Return whether no flags follow, only arguments or a command with its words."""
         word = self.rest[0]
         if self.takes_words and not self.is_group and re.fullmatch(r"-\d+", word) and word not in self.known:
             self.rest.insert(0, "--")
@@ -207,13 +207,13 @@ class _Reader:
             self.rest = [*words, *self.rest]
 
     def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
-        """Record what the call has in place of a flag with some values, under any name of the option."""
+        """Record what the call has in place of a flag, under any name of the option."""
         option = self.known.get(flag)
         for name in [flag] if option is None or flag not in option.opts else option.opts:
             self.written.setdefault(" ".join([name, *values]), written)
 
     def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
-        """Return the words in place of a flag with some values, and a notice on them, or nothing.
+        """Return the words in place of a flag and its values, and a notice or nothing.
 
         Raises:
             UsageError: If the flag or its value is refused, or a value is missing.
@@ -229,7 +229,7 @@ class _Reader:
         return words, note
 
     def off(self, entry: vendor_flags.Entry) -> list[str]:
-        """Return the words that switch off what a flag becomes; none if it is off in any case."""
+        """Return the words that switch a flag's option off; empty if it is always off."""
         words = entry.text.split() if entry.kind == vendor_flags.BECOMES else []
         switch = self.known.get(words[0]) if len(words) == 1 else None
         return [] if switch is None else list(switch.secondary_opts[:1])
@@ -348,7 +348,7 @@ def in_flags(text: str, ctx: click.Context) -> str:
 
 
 def as_written(text: str, ctx: click.Context) -> str:
-    """Return the text of an error with flags under the names that the command line has for them.
+    """Return the text of an error with flags named as on the command line.
 
     Flags of the vendor's and further names of an option are meant; command lines in backticks stay.
     """

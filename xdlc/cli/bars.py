@@ -1,4 +1,4 @@
-"""Progress bars: one line on a terminal, from the second second on, removed at the end of the work.
+"""Progress bars: one line on a terminal, after a second, removed at the end.
 
 Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
 longer than a second runs inside ``steps``; the line moves on while nothing is reported.  Code below the tools
@@ -100,7 +100,7 @@ class _Line:
 
 
 def _columns() -> int:
-    """Return the width of the line; a terminal without a size, as of recorders and CI, counts as usual."""
+    """Return the width of the line; a terminal without a size has the usual one."""
     try:
         return (os.get_terminal_size(sys.stderr.fileno()).columns or USUAL) - 1
     except (OSError, ValueError):
@@ -126,7 +126,7 @@ def _drawn(unit: str) -> Iterator[_Line | None]:
 
 @contextmanager
 def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
-    """Yield a callback for the title of a step of the work, its items done and all items (0: not known).
+    """Yield a callback for a step's title, items done and all items (0: unknown).
 
     Args:
         title: What is under way from the start, in a word or two: ``converting``.

@@ -1,4 +1,4 @@
-"""Compiled caches of a DLC and the devices that can use them, as plain values and as lines."""
+"""Caches of a DLC and the devices that can use them, as plain values and lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache_records(model: Model) -> list[dict[str, Any]]:
 def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | None) -> dict[str, Any]:
     parts = cache.name.split(".")
     shared = {name: model.records.get(name) for name in shared_weights(model, cache.name)}
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "record": cache.name,
         "soc": parts[2].upper() if len(parts) > 2 else "?",
         "bytes": None if cache.data is None else cache.data.nbytes,
@@ -48,10 +48,10 @@ def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | 
         ],
     }
     if cache.entry is None:
-        return found
+        return record
     entry = read_entry(cache.entry)
-    made = entry.time if entry.time and not entry.time.startswith(NO_CLOCK) else None
-    found |= {
+    time = entry.time if entry.time and not entry.time.startswith(NO_CLOCK) else None
+    record |= {
         "arch": None if entry.arch is None else f"v{entry.arch}",
         "soc_id": entry.soc_id,
         "build": entry.build,
@@ -59,12 +59,12 @@ def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | 
         "backend_api": entry.backend_api,
         "blob_version": entry.blob_version,
         "blob_bytes": entry.blob_bytes,
-        "made": made,
+        "made": time,
         "vtcm_mb": sorted({graph.vtcm_mb for graph in entry.graphs if graph.vtcm_mb is not None}),
         "noted": _noted(facts),
         "graphs": [_graph(graph, facts) for graph in entry.graphs],
     }
-    return found | ({"notes_damaged": damage} if damage else {})
+    return record | ({"notes_damaged": damage} if damage else {})
 
 
 def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:
@@ -76,29 +76,29 @@ def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:
 
 
 def _graph(graph: CachedGraph, facts: CacheFacts | None) -> dict[str, Any]:
-    found = asdict(graph) | {
+    record = asdict(graph) | {
         "inputs": list(map(_tensor, graph.inputs)),
         "outputs": list(map(_tensor, graph.outputs)),
     }
     noted = facts.graphs.get(graph.name) if facts is not None and graph.name is not None else None
     if noted is not None:
-        found |= {
+        record |= {
             "hash": noted.fingerprint,
             "source": noted.source,
             "ops": None if noted.ops is None else list(noted.ops),
         }
-    return found
+    return record
 
 
 def _tensor(tensor: CachedTensor) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": tensor.name,
         "shape": None if tensor.shape is None else list(tensor.shape),
         "dtype": tensor.dtype,
     }
     if tensor.scale is not None:
-        found["encoding"] = {"kind": "tensor", "scale": tensor.scale, "offset": tensor.offset}
-    return found
+        record["encoding"] = {"kind": "tensor", "scale": tensor.scale, "offset": tensor.offset}
+    return record
 
 
 def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) -> dict[str, Any]:
@@ -170,13 +170,13 @@ def cache_lines(caches: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    held = "missing from the file" if cache["bytes"] is None else text.size(cache["bytes"])
+    size = "missing from the file" if cache["bytes"] is None else text.size(cache["bytes"])
     if cache["described"]:
         vtcm = "/".join(map(str, cache["vtcm_mb"])) or "?"
         yield "SoC", f"{text.clean(cache['soc'])} (id {_shown(cache['soc_id'])})"
         yield "arch", f"{_shown(cache['arch'])}, VTCM {vtcm} MB"
         blob = cache["blob_bytes"]
-        yield "size", held + (f", {text.size(blob)} of it the binary" if blob is not None else "")
+        yield "size", size + (f", {text.size(blob)} of it the binary" if blob is not None else "")
         yield "build", _shown(cache["build"])
         yield (
             "versions",
@@ -187,7 +187,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "made", text.clean(cache["made"])
         yield from _noted_lines(cache)
     else:
-        yield "size", held
+        yield "size", size
         yield "listed", "no: not in the metadata, so the vendor's runtime does not find it"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])

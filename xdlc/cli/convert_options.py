@@ -1,4 +1,4 @@
-"""Conversion tools: the options of every importer, and a tool for one framework or for all."""
+"""Conversion tools for one framework or for all, with the importers' options."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ names, and its layouts and datatypes unless flags change them.
 """
 
 
-def converter_tool(name: str, *given: Frontend) -> Tool:
+def converter_tool(name: str, *importers: Frontend) -> Tool:
     """Return a tool that converts.
 
     Args:
         name: Name of the tool.
-        given: The importers, of which the one that recognizes the content of the file is taken, else the
+        importers: The importers, of which the one that recognizes the content of the file is taken, else the
             first, with the options of all of them; default: all there are.
     """
-    chosen: Sequence[Frontend] = given or list(frontends().values())
+    chosen: Sequence[Frontend] = importers or list(frontends().values())
     models = models_of(chosen)
 
     def main(
@@ -101,7 +101,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
     ) -> None:
         options = stated(options)
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
-        options["framework"] = _framework(source, given)
+        options["framework"] = _framework(source, importers)
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
@@ -147,22 +147,25 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         *_RESULT,
     )
     command = tool(name)(all_of(source, *decorators)(main))
-    _share_flags(command, own, given)
+    _share_flags(command, own, importers)
     return command
 
 
-def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer reads a file in a tool; None: the framework of the file."""
-    if len(given) < 2:
-        return given[0].framework if given else None
+def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
+    """Return the framework whose importer reads a file; None: that of the file."""
+    if len(importers) < 2:
+        return importers[0].framework if importers else None
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion
-        found = recognize(source)
-        return next((each.framework for each in given if each.recognizes(source, found)), given[0].framework)
-    return given[0].framework
+        content = recognize(source)
+        return next(
+            (importer.framework for importer in importers if importer.recognizes(source, content)),
+            importers[0].framework,
+        )
+    return importers[0].framework
 
 
 def _own_options(chosen: Sequence[Frontend]) -> type:
-    """Return the options that not all importers have as a typed mapping, with one option for a name."""
+    """Return a typed mapping of the options that only some importers have."""
     same: dict[str, list[Any]] = {}
     for frontend in chosen:
         for name, annotation in frontend.options.__annotations__.items():
@@ -180,14 +183,14 @@ def _own_options(chosen: Sequence[Frontend]) -> type:
     return type("OwnOptions", (), {"__annotations__": merged})
 
 
-def _share_flags(command: Tool, own: Collection[str], given: Sequence[Frontend]) -> None:
-    """Add the importers' further flags, and leave each flag to the first option that claims it.
+def _share_flags(command: Tool, own: Collection[str], importers: Sequence[Frontend]) -> None:
+    """Add further flags of importers; the first option that claims a flag keeps it.
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
-    further = {flag: words for each in given for flag, words in each.spellings.items()}
+    further = {flag: words for each in importers for flag, words in each.spellings.items()}
     claimed: set[str] = set()
-    for param in sorted(command.params, key=lambda param: (param.name in own) != bool(given)):
+    for param in sorted(command.params, key=lambda param: (param.name in own) != bool(importers)):
         words = [*param.opts, *(word for flag in param.opts for word in further.get(flag, ()))]
         param.opts = [word for word in words if word not in claimed]
         claimed.update(param.opts)

@@ -41,14 +41,14 @@ Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
     """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
-    found = packages(model)
+    udo_packages = packages(model)
     definitions = {
-        (package["name"], held["type"]): {
-            param["name"]: param.get("enumeration", ()) for param in held["params"]
+        (package["name"], op_type["type"]): {
+            param["name"]: param.get("enumeration", ()) for param in op_type["params"]
         }
-        for package in found
-        for held in package["types"]
-        if "params" in held
+        for package in udo_packages
+        for op_type in package["types"]
+        if "params" in op_type
     }
     return {
         "file": str(path),
@@ -57,7 +57,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),
         "graphs": [_graph(graph, model, definitions) for graph in model.graphs.values()],
-        "packages": found,
+        "packages": udo_packages,
         "source_nodes": source_nodes(model),
         "caches": cache_records(model),
         "aip": aip_records(model),
@@ -86,7 +86,7 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
 def _graph(graph: Graph, model: Model, definitions: Definitions) -> dict[str, Any]:
     ids = layer_ids(model) if graph is model.main else {op: index for index, op in enumerate(graph.ops)}
     ops = [_op(ids.get(op), op, definitions) for op in graph.ops]
-    held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
+    static = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
         "inputs": [graph_io(tensor, model.metadata) for tensor in graph.inputs],
@@ -95,15 +95,15 @@ def _graph(graph: Graph, model: Model, definitions: Definitions) -> dict[str, An
         "totals": {
             "ops": len(ops),
             "types": dict(sorted(Counter(map(_kind, graph.ops)).items())),
-            "parameters": sum(tensor.size for tensor in held),
-            "parameter_bytes": sum(tensor.nbytes for tensor in held),
+            "parameters": sum(tensor.size for tensor in static),
+            "parameter_bytes": sum(tensor.nbytes for tensor in static),
             "macs": sum(op["macs"] for op in ops),
         },
     }
 
 
 def _kind(op: Op) -> str:
-    """Return an op's type, of a UDO with its package: it may be that of an operation of QNN."""
+    """Return an op's type; for a UDO with its package, as QNN may have that type."""
     return f"{op.package}::{op.type}" if is_udo(op) else op.type
 
 
@@ -115,33 +115,33 @@ def graph_io(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False
         metadata: That of the model, which has notes on layouts and symbols of dynamic dimensions.
         reads: Whether it is an output.
     """
-    found = _tensor(tensor) | {
+    record = _tensor(tensor) | {
         "raw_bytes": tensor.nbytes,
         "float_bytes": 4 * tensor.size,
         "raw": recipes(tensor, reads=reads),
     }
     for key, notes in (("layout", "layouts"), ("symbols", "symbols"), ("preprocessing", "preprocessing")):
         if tensor.name in metadata.get(notes, {}):
-            found[key] = metadata[notes][tensor.name]
-    return found
+            record[key] = metadata[notes][tensor.name]
+    return record
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": tensor.name,
         "shape": [None if axis in tensor.dynamic_axes else n for axis, n in enumerate(tensor.shape)],
         "dtype": tensor.dtype.name,
         "role": "STATIC" if tensor.is_static else tensor.role.name,
     }
     if tensor.encoding is not None:
-        found["encoding"] = encoding(tensor.encoding)
-    return found
+        record["encoding"] = encoding(tensor.encoding)
+    return record
 
 
-def encoding(held: Encoding) -> dict[str, Any]:
-    """Return an encoding as plain values; float value = (quantized value + offset) * scale."""
-    if isinstance(held, ScaleOffset):
-        values: dict[str, Any] = {"kind": "tensor", "scale": _number(held.scale), "offset": held.offset}
+def encoding(stored: Encoding) -> dict[str, Any]:
+    """Return an encoding as plain values: float = (quantized + offset) * scale."""
+    if isinstance(stored, ScaleOffset):
+        values: dict[str, Any] = {"kind": "tensor", "scale": _number(stored.scale), "offset": stored.offset}
     else:
         values = {
             "kind": {
@@ -149,18 +149,18 @@ def encoding(held: Encoding) -> dict[str, Any]:
                 BlockScaleOffset: "block",
                 BlockwiseExpansion: "blockwise_expansion",
                 VectorCode: "vector",
-            }[type(held)],
-            "scales": [_number(scale) for scale in held.scales],
-            "offsets": list(held.offsets),
+            }[type(stored)],
+            "scales": [_number(scale) for scale in stored.scales],
+            "offsets": list(stored.offsets),
         }
-        if not isinstance(held, BlockScaleOffset):
-            values["axis"] = held.axis
-    if isinstance(held, BlockScaleOffset):
-        values["block_shape"] = list(held.block_shape)
-    if isinstance(held, BlockwiseExpansion):
-        values["blocks_per_axis"] = held.blocks_per_axis
-        values["block_scale_bits"] = held.block_scale_bits
-    bits = getattr(held, "bits", None)
+        if not isinstance(stored, BlockScaleOffset):
+            values["axis"] = stored.axis
+    if isinstance(stored, BlockScaleOffset):
+        values["block_shape"] = list(stored.block_shape)
+    if isinstance(stored, BlockwiseExpansion):
+        values["blocks_per_axis"] = stored.blocks_per_axis
+        values["block_scale_bits"] = stored.block_scale_bits
+    bits = getattr(stored, "bits", None)
     return values | ({"bits": bits} if bits is not None else {})
 
 
@@ -176,7 +176,7 @@ def _numbers(values: Any) -> Any:
 
 
 def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "id": id,  # to which HTA sections refer; None for a conversion of callers' data
         "name": op.name,
         "type": op.type,
@@ -189,23 +189,23 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
     }
     named = _enumerators(op, definitions)
     if named:
-        found["enumerators"] = named
+        record["enumerators"] = named
     if op.origin.nodes:
-        found["source"] = list(op.origin.nodes)
+        record["source"] = list(op.origin.nodes)
     if op.origin.reason is not None:
-        found["reason"] = op.origin.reason
-    return found
+        record["reason"] = op.origin.reason
+    return record
 
 
 def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     """Return the names of the values that parameters take from an enumeration."""
     opdef = opdefs.find(op.type, op.package)
-    known: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
+    enumerations: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
     if opdef is not None:
-        known = {name: definition.enumeration for name, definition in opdef.params.items()}
+        enumerations = {name: definition.enumeration for name, definition in opdef.params.items()}
     named = {}
     for name, value in op.params.items():
-        names = known.get(name, ())
+        names = enumerations.get(name, ())
         if names and not isinstance(value, Tensor):
             number = value.value
             if isinstance(number, int) and 0 <= number < len(names):

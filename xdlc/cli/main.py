@@ -17,7 +17,7 @@ _TOOLS = "xdlc.cli.tools"
 
 
 class LazyGroup(ToolGroup):
-    """A group of the commands ``main`` of the modules in ``xdlc.cli.tools``, imported one by one."""
+    """A group of the ``main`` commands in ``xdlc.cli.tools``, imported when used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name.replace("_", "-") for name in module_names(_TOOLS)]

@@ -1,4 +1,4 @@
-"""Table of a graph's ops in the columns of snpe-dlc-info, and an estimate of its memory."""
+"""Table of ops in the columns of snpe-dlc-info, and an estimate of memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Row = tuple[str, ...]
 
 
 def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes that support an op with its types, ranks and parameters.
+    """Return the letters of the runtimes that support an op as it is used.
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """
@@ -48,44 +48,47 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
 
 
 def _of_layers(model: Model) -> dict[str, str]:
-    """Return the letters of each layer of SNPE 1: those of all ops that it becomes, where it becomes some."""
+    """Return the letters by layer of SNPE 1: those that all of its ops have."""
     from xdlc import api
     from xdlc.converter.snpe.translate import has_layers
 
-    found: dict[str, set[str]] = {}
+    by_layer: dict[str, set[str]] = {}
     if has_layers(model):
         with suppress(XdlcError):  # info shows what cannot run too
             for op in api.executable(model).main.ops:
                 for node in op.origin.nodes:
                     letters = set(runtimes(op).split())
-                    found[node] = found.get(node, letters) & letters
-    return {node: " ".join(each for each in RUNTIMES if each in letters) for node, letters in found.items()}
+                    by_layer[node] = by_layer.get(node, letters) & letters
+    return {
+        node: " ".join(runtime for runtime in RUNTIMES if runtime in letters)
+        for node, letters in by_layer.items()
+    }
 
 
-def _row(op: Op, held: dict[str, Any], totals: dict[str, Any], letters: str | None) -> _Row:
-    package = "" if op.package == NATIVE_PACKAGE else f"{held['package']}::"
+def _row(op: Op, record: dict[str, Any], totals: dict[str, Any], letters: str | None) -> _Row:
+    package = "" if op.package == NATIVE_PACKAGE else f"{record['package']}::"
     shares = [
-        f"{title}: {held[key]} ({100 * held[key] / max(totals[key], 1):.3g}%)"
+        f"{title}: {record[key]} ({100 * record[key] / max(totals[key], 1):.3g}%)"
         for title, key in (("param count", "parameters"), ("MACs per inference", "macs"))
-        if held[key]
+        if record[key]
     ]
-    named = held.get("enumerators", {})
+    named = record.get("enumerators", {})
     values = [
         f"{name}: {text.param(value)}" + (f" ({named[name]})" if name in named else "")
-        for name, value in held["params"].items()
+        for name, value in record["params"].items()
     ]
     codes = [
         f"{tensor['name']}: {text.encoding(tensor['encoding'])}"
-        for tensor in (*held["inputs"], *held["outputs"])
+        for tensor in (*record["inputs"], *record["outputs"])
         if tensor is not None and "encoding" in tensor
     ]
     cells = (
-        ["-" if held["id"] is None else str(held["id"])],
-        [held["name"]],
-        [package + held["type"]],
-        [_tensor(tensor) for tensor in held["inputs"]],
-        [_tensor(tensor) for tensor in held["outputs"]],
-        [text.dims(tensor["shape"]) for tensor in held["outputs"]],
+        ["-" if record["id"] is None else str(record["id"])],
+        [record["name"]],
+        [package + record["type"]],
+        [_tensor(tensor) for tensor in record["inputs"]],
+        [_tensor(tensor) for tensor in record["outputs"]],
+        [text.dims(tensor["shape"]) for tensor in record["outputs"]],
         [runtimes(op) if letters is None else letters or "-"],
         [*values, *codes, *shares],
     )
@@ -98,9 +101,9 @@ def _tensor(tensor: dict[str, Any] | None) -> str:
     return f"{tensor['name']} ({tensor['dtype']} {text.dims(tensor['shape'])} {tensor['role']})"
 
 
-def lines(given: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
-    """Yield a table with bars between the columns, as wide as its cells, and totals in the vendor's words."""
-    table = [[cell.split("\n") for cell in row] for row in (COLUMNS, *given)]
+def lines(body: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table as wide as its cells, and the vendor's totals."""
+    table = [[cell.split("\n") for cell in row] for row in (COLUMNS, *body)]
     widths = [max(len(line) for row in table for line in row[i]) for i in range(len(COLUMNS))]
     rule = "-" * (sum(widths) + 3 * len(widths) + 1)
     for row in table:
@@ -121,12 +124,17 @@ def as_csv(model: Model, found: dict[str, Any]) -> str:
 
 
 def memory(graph: Graph) -> tuple[int, int]:
-    """Return the bytes of static tensors, and the most bytes of others that are needed at once.
+    """Return the bytes of static tensors, and the most that others need at once.
 
     A tensor is needed from the op that writes it to the last that reads it, inputs and outputs of the graph
     from start to end; open dimensions count as the least that they may be.
     """
-    held = {id(each): each for op in graph.ops for each in op.inputs if each is not None and each.is_static}
+    static = {
+        id(tensor): tensor
+        for op in graph.ops
+        for tensor in op.inputs
+        if tensor is not None and tensor.is_static
+    }
     ends = {tensor: number for number, op in enumerate(graph.ops) for tensor in (*op.inputs, *op.outputs)}
     lasting = {*graph.inputs, *graph.outputs}
     now = most = sum(tensor.nbytes for tensor in lasting)
@@ -138,7 +146,7 @@ def memory(graph: Graph) -> tuple[int, int]:
         now += sum(tensor.nbytes for tensor in op.outputs if tensor not in lasting)
         most = max(most, now)
         now -= leaving.get(number, 0)
-    return sum(tensor.nbytes for tensor in held.values()), most
+    return sum(tensor.nbytes for tensor in static.values()), most
 
 
 def memory_line(graph: Graph) -> str:

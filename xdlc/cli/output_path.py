@@ -1,4 +1,4 @@
-"""Output paths, checks that they can be written, and files of results: one a tensor."""
+"""Output paths, checks that they can be written, and result files of tensors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def derived_path(source: Path, suffix: str) -> Path:
 
 
 def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Path]:
-    """Return a relative path for each name; they are untrusted input, and must not lead out of the folder.
+    """Return a relative path for each name, none of which leads out of the folder.
 
     Args:
         names: Names.
@@ -120,17 +120,17 @@ def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Pat
     Raises:
         UsageError: If a name cannot be a path, or two would share one.
     """
-    found = {name: _path(name, what, suffix) for name in names}
+    paths = {name: _path(name, what, suffix) for name in names}
     taken: dict[Path, str] = {}
-    for name, path in found.items():
+    for name, path in paths.items():
         if path in taken:
             raise _clash(what, taken[path], name)
         taken[path] = name
-    for name, path in found.items():
+    for name, path in paths.items():
         for folder in path.parents:
             if folder in taken:
                 raise _clash(what, taken[folder], name)
-    return found
+    return paths
 
 
 def _clash(what: str, one: str, other: str) -> UsageError:

@@ -34,13 +34,13 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     Raises:
         BadValue: If a name is empty or comes twice.
     """
-    found = [name for given in value for name in given.split(",")]
-    for name in found:
+    names = [name for text in value for name in text.split(",")]
+    for name in names:
         if not name:
             raise BadValue("a name is empty", "write names with one comma between them")
-        if found.count(name) > 1:
+        if names.count(name) > 1:
             raise BadValue(f"{name!r} is given twice", "give each name once")
-    return tuple(found)
+    return tuple(names)
 
 
 def once_by_name(
@@ -59,12 +59,14 @@ def once_by_name(
 
 
 def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple[int, ...]]:
-    """Return dimensions by name from pairs of a name and these: ``1,3,8,8``, ``1, 3, 8, 8`` or ``1x3x8x8``.
+    """Return dimensions by name from pairs of a name and text like ``1,3,8,8``.
+
+    The forms ``1, 3, 8, 8`` and ``1x3x8x8`` are valid too.
 
     Raises:
         BadValue: If a dimension is no whole number of at least ``least``, or a name comes twice.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name, text in pairs:
         parts = _parts(text)
         if parts is None or min(parts) < least:
@@ -72,14 +74,14 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
                 f"{text!r} for {name!r} is no shape",
                 "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
             )
-        if name in found:
+        if name in shapes:
             raise BadValue(f"{name!r} is given twice", "give each input one shape")
-        found[name] = parts
-    return found
+        shapes[name] = parts
+    return shapes
 
 
 def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return dimensions by name from --input_name and --input_dimensions, which go in pairs.
+    """Return dimensions by name from pairs of --input_name and --input_dimensions.
 
     Raises:
         UsageError: If one of a pair is missing.
@@ -129,11 +131,11 @@ class BadValue(click.BadParameter):
 
 
 class DimsOption(click.Option):
-    """A repeatable option of a name and a shape, which may be one word: ``NAME:1,3,8,8``."""
+    """A repeatable option of a name and a shape, also in one word: ``NAME:1,3,8,8``."""
 
 
 def split_dims(values: list[str]) -> tuple[list[str], int]:
-    """Return the name and the shape in one or two words after such an option, and how many are not read."""
+    """Return name and shape from one or two words, and the number of words unread."""
     name, _, shape = values[0].rpartition(":")
     if not name or _parts(shape) is None:
         name, _, shape = values[0].partition(" ")
@@ -143,7 +145,7 @@ def split_dims(values: list[str]) -> tuple[list[str], int]:
 
 
 class PathsOption(click.Option):
-    """A repeatable option of files, which takes several at once: with commas or as words of their own.
+    """A repeatable option that accepts several files: with commas or as words.
 
     A value that names a file as a whole is one, whatever it contains.
     """
@@ -159,16 +161,16 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     Raises:
         BadValue: If a path is empty.
     """
-    found: list[str] = []
-    for given in value:
-        found += [given] if Path(given).is_file() else [part.strip() for part in given.split(",")]
-    if not all(found):
+    files: list[str] = []
+    for text in value:
+        files += [text] if Path(text).is_file() else [part.strip() for part in text.split(",")]
+    if not all(files):
         raise BadValue("a path is empty", "write paths with one comma between them")
-    return tuple(found)
+    return tuple(files)
 
 
 class WordsOption(click.Option):
-    """A repeatable option whose last value may be several words: ``NAME nv12 rgb``; they become one text.
+    """A repeatable option whose last value may be several words: ``NAME nv12 rgb``.
 
     Its ``metavar`` has those in brackets that may be omitted, any number of them before dots.
     """
@@ -180,7 +182,7 @@ class WordsOption(click.Option):
         super().__init__(words, **(settings | {"multiple": True}))
 
     def joined(self, values: list[str], rest: list[str]) -> tuple[list[str], list[str]]:
-        """Return the values with the words after them that belong to the last one, and the other words."""
+        """Return the values with the words that belong to the last, and other words."""
         if self.is_bare and values and values[0].startswith("-"):
             values, rest = [], [*values, *rest]
         count = 0
@@ -269,7 +271,9 @@ def flags_of(
     without: Collection[str] = (),
     settings: Mapping[str, Mapping[str, Any]] = {},
 ) -> Decorator:
-    """Return a decorator that adds the flags of a typed mapping of options; omitted ones are None or empty.
+    """Return a decorator that adds the flags of a typed mapping of options.
+
+    Omitted flags are None or empty.
 
     Args:
         mapping: The typed mapping.
@@ -361,7 +365,7 @@ def _settings(kind: Any, option: Option) -> dict[str, Any]:
 
 
 def _range(kinds: Collection[Any], option: Option) -> Any:
-    """Return the numbers within the limits of an option, of the kind that its type has."""
+    """Return the type of numbers within the limits of an option."""
     ranges: type[Any] = NumberRange if float in kinds else click.IntRange
     return ranges(*option.limits)
 

@@ -41,25 +41,25 @@ def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Ite
 
 
 def error_lines(error: XdlcError) -> Iterator[str]:
-    """Yield the lines of an error: a table where several nodes of a model are at fault."""
-    each = each_problem(error)
-    if len(each) < 2 or not any(problem.node for problem in each):
+    """Yield the lines of an error; several nodes at fault are shown as a table."""
+    problems = each_problem(error)
+    if len(problems) < 2 or not any(problem.node for problem in problems):
         yield str(error)
         return
     yield f"{error.where}: {error.problem}" if error.where else error.problem
     groups: dict[str, list[XdlcError]] = {}
-    for problem in each[:MOST_SHOWN]:
+    for problem in problems[:MOST_SHOWN]:
         groups.setdefault(_context(problem), []).append(problem)
-    for context, problems in groups.items():
+    for context, group in groups.items():
         if len(groups) > 1:
-            yield f"{text.clean(context)}: {len(problems)} problem(s)"
-        yield from problem_table([_cells(problem) for problem in problems])
-    if len(each) > MOST_SHOWN:
-        yield f"and {len(each) - MOST_SHOWN} more"
+            yield f"{text.clean(context)}: {len(group)} problem(s)"
+        yield from problem_table([_cells(problem) for problem in group])
+    if len(problems) > MOST_SHOWN:
+        yield f"and {len(problems) - MOST_SHOWN} more"
 
 
 def _context(problem: XdlcError) -> str:
-    """Return where the graph is that has the problem: the file, and the SoC if there is one."""
+    """Return where the graph of a problem is: the file, and the SoC if any."""
     where = problem.where or ""
     for mark in (": graph ", ": in ", ": layer ", ": node ", ": op ", ": operator ", ": tensor "):
         where = where.partition(mark)[0]

@@ -1,4 +1,4 @@
-"""Flags and steps that the quantizing tools share: reading samples, quantizing, reporting."""
+"""Flags and steps of quantizing tools: read samples, quantize, report."""
 
 from __future__ import annotations
 
@@ -190,14 +190,16 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:
             check_target(path)
-    given = request.report_list
+    report_list = request.report_list
     with bars.steps("reading") as step:
         model = api.executable(request.source)
         _announce_lost(request.source, {})
         states = next_values(model)
         samples = from_list(request.input_list, model.main, native=request.native, optional=states)
         held_out = (
-            None if given is None else from_list(given, model.main, native=request.native, optional=states)
+            None
+            if report_list is None
+            else from_list(report_list, model.main, native=request.native, optional=states)
         )
         count = len(samples) if isinstance(samples, Sized) else 0
         measured = partial(step, "measuring for the report")
@@ -258,16 +260,16 @@ def _encodings_path(given: Path, target: Path) -> Path:
     return target.with_name(f"{target.stem}_encoding.json") if str(given) == BESIDE else given
 
 
-def finish(request: Request, made: Quantized, target: Path) -> None:
+def finish(request: Request, result: Quantized, target: Path) -> None:
     """Print the result, once it is written."""
     from xdlc.cli.report import contract
 
-    for line in (*contract(made.model), *made.lines):
+    for line in (*contract(result.model), *result.lines):
         show(line)
     show(f"written: {target}")
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:
         show(f"encodings: {_encodings_path(request.export_encodings, target)}")
-    for text in made.warnings:
+    for text in result.warnings:
         warn(text)

@@ -1,4 +1,4 @@
-"""Readable description of a model: that of ``xdlc-info``, and the short one after making a DLC."""
+"""Description of a model as lines: for ``xdlc-info``, and short after a DLC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
 def report(
-    found: dict[str, Any],
+    content: dict[str, Any],
     *,
     ops: bool,
     encodings: bool,
@@ -36,52 +36,52 @@ def report(
     """Yield the lines of the report.
 
     Args:
-        found: What ``inspect`` returned.
+        content: What ``inspect`` returned.
         ops: Show the ops one by one.
         encodings: Show the encoding of every tensor, not just of inputs and outputs.
         trace: Show the source nodes of each op.
         tables: Lines in the place of the ops, by the graph's name.
     """
-    yield from _head(found)
-    for graph in found["graphs"]:
+    yield from _head(content)
+    for graph in content["graphs"]:
         yield ""
         table = tables.get(graph["name"])
         yield from _graph(graph, ops=ops and table is None, encodings=encodings, trace=trace)
         yield from (table or ()) if ops else ()
-    if trace and found["source_nodes"]:
+    if trace and content["source_nodes"]:
         yield ""
-        yield from _source_nodes(found["source_nodes"])
-    if not found["graphs"]:
+        yield from _source_nodes(content["source_nodes"])
+    if not content["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
-    yield from package_lines(found["packages"])
-    yield from cache_lines(found["caches"])
-    yield from aip_lines(found["aip"])
-    if found["records"]:
+    yield from package_lines(content["packages"])
+    yield from cache_lines(content["caches"])
+    yield from aip_lines(content["aip"])
+    if content["records"]:
         yield ""
         yield "other records"
-        yield from text.columns([(text.clean(r["name"]), text.size(r["bytes"])) for r in found["records"]])
+        yield from text.columns([(text.clean(r["name"]), text.size(r["bytes"])) for r in content["records"]])
 
 
-def _head(found: dict[str, Any]) -> Iterator[str]:
+def _head(content: dict[str, Any]) -> Iterator[str]:
     rows = [
-        ("file", text.clean(found["file"])),
-        ("size", f"{text.size(found['bytes'])} ({found['bytes']} bytes)"),
-        ("container", f"DLC {text.clean(found['version'] or 'without a version entry')}"),
+        ("file", text.clean(content["file"])),
+        ("size", f"{text.size(content['bytes'])} ({content['bytes']} bytes)"),
+        ("container", f"DLC {text.clean(content['version'] or 'without a version entry')}"),
     ]
     rows += [
         (text.clean(key), text.clean(value))
-        for key, value in found["properties"].items()
+        for key, value in content["properties"].items()
         if value != "N/A" and not key.endswith(_SHOWN_AS_HISTORY)
     ]
-    for step in found["history"]:
+    for step in content["history"]:
         args = step.get("args")
         pairs = args.items() if isinstance(args, dict) else ()
         when = str(step.get("timestamp") or "")
         words = [step.get("tool", "?"), step.get("converterVersion", "")]
         words += [] if when.startswith(NO_CLOCK) else [when]
-        made = " ".join(text.clean(word) for word in words if word)
-        rows.append(("made by", made))
+        command = " ".join(text.clean(word) for word in words if word)
+        rows.append(("made by", command))
         rows += [("", f"{text.clean(key)}: {text.clean(value)}") for key, value in pairs]
     yield from text.columns(rows, indent="")
 
@@ -171,7 +171,7 @@ _FORMS = {"float32": " as float32", "native": " native"}
 
 
 def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
-    """Yield lines with the inputs and outputs of each graph; with recipes, how raw files are made."""
+    """Yield lines with inputs and outputs; with recipes, how raw files are made."""
     inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
     for graph in model.graphs.values():
         yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
@@ -200,34 +200,34 @@ def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]
 
 
 def io_lines(tensors: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield one line for each input or output, as ``inspection.graph_io`` returns them."""
+    """Yield a line for each input or output that ``inspection.graph_io`` returns."""
     yield from text.columns(
         [
             (
-                text.clean(held["name"]),
-                held["dtype"],
-                text.dims(held["shape"], held.get("symbols", ())),
-                ", ".join(filter(None, _notes(held))),
+                text.clean(tensor["name"]),
+                tensor["dtype"],
+                text.dims(tensor["shape"], tensor.get("symbols", ())),
+                ", ".join(filter(None, _notes(tensor))),
             )
-            for held in tensors
+            for tensor in tensors
         ]
     )
 
 
-def _notes(held: dict[str, Any]) -> Iterator[str]:
-    yield text.clean(held.get("layout", ""))
-    yield text.encoding(held.get("encoding"))
-    sizes = {"float32": held["float_bytes"], "native": held["raw_bytes"]}
-    forms = ["float32"] if held["dtype"] == "float32" else list(held["raw"])  # the default first
-    unit = " times the open dimensions" if None in held["shape"] else ""
+def _notes(tensor: dict[str, Any]) -> Iterator[str]:
+    yield text.clean(tensor.get("layout", ""))
+    yield text.encoding(tensor.get("encoding"))
+    sizes = {"float32": tensor["float_bytes"], "native": tensor["raw_bytes"]}
+    forms = ["float32"] if tensor["dtype"] == "float32" else list(tensor["raw"])  # the default first
+    unit = " times the open dimensions" if None in tensor["shape"] else ""
     words = [f"{sizes[form]} bytes{_FORMS[form] if len(forms) > 1 else ''}" for form in forms]
     yield f"raw file {', or '.join(words)}{unit}"
-    if "preprocessing" in held:
-        yield f"the graph computes {text.clean(held['preprocessing'])}"
+    if "preprocessing" in tensor:
+        yield f"the graph computes {text.clean(tensor['preprocessing'])}"
 
 
 def inserted(model: Model) -> Iterator[str]:
-    """Yield the inserted ops, which the source model does not have, with the reason of each."""
+    """Yield the ops that the source model does not have, each with its reason."""
     yield from _reasons("inserted ops", "--trace ", [op for op in _ops(model) if op.is_inserted])
 
 
@@ -259,7 +259,7 @@ def user_defined(model: Model) -> Iterator[str]:
 
 
 def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:
-    """Write the file for ``--custom_io`` of a model, or with sections that for ``--config``.
+    """Write the ``--custom_io`` file of a model, or with sections the ``--config``.
 
     Args:
         model: The model.

@@ -35,7 +35,7 @@ def short(text: str, most: int = MAX_NAME) -> str:
 
 
 def columns(rows: Sequence[Row], indent: str = "    ") -> Iterator[str]:
-    """Yield the rows with their columns aligned; the last column is wrapped to the page.
+    """Yield rows with columns aligned; the last column is wrapped to the page.
 
     Cells stay whole, for names are to be pasted: after one that is too long for its column, the row goes on
     in the next line.
@@ -95,7 +95,7 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
 
 
 def _folded(text: str, width: int, *, cut: bool) -> Iterator[str]:
-    """Yield lines of at most ``width``; longer words stay whole, or are cut after punctuation."""
+    """Yield lines of at most ``width``; longer words are cut or stay whole."""
     for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
         while cut and len(line) > width:
             at = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width
@@ -105,7 +105,7 @@ def _folded(text: str, width: int, *, cut: bool) -> Iterator[str]:
 
 
 def dims(shape: Sequence[int | None] | None, symbols: Sequence[str | None] = ()) -> str:
-    """Return a shape as text, its open dimensions by their symbols where there are some.
+    """Return a shape as text, with symbols for open dimensions where known.
 
     Example:
         >>> dims([1, None, 224]), dims([]), dims([None, 3], ["batch", None])
@@ -142,17 +142,21 @@ def size(nbytes: int) -> str:
     return f"{nbytes} bytes"
 
 
-def encoding(held: dict[str, Any] | None) -> str:
+def encoding(record: dict[str, Any] | None) -> str:
     """Return an encoding, as ``inspection.encoding`` returns it, in a few words."""
-    if held is None:
+    if record is None:
         return ""
-    bits = f" bits {held['bits']}" if "bits" in held else ""
-    if held["kind"] == "tensor":
-        return f"scale {_number(held['scale'])} offset {held['offset']}{bits}"
-    scales = held["scales"]
-    given = [scale for scale in scales if isinstance(scale, float)]
-    span = f" {_number(min(given))}..{_number(max(given))}" if given else ""
-    axis = f" along axis {held['axis']}" if "axis" in held else f" in blocks of {dims(held['block_shape'])}"
+    bits = f" bits {record['bits']}" if "bits" in record else ""
+    if record["kind"] == "tensor":
+        return f"scale {_number(record['scale'])} offset {record['offset']}{bits}"
+    scales = record["scales"]
+    numbers = [scale for scale in scales if isinstance(scale, float)]
+    span = f" {_number(min(numbers))}..{_number(max(numbers))}" if numbers else ""
+    axis = (
+        f" along axis {record['axis']}"
+        if "axis" in record
+        else f" in blocks of {dims(record['block_shape'])}"
+    )
     return f"{len(scales)} scale{'s' * (len(scales) != 1)}{span}{axis}{bits}"
 
 

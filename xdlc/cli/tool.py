@@ -31,7 +31,7 @@ _REPLACED = "xdlc.replaced"
 
 
 class Tool(click.Command):
-    """A command that reports every error the same way, on stderr and without a traceback."""
+    """A command that reports every error the same way: on stderr, no traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _escape_what_streams_lack()
@@ -117,12 +117,12 @@ class ToolGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def meaning(self, _name: str) -> UsageError | str | None:
-        """Return the fix for an unknown command that another tool has, or its own error, if there is one."""
+        """Return the fix or the error for an unknown command; None without one."""
         return None
 
 
 def _escape_what_streams_lack() -> None:
-    """Let standard output and errors print characters that their encoding lacks as escapes."""
+    """Print characters that the encoding of standard output lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", "") in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
             with suppress(OSError):  # of one that was replaced below Python
@@ -130,7 +130,7 @@ def _escape_what_streams_lack() -> None:
 
 
 def _note_inputs(ctx: click.Context) -> None:
-    """Remember the files of the command line that are read, so that no output is one of them."""
+    """Remember the files that the command line reads, so that no output is one."""
     from xdlc.ir.files import check_readable
 
     for param in ctx.command.params:
@@ -156,7 +156,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def _help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
-    """Report standard output that cannot be written while arguments are read, when --help prints."""
+    """Report standard output that cannot be written when --help prints."""
     try:
         yield
     except BrokenPipeError:
@@ -173,7 +173,7 @@ def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """Discard the buffer of standard output: Python would fail to flush it again and exit with 120."""
+    """Discard the buffer of standard output, which Python would flush and fail."""
     with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -182,7 +182,7 @@ def _forget_output() -> None:
 
 @contextmanager
 def _warnings_for_people() -> Iterator[None]:
-    """Show Python's warnings as errors are shown: without the line of code that raises them."""
+    """Show Python's warnings like errors, without the line of code."""
     import warnings
 
     with warnings.catch_warnings():
@@ -199,7 +199,7 @@ def _omit_sums(ctx: click.Context, _: click.Parameter, given: bool) -> None:
 
 
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
-    """Return a decorator that makes a function the tool ``name``, with the options all tools have."""
+    """Return a decorator that makes a function a tool with the common options."""
 
     def decorate(function: Callable[..., None]) -> Tool:
         for option in reversed(_common_options()):
@@ -234,14 +234,14 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
 
 def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:
-    """Return the context of the tool that runs after another one; its words are checked before any work."""
+    """Return the context of the next tool; its words are checked before any work."""
     command: click.Command = import_module(f"xdlc.cli.tools.{name.removeprefix('xdlc-')}").main
     name = f"{ctx.command_path}: {name}"
     return command.make_context(name, ["--input_dlc", os.devnull, *args], obj=ctx.obj)
 
 
 def run_next(path: Path) -> None:
-    """Run the tool that some words of the command line were for, on the file that the running one wrote."""
+    """Run the tool that follows on the command line on the file just written."""
     ctx = click.get_current_context()
     if _NEXT in ctx.meta:
         second: click.Context = ctx.meta[_NEXT]
@@ -263,7 +263,7 @@ def is_quiet() -> bool:
 
 
 def command_line() -> tuple[str, ...]:
-    """Return the command line of the running tool by words, its name first, with our names of flags."""
+    """Return the running tool's command line by words, with our names of flags."""
     command: tuple[str, ...] = click.get_current_context().meta[_WORDS]
     return command
 
@@ -330,7 +330,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasa
 
 @contextmanager
 def _stopping_in_order() -> Iterator[None]:
-    """End the tool on signals that request it as Ctrl-C does, so that no unfinished files stay."""
+    """End the tool on signals as Ctrl-C does, so that no unfinished files stay."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -346,7 +346,7 @@ def _stopping_in_order() -> Iterator[None]:
 
 
 def _interruption(interrupt: KeyboardInterrupt) -> tuple[str, int]:
-    """Return the message for an interrupt, and the exit code that shells report it with."""
+    """Return the message for an interrupt, and the exit code that shells expect."""
     number = signal.Signals(*interrupt.args or (signal.SIGINT,))
     return "interrupted" if number == signal.SIGINT else f"stopped by {number.name}", 128 + number
 

@@ -26,12 +26,12 @@ def packages(model: Model) -> list[dict[str, Any]]:
         for op in graph.ops:
             if is_udo(op):
                 used.setdefault(op.package, {}).setdefault(op.type, []).append(op)
-    known = {
+    stored = {
         name.removeprefix(udo.DEFINITIONS): data
         for name, data in model.records.items()
         if name.startswith(udo.DEFINITIONS)
     }
-    return [_package(name, used.get(name, {}), known.get(name)) for name in sorted({*used, *known})]
+    return [_package(name, used.get(name, {}), stored.get(name)) for name in sorted({*used, *stored})]
 
 
 def _package(name: str, used: Mapping[str, list[Op]], data: TensorData | None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _definition(opdef: OpDef, collection: Collection) -> dict[str, Any]:
 
 
 def _arch(backend: str) -> str:
-    """Return the generation in a backend's name, like ``v68`` of ``DSP_V68``; empty if there is none."""
+    """Return a backend's generation, like ``v68`` of ``DSP_V68``; empty without one."""
     head, _, tail = backend.partition("_V")
     return f"v{tail}" if head == "DSP" and tail.isdecimal() else ""
 
@@ -90,7 +90,7 @@ def _place(place: TensorDef, side: str, rows: Mapping[str, tuple[SupplementOp, .
     types |= {core: dtypes for core, dtypes, _ in added if dtypes}
     layouts = {ANY: place.layout} if place.layout and place.layout != "BACKEND_SPECIFIC" else {}
     layouts |= {core: layout for core, _, layout in added if layout}
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": place.name,
         "dtypes": {core: [dtype.name for dtype in dtypes] for core, dtypes in types.items()},
         "rank": place.rank,
@@ -99,7 +99,7 @@ def _place(place: TensorDef, side: str, rows: Mapping[str, tuple[SupplementOp, .
         "repeated": place.repeated,
         "static": place.is_static,
     }
-    return found | ({"default": place.default} if place.default is not None else {})
+    return record | ({"default": place.default} if place.default is not None else {})
 
 
 def _added(
@@ -121,7 +121,7 @@ def _param(place: ParamDef, rows: Mapping[str, tuple[SupplementOp, ...]]) -> dic
 
 
 def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of UDO packages: a table of their types, then inputs and outputs of each."""
+    """Yield the lines of UDO packages: tables of types, inputs and outputs."""
     for package in packages:
         yield ""
         facts = [f"{key} {text.clean(package[key])}" for key in ("domain", "version") if package.get(key)]
@@ -143,15 +143,15 @@ def _row(held: Mapping[str, Any]) -> tuple[str, ...]:
     return text.clean(held["type"]), str(held["count"]), cores or "?"
 
 
-def _type(held: Mapping[str, Any]) -> Iterator[str]:
-    if "inputs" not in held:
+def _type(record: Mapping[str, Any]) -> Iterator[str]:
+    if "inputs" not in record:
         return
-    replaces = "  (replaces the operation of QNN)" if held.get("replaces_native") else ""
-    yield f"  {text.clean(held['type'])}{replaces}"
+    replaces = "  (replaces the operation of QNN)" if record.get("replaces_native") else ""
+    yield f"  {text.clean(record['type'])}{replaces}"
     rows = [
         (title, text.clean(place["name"]), _types(place), _traits(place))
         for title, side in (("input", "inputs"), ("output", "outputs"), ("param", "params"))
-        for place in held.get(side, ())
+        for place in record.get(side, ())
     ]
     yield from text.columns(rows)
 

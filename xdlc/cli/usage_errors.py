@@ -1,4 +1,4 @@
-"""Errors of command lines, with a fix: unknown flags, words too many, and what click raises."""
+"""Errors of command lines, with a fix: unknown flags, extra words, click's own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ALIKE = 0.8
 """Least likeness of a name and its misspelling."""
 
 
-def unknown(name: str, known: dict[str, click.Option]) -> UsageError:
+def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
     """Return the error for a flag that a tool does not have."""
-    whole = [word for word in known if word.startswith(name)]
+    whole = [word for word in options if word.startswith(name)]
     return UsageError(
         f"no option {name!r}",
-        fix=_apart(name, known)
+        fix=_apart(name, options)
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
-        or nearest_option(name, list(known))
+        or nearest_option(name, list(options))
         or "--help lists the options",
     )
 
@@ -39,18 +39,18 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
 
 
-def _apart(name: str, known: dict[str, click.Option]) -> str | None:
-    """Return the fix for short options that are written as one word with a value or each other."""
-    if name.startswith("--") or len(name) < 3 or name[:2] not in known:
+def _apart(name: str, options: dict[str, click.Option]) -> str | None:
+    """Return the fix for short options that are joined with a value or others."""
+    if name.startswith("--") or len(name) < 3 or name[:2] not in options:
         return None
     letters = [f"-{letter}" for letter in name[1:]]
-    if all(letter in known and known[letter].is_flag for letter in letters):
+    if all(letter in options and options[letter].is_flag for letter in letters):
         return f"write {' '.join(letters)}"
-    return None if known[name[:2]].is_flag else f"write {name[:2]} {name[2:].lstrip('=')}, with a space"
+    return None if options[name[:2]].is_flag else f"write {name[:2]} {name[2:].lstrip('=')}, with a space"
 
 
-def nearest_option(name: str, known: Sequence[str]) -> str | None:
-    """Return the fix for a name that is one of the known ones, cut short or misspelled.
+def nearest_option(name: str, options: Sequence[str]) -> str | None:
+    """Return the fix for a name that is a known one, cut short or misspelled.
 
     Example:
         >>> nearest_option("--out-names", ["--out_name", "--report"])
@@ -62,11 +62,12 @@ def nearest_option(name: str, known: Sequence[str]) -> str | None:
     likeness = {
         word: SequenceMatcher(None, plain, word.replace("-", "_")).ratio()
         + (len(plain) > 5 and word.replace("-", "_").startswith(plain))
-        for word in known
+        for word in options
         if word.startswith("--") and name.startswith("--")
     }
-    found = sorted((word for word in likeness if likeness[word] >= _ALIKE), key=lambda word: -likeness[word])
-    return f"nearest: {', '.join(found[:3])}" if found else None
+    alike = [word for word in likeness if likeness[word] >= _ALIKE]
+    nearest = sorted(alike, key=lambda word: -likeness[word])
+    return f"nearest: {', '.join(nearest[:3])}" if nearest else None
 
 
 def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
@@ -112,7 +113,7 @@ def name_of(param: click.Parameter) -> str:
 
 
 def _form(param: click.Parameter, name: str | None = None) -> str:
-    """Return an option, under its name or another that it has, with what its values look like."""
+    """Return an option with the form of its values, under one of its names."""
     if isinstance(param, click.Argument):
         return name_of(param)
     kind = param.type

@@ -1,4 +1,4 @@
-"""Table of the vendor's tools and flags: what each becomes here, or why it has no meaning.
+"""Table of the vendor's flags: what each becomes, or why it has no meaning.
 
 The table is in ``data/*.toml``: a section for a tool, the vendor's or ours, or for several, whose names are
 separated by blanks, with these fields.
@@ -70,7 +70,7 @@ class Entry:
         return min(free, 1) if self.values == "?" else free
 
     def words(self, values: Sequence[str]) -> tuple[list[str], str]:
-        """Return the words in place of the flag with some values, and a notice on them, or nothing.
+        """Return the words in place of a flag and its values, and a notice or nothing.
 
         Raises:
             UsageError: If the flag is refused, or its value is.
@@ -115,20 +115,20 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
     """Return the sections of the table by name."""
     import tomllib
 
-    found: dict[str, Mapping[str, Any]] = {}
+    by_tool: dict[str, Mapping[str, Any]] = {}
     for path in sorted(DATA.glob("*.toml")):
         for names, section in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            found |= dict.fromkeys(names.split(), section)
-    for name, section in found.items():
-        notes = [found.get(each, {}).get("note", "") for each in (name, *section.get("shares", ()))]
+            by_tool |= dict.fromkeys(names.split(), section)
+    for name, section in by_tool.items():
+        notes = [by_tool.get(tool, {}).get("note", "") for tool in (name, *section.get("shares", ()))]
         if "tool" in section and any(notes):
-            found[name] = {**section, "note": "; ".join(dict.fromkeys(filter(None, notes)))}
-    return MappingProxyType(found)
+            by_tool[name] = {**section, "note": "; ".join(dict.fromkeys(filter(None, notes)))}
+    return MappingProxyType(by_tool)
 
 
 @cache
 def vendor_tools() -> Mapping[str, str | None]:
-    """Return the tool of xdlc by each of the vendor's tools; None: there is no counterpart."""
+    """Return the tool of xdlc by each vendor's tool; None without a counterpart."""
     return {
         name: section.get("tool")
         for name, section in sections().items()
@@ -138,18 +138,18 @@ def vendor_tools() -> Mapping[str, str | None]:
 
 @cache
 def entries(name: str) -> Mapping[str, Entry]:
-    """Return the entries of a tool, the vendor's or one of ours, by flag; the first of a flag counts."""
-    found: dict[str, Entry] = {}
+    """Return a tool's entries by flag; the first entry of a flag counts."""
+    by_flag: dict[str, Entry] = {}
     waiting, seen = [name], set[str]()
     while waiting:
-        each = waiting.pop(0)
-        section = sections().get(each)
-        if section is not None and each not in seen:
-            seen.add(each)
+        source = waiting.pop(0)
+        section = sections().get(source)
+        if section is not None and source not in seen:
+            seen.add(source)
             waiting = [*section.get("shares", ()), *waiting]
             for entry in _entries(section):
-                found.setdefault(entry.flag, entry)
-    return MappingProxyType(found)
+                by_flag.setdefault(entry.flag, entry)
+    return MappingProxyType(by_flag)
 
 
 def _entries(section: Mapping[str, Any]) -> Iterator[Entry]:
@@ -176,7 +176,7 @@ def _each(section: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str, Any
 
 
 def missing(name: str) -> UsageError | None:
-    """Return the error for a vendor's tool without a counterpart; None for any other name."""
+    """Return the error for a vendor's tool without a counterpart; None otherwise."""
     section = sections().get(name, {})
     if "missing" not in section:
         return None

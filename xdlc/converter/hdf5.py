@@ -53,7 +53,7 @@ def unreadable(what: str, error: BaseException | str, where: str) -> ModelError:
 
 
 def _described(source: int, target: int, where: str, start: int, size: int) -> dict[str, Any]:
-    """Return what a range of an open file holds; elements that are compressed go to the other file."""
+    """Return what a range of a file holds; compressed elements are written out."""
     seconds = _SECONDS + size / _BYTES_PER_SECOND
     request = {"do": "describe", "where": where, "start": start, "size": size}
     limits = {"seconds": seconds, "memory": _MEMORY}
@@ -120,7 +120,7 @@ class Hdf5:
         return path in self._groups or path in self._datasets
 
     def names(self, path: str, attribute: str) -> list[str]:
-        """Return an attribute of a group that lists names; one too long for HDF5 is in numbered parts.
+        """Return an attribute of a group that lists names, joined from its parts.
 
         Raises:
             ModelError: If there is no such group or attribute.
@@ -136,16 +136,16 @@ class Hdf5:
         return [name for part in parts for name in ([part] if isinstance(part, str) else part)]
 
     def label(self, path: str) -> str | None:
-        """Return the attribute ``name`` of a group, in which Keras 3 records the name of a layer."""
+        """Return the ``name`` of a group, which Keras 3 records for a layer."""
         value = self._groups.get(self._check(path), {}).get("name")
         return value if isinstance(value, str) else None
 
     def data(self, path: str) -> ir.TensorData | None:
-        """Return the elements of a dataset, lazy; None if there is none.
+        """Return the elements of a dataset, lazy; None without a dataset.
 
         Raises:
             ModelError: If it is damaged, or its elements are in another file.
-            UnsupportedOp: If its type is none of numbers.
+            UnsupportedOp: If its elements are not numbers.
         """
         path = self._check(path)
         dataset = self._datasets.get(path)
@@ -254,7 +254,7 @@ class _Content:
         return key, texts if is_many else str(texts[0])
 
     def _dataset(self, dataset: Any, where: str) -> dict[str, Any]:
-        """Return shape, type and place of a dataset, unpacked if its elements are not stored as they are."""
+        """Return shape, type and place of a dataset, unpacked if it is compressed."""
         shape, dtype = dataset.shape, dataset.dtype
         name = "" if dtype.kind not in "fiub" else dtype.newbyteorder("<").str
         if dtype.kind == "V" and dtype.itemsize == 2 and not dtype.names:  # as h5py stores ml_dtypes' type

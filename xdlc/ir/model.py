@@ -86,7 +86,7 @@ class Model:
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC and its files beside it; existing ones are replaced in one step.
+        """Write the model as a DLC and its files beside it, replaced in one step.
 
         Args:
             path: The file.
@@ -104,5 +104,5 @@ class Model:
 
 
 def malformed(metadata: Mapping[str, Any]) -> str | None:
-    """Return the first key of metadata whose value has another form than readers rely on, or None."""
+    """Return the first key of metadata whose value has a wrong form, or None."""
     return next((key for key in metadata if not fits(metadata[key], _FORMS.get(key, object))), None)

@@ -1,4 +1,4 @@
-"""Options of verbs and tools, each stated once: a key of a typed mapping, with type, default, help and flags.
+"""Options of verbs and tools, each stated once as a key of a typed mapping.
 
 A verb has ``**options: Unpack[Mapping]``; its signature, its documentation and the checks of its arguments
 follow from the mapping (``xdlc.api.verbs``), and so do the flags of the tools (``xdlc.cli.flags``).
@@ -24,7 +24,7 @@ MAX_DIM = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, as metadata of its type: ``Annotated[int, Option("Bits of weights.", default=8)]``.
+    """An option in a type: ``Annotated[int, Option("Bits of weights.", default=8)]``.
 
     Attributes:
         help: Sentences for help and documentation; ``{name}`` refers to another option of the mapping.
@@ -55,13 +55,13 @@ def options_of(mapping: type) -> Mapping[str, Option]:
 
 
 def type_of(mapping: type, name: str) -> Any:
-    """Return the type of an option; one that only checkers of types know, in quotes, is Any."""
+    """Return the type of an option; one for type checkers alone is Any."""
     kind = mapping.__annotations__[name].__origin__
     return Any if isinstance(kind, ForwardRef) else kind
 
 
 def check_values(mapping: type, values: Mapping[str, Any]) -> None:
-    """Check that the values of options, or their elements by name, are among the choices and within limits.
+    """Check that values of options, or their elements, are choices within limits.
 
     Raises:
         UsageError: If one is not.

@@ -106,15 +106,15 @@ class BoundaryOptions(TypedDict, total=False):
 
 
 def words(options: BoundaryOptions) -> dict[str, str]:
-    """Return options as texts, for the history of a model; files without their folders."""
-    found: dict[str, str] = {}
-    for name, given in options.items():
-        if isinstance(given, Mapping):
-            found |= {f"{name} {port}": _text(value) for port, value in given.items()}
+    """Return options as texts for a model's history, files without folders."""
+    texts: dict[str, str] = {}
+    for name, setting in options.items():
+        if isinstance(setting, Mapping):
+            texts |= {f"{name} {port}": _text(value) for port, value in setting.items()}
         else:
             is_file = name in ("custom_io", "config")
-            found[name] = os.path.basename(str(given)) if is_file else _text(given)
-    return found
+            texts[name] = os.path.basename(str(setting)) if is_file else _text(setting)
+    return texts
 
 
 def _text(value: Any) -> str:

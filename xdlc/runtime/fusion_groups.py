@@ -1,4 +1,4 @@
-"""Partitions of a graph that compute what the whole graph computes, despite the fusions of HTP.
+"""Partitions of a graph that keep its results, despite the fusions of HTP.
 
 Between some ops nothing is rounded (:mod:`xdlc.runtime.htp_fusion`), and a product of 8-bit values is
 rounded otherwise where an activation function follows (:mod:`xdlc.runtime.htp_arithmetic.products`).  A
@@ -39,7 +39,7 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Some ops of a graph, as a graph of their own with the same results as in the whole.
+    """Some ops of a graph, as a graph of their own with the same results.
 
     Attributes:
         ops: The ops, in order.
@@ -106,13 +106,13 @@ def partitions_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = 
     whole = [sorted(_with_others(run, needed, shaping, positions), key=positions.__getitem__) for run in runs]
     reads = [{tensor.name for tensor in entering(ops)} for ops in whole]
     counts = Counter(name for names in reads for name in names)
-    wanted = {tensor.name for tensor in graph.outputs}
+    output_names = {tensor.name for tensor in graph.outputs}
     partitions = []
     for run, ops, names in zip(runs, whole, reads, strict=True):
         own = set(run)
         # what another partition reads, maybe with an op that is lent to it
         shared = {name for name, count in counts.items() if count > (name in names)}
-        outputs = leaving(graph, run, wanted | shared)
+        outputs = leaving(graph, run, output_names | shared)
         others = [op for op in ops if op not in own]
         read = {tensor for op in ops for tensor in op.inputs}
         lent = tuple([op for op in others if not read.isdisjoint(op.outputs)])
@@ -143,6 +143,6 @@ def _with_others(
 
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
-    """Return whether all that an op reads beside one op's result is there when a run ends."""
+    """Return whether an op's other inputs are there when a run ends."""
     others = sources(reader) - {producer}
     return all(positions.get(source, last + 1) <= last for source in others)

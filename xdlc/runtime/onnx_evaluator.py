@@ -1,4 +1,4 @@
-"""Shape inference and evaluation of ONNX messages in a child process, whose time and memory are limited.
+"""Shape inference and evaluation of ONNX messages in a child with limits.
 
 A message may come from anyone, and what ``onnx`` and ``onnxruntime`` do with one is not bounded by its size:
 some end the process, some never end.  Conversions of this process share one child; it is started with the
@@ -96,7 +96,7 @@ _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Limit what all requests cost together while the context is open; others are limited each."""
+    """Limit what all requests in the context cost together, not each by itself."""
     token = _ALLOWANCE.set(_ALLOWANCE.get() or _Allowance())
     try:
         yield
@@ -123,7 +123,7 @@ def infer_shapes(model: Any, *, strict: bool = False, data_prop: bool = True) ->
 
 
 def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) -> bytes:
-    """Return the serialized ``FunctionProto`` that defines an operator for types of its inputs.
+    """Return the serialized ``FunctionProto`` of an operator for its input types.
 
     Args:
         node: ``NodeProto``.
@@ -132,7 +132,7 @@ def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) ->
         types: A serialized ``TypeProto`` for each input.
 
     Returns:
-        The function; nothing if there is none.
+        The function; empty if the operator has no function.
 
     Raises:
         RefusedError: If the operator does not take the node.
@@ -144,7 +144,7 @@ def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) ->
 def evaluate(
     model: Any, inputs: Mapping[str, TensorData], work: int, *, by_reference: bool = False
 ) -> list[Array] | None:
-    """Return the outputs of a model, by onnxruntime or by ONNX's reference implementation.
+    """Return the outputs of a model, from onnxruntime or ONNX's reference.
 
     Args:
         model: ``ModelProto``.
@@ -168,10 +168,10 @@ def evaluate(
 def _call(
     request: dict[str, Any], operands: Sequence[Array | bytes], work: int = 0
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return the answer to a request about messages and arrays, and those of the answer.
+    """Return the answer to a request with messages and arrays, and its arrays.
 
     Raises:
-        RefusedError: If there is none, within what is left of the limits.
+        RefusedError: If the child has no answer within what is left of the limits.
         StorageError: If no memory is left for the arrays.
     """
     left = _ALLOWANCE.get() or _Allowance()
@@ -204,7 +204,7 @@ def commands() -> dict[str, Any]:
 
 
 def _of(function: Callable[[dict[str, Any], list[Array]], Outputs]) -> Any:
-    """Return the command that gives a function the content of a file, and replaces it by the results."""
+    """Return a command that applies a function to a file, replaced by the results."""
 
     def command(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         (file,) = files
@@ -227,7 +227,7 @@ def _reason(error: Exception) -> str:
 
 @cache
 def _compiled() -> Any:
-    """Return the compiled module of the onnx package alone: to import all of it takes five times as long."""
+    """Return the compiled module of onnx alone, which is imported much faster."""
     name, package = "onnx.onnx_cpp2py_export", importlib.util.find_spec("onnx")
     folders = package.submodule_search_locations if package else None
     finder = FileFinder(next(iter(folders or [""])), (ExtensionFileLoader, EXTENSION_SUFFIXES))

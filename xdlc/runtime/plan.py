@@ -1,4 +1,4 @@
-"""Execution plans of graphs that no single session can run, for control flow and UDOs.
+"""Execution plans of graphs with control flow and UDOs, which need sessions.
 
 The ops between these are put into as few partitions as their order allows, each a session of its own;
 values are passed from step to step in the form of graph inputs and outputs.
@@ -35,7 +35,7 @@ class Accelerator(Protocol):
     """Another engine, which has compiled partitions of graphs."""
 
     def schedule(self, graph: Graph) -> Sequence[tuple[Step | None, Sequence[Op]]]:
-        """Return the ops of a graph, or of an iteration of it, in groups that run one after the other.
+        """Return the ops of a graph, or of an iteration, in groups that run in turn.
 
         Each group is beside the step that runs it, which is None for the CPU.
         """
@@ -112,7 +112,7 @@ def _is_step(op: Op) -> bool:
 
 
 class _Maker:
-    """Makes the plans of graphs that run others, each graph's once, and collects the problems."""
+    """Makes plans of graphs that run others, one a graph, and collects problems."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ def _observed(
     threads: int | None,
     spins: bool = True,
 ) -> SessionStep | None:
-    """Return the step that runs a lowered graph with what the observer adds; None if it has no outputs."""
+    """Return the step that runs a lowered graph; None if it has no outputs."""
     own = set(lowered.outputs)
     if observer is not None:
         observer.refine(lowered)
@@ -230,7 +230,7 @@ def _observed(
 
 
 def _is_small(graph: Graph) -> bool:
-    """Return whether a partition moves so little that threads of its own do not pay off."""
+    """Return whether a partition moves too little for threads of its own."""
     return sum(tensor.nbytes for tensor in graph.tensors.values()) < SMALL
 
 

@@ -25,7 +25,7 @@ class ClosedError(Exception):
 def pair() -> tuple[socket.socket, socket.socket]:
     """Return the two ends of a new line.
 
-    The number of the second is none of 0, 1 and 2, which are the child's own.
+    The number of the second is not 0, 1 or 2, which are the child's own.
 
     Raises:
         OSError: If the system opens no more files.
@@ -116,7 +116,7 @@ def _seconds_until(deadline: float | None) -> float | None:
 
 
 def _body(line: socket.socket, deadline: float | None, files: list[int]) -> bytes:
-    """Return the content of a message; append the files that come to ``files``."""
+    """Return the content of a message; append its files to ``files``."""
     received, size = bytearray(), None
     while size is None or len(received) < size:
         most = _PART if size is None else min(size - len(received), 1 << 20)

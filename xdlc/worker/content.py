@@ -1,4 +1,4 @@
-"""Content of messages between a process and its child: errors as JSON, arrays in open files."""
+"""Content of messages to and from a child: errors as JSON, arrays in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child processes, from the side of the parent: start, requests, log, errors of deaths.
+"""Child processes as the parent sees them: start, requests, log, deaths.
 
 A child ends with its parent: it ends itself when the parent closes its end of the line, and a copy of the
 parent, by ``os.fork``, closes the ends that it has inherited.

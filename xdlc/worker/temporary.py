@@ -45,7 +45,7 @@ def temporary_file() -> IO[bytes]:
 
 
 class TemporaryFolder:
-    """A temporary folder, which only the process that made it removes: on leaving, or at its last use.
+    """A temporary folder that only the process that made it removes.
 
     A copy of the process, by ``os.fork``, has the object too and ends in its own time.
 

@@ -125,7 +125,7 @@ def find_runtime(name: str) -> Runtime:
     """Return the runtime of a name.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If no runtime has the name.
     """
     runtime = RUNTIMES.find(name)
     if runtime is None:

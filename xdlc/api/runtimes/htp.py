@@ -110,7 +110,7 @@ def _emulated(target: str, soc: Soc) -> Trial:
 
 
 def _one_of_each() -> Iterator[Soc]:
-    """Yield one SoC of each HTP architecture: the most capable one, the first of its kind."""
+    """Yield one SoC of each HTP architecture: the first of the most capable ones."""
     from xdlc.targets import all_archs, all_socs
 
     for arch in all_archs():
@@ -128,7 +128,7 @@ def with_stored_cache(
     cpu_fallback: bool,
     notify: Notify,
 ) -> Model:
-    """Return a model with a usable cache: its own, or one from a folder, compiled and stored if missing.
+    """Return a model with a usable cache: its own, one from a folder, or a new one.
 
     Options are those of ``session``; ``notify`` is called with the path of the file, which is named after
     graph, SoC and content.

@@ -1,1 +1,1 @@
-"""Tools: every module is a sub-command of ``xdlc``, found by its name, with a command ``main``."""
+"""Tools: each module is a sub-command of ``xdlc`` with a command ``main``."""

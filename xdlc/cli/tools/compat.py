@@ -1,4 +1,4 @@
-"""``xdlc-compat``: launchers under the names of the vendor's tools, and their flags."""
+"""``xdlc-compat``: launchers under names of the vendor's tools, and flags."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """
     from xdlc.ir.files import replace_text
 
-    known = vendor_flags.vendor_tools()
-    problems: list[XdlcError] = [_unknown(name) for name in tools if name not in known]
+    vendor_tools = vendor_flags.vendor_tools()
+    problems: list[XdlcError] = [_unknown(name) for name in tools if name not in vendor_tools]
     files: dict[Path, str] = {}
-    for name in dict.fromkeys(tools) or known:
+    for name in dict.fromkeys(tools) or vendor_tools:
         path = folder / name
-        made = _launcher(name)
-        files[path] = made
+        launcher = _launcher(name)
+        files[path] = launcher
         if path.is_symlink() or path.exists():
             with storage_errors(path, "read"):
-                found = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
-            if not found.endswith(f"{_MARK}\n".encode()):
+                existing = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
+            if not existing.endswith(f"{_MARK}\n".encode()):
                 fix = "choose another folder, or omit the tool: --tools"
                 problems.append(UsageError("is no launcher, and stays", where=str(path), fix=fix))
-            elif found != made.encode() and not force:
+            elif existing != launcher.encode() and not force:
                 fix = "add --force"
                 problems.append(UsageError("is a launcher of another Python", where=str(path), fix=fix))
     raise_all(problems)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for path, made in files.items():
-        replace_text(path, made, executable=True)
+    for path, launcher in files.items():
+        replace_text(path, launcher, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
     show(f"before the vendor's on the path: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
 
@@ -62,7 +62,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 @tool("flags")
 @click.argument("name", metavar="TOOL")
 def flags(name: str) -> None:
-    """List the flags of a tool of the vendor: what each becomes, or why it has no meaning here."""
+    """List what each flag of a vendor's tool becomes, or why it has no meaning here."""
     tools = vendor_flags.vendor_tools()
     if name not in tools:
         raise _unknown(name)
@@ -79,7 +79,7 @@ def flags(name: str) -> None:
 
 
 def _launcher(name: str) -> str:
-    """Return a script whose second line is a command of sh, and a text without effect in Python."""
+    """Return a script for sh and Python: what one runs is text for the other."""
     words = [sys.executable, "-P", "-m", "xdlc", name]
     quoted = " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
     call = f"import os, sys; os.execv({words[0]!r}, {words!r} + sys.argv[1:])"
@@ -98,7 +98,7 @@ def _unknown(name: str) -> UsageError:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
-    """Use scripts written for the vendor's tools: launchers under their names, lists of their flags."""
+    """Use scripts for the vendor's tools: install launchers, list their flags."""
 
 
 main.add_command(install)

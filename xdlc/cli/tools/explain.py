@@ -24,13 +24,14 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
     from xdlc import explain
 
     several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+|\w*ERROR\w*", word) for word in subject)
-    found = [each for given in (subject if several else (" ".join(subject),)) for each in explain(given)]
-    for each in found:
-        times = f", {each.count} times" if each.count > 1 else ""
-        place = f"line {each.line}{times}: " if each.line else ""
-        show(f"{place}{clean(each.subject)}")
+    texts = subject if several else (" ".join(subject),)
+    explanations = [explanation for text in texts for explanation in explain(text)]
+    for explanation in explanations:
+        times = f", {explanation.count} times" if explanation.count > 1 else ""
+        place = f"line {explanation.line}{times}: " if explanation.line else ""
+        show(f"{place}{clean(explanation.subject)}")
         for name in ("component", "cause", "fix"):
-            show(f"  {name}: {clean(getattr(each, name))}")
-    if not found:
+            show(f"  {name}: {clean(getattr(explanation, name))}")
+    if not explanations:
         show("nothing known was found")
         context.exit(1)

@@ -160,7 +160,7 @@ def main(
     raise_all(by_cause(prepared))
 
 
-def _is_check(given: Mapping[str, Any]) -> bool:
+def _is_check(flags: Mapping[str, Any]) -> bool:
     """Return whether the tool only checks caches.
 
     Raises:
@@ -170,9 +170,9 @@ def _is_check(given: Mapping[str, Any]) -> bool:
     options = [
         param
         for param in context.command.params
-        if param.name in given and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
+        if param.name in flags and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
     ]
-    check = bool(given["check"])
+    check = bool(flags["check"])
     wrong = [param.opts[0] for param in options if (param.name not in _WITH if check else param.name in _OWN)]
     if wrong and check:
         raise UsageError(

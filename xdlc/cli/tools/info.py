@@ -83,18 +83,18 @@ def main(
     if save is not None:
         check_target(save)
     model = api.load(source)
-    found = inspect(model, source)
+    content = inspect(model, source)
     if save is not None:
-        replace_text(save, op_table.as_csv(model, found))
+        replace_text(save, op_table.as_csv(model, content))
     if as_json:
         import json
 
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(content, indent=2))
         return
-    totals = {graph["name"]: graph["totals"] for graph in found["graphs"]} if table else {}
-    rows = op_table.rows(model, found) if table else ()
-    tables = {name: op_table.lines(held, totals[name]) for name, held in rows}
-    for line in report(found, ops=not brief, encodings=encodings, trace=trace, tables=tables):
+    totals = {graph["name"]: graph["totals"] for graph in content["graphs"]} if table else {}
+    rows = op_table.rows(model, content) if table else ()
+    tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
+    for line in report(content, ops=not brief, encodings=encodings, trace=trace, tables=tables):
         click.echo(line)
     for graph in model.graphs.values() if display_memory else ():
         click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
@@ -107,12 +107,12 @@ def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_jso
     from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 
     model = api.load(source)
-    found = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
+    content = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
     if as_json:
         import json
 
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(content, indent=2))
         return
     click.echo(f"file  {clean(source)}")
-    for line in (*cache_lines(found["caches"]), "", *table_lines(found)):
+    for line in (*cache_lines(content["caches"]), "", *table_lines(content)):
         click.echo(line)

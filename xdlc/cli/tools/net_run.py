@@ -296,15 +296,15 @@ def _session(
     stated = {
         name: options[name] for name in options_of(RunOptions) if name in chosen.options & options.keys()
     }
-    given = {name: value for name, value in stated.items() if value is not None} | {"outputs": extra}
+    arguments = {name: value for name, value in stated.items() if value is not None} | {"outputs": extra}
     if "notify" in chosen.options:
-        given["notify"] = notice
+        arguments["notify"] = notice
     if chosen.times_ops and options["level"] in _PER_OP:
-        given["profiler"] = profiler
+        arguments["profiler"] = profiler
     mode = options["mode"] or "permissive"
     if chosen.compiles:
-        given["name"] = str(options["source"])
+        arguments["name"] = str(options["source"])
         if options["enable_init_cache"] and mode != "always_generate_new":
             folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
             model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
-    return chosen.open(options["source"] if chosen.name == "aip" else model, **given)
+    return chosen.open(options["source"] if chosen.name == "aip" else model, **arguments)

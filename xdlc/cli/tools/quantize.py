@@ -1,4 +1,4 @@
-"""``xdlc-quantize`` and ``xdlc-quant``: quantization, and preparation in the same call."""
+"""``xdlc-quantize`` and ``xdlc-quant``: quantize, and prepare in the same call."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ def _run(
     from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import DEFAULT_SOC, device_soc
 
-    for given, flag, needed in (
+    for is_set, flag, needed in (
         (socs, "--htp_socs", enable_htp),
         (overwrite_cache_records, "--overwrite_cache_records", enable_htp),
         (use_float_io, "--use_float_io", enable_htp),
         (partitions is not None, "--hta_partitions", enable_hta),
         (reorder, "--hta_reorder", enable_hta),
     ):
-        if given and not needed:
-            wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
-            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
+        if is_set and not needed:
+            enabling = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
+            raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     if enable_htp and not socs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
@@ -132,9 +132,9 @@ def _run(
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
     keeps_quantized = keeps_quantized or enable_htp or enable_hta
-    made = quant_flow.quantized(request, flags, keeps_quantized=keeps_quantized)
-    api.annotate(made.model, preserve_io_datatype=preserve_io_datatype)
-    model, lines = made.model, list(made.lines)
+    result = quant_flow.quantized(request, flags, keeps_quantized=keeps_quantized)
+    api.annotate(result.model, preserve_io_datatype=preserve_io_datatype)
+    model, lines = result.model, list(result.lines)
     problems: list[XdlcError] = []
     if enable_htp:
         options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
@@ -146,14 +146,14 @@ def _run(
         problems += failed
         lines += added
     quant_flow.save(request, model, target, dlc_version)
-    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), made.warnings), target)
+    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), result.warnings), target)
     raise_all(problems)
 
 
 def _with_caches(
     model: Model, socs: Sequence[str], options: dict[str, Any]
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
-    """Return the model with caches, and why some failed; an error of all of them is a failure too."""
+    """Return the model with caches, and the errors of those that failed."""
     from xdlc import api
     from xdlc.cli.cache_records import summary
     from xdlc.prepare.htp import by_cause

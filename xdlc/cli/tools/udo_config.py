@@ -59,19 +59,19 @@ def convert(
 @tool("validate")
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check configurations, alone and together: every problem is listed, with file and line.
+    """Check configurations, alone and together; list each problem with its line.
 
     The summary states of each constraint whether it is enforced or documentation.
     """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
 
-    found = inspect(configs)
-    for text in found.notices:
+    inspection = inspect(configs)
+    for text in inspection.notices:
         notice(text)
-    for line in found.summary:
+    for line in inspection.summary:
         click.echo(clean(line))
-    raise_all(found.problems)
+    raise_all(inspection.problems)
 
 
 @tool("from-model")
@@ -151,7 +151,7 @@ def from_model(model: Path, target: Path, form: str | None, **options: Any) -> N
     help="File to write.  [default: standard output]",
 )
 def schema(target: Path) -> None:
-    """Write the XML Schema of OpDef XML, by which editors check and complete a configuration.
+    """Write the XML Schema of OpDef XML, for editors.
 
     It is what xs:noNamespaceSchemaLocation="OpDef.xsd" in a configuration refers to.
     """
@@ -166,7 +166,7 @@ def schema(target: Path) -> None:
     "--release", default="", metavar="RELEASE", help="Release that all have to be of: 2.51, v2.51.0."
 )
 def sdk(libraries: tuple[Path, ...], release: str) -> None:
-    """Check that libraries of the HTP are of one SDK release: op packages, and the backend that loads them.
+    """Check that op packages and the HTP backend are of one SDK release.
 
     Each is printed with its release. Nothing is loaded.
     """
@@ -192,7 +192,7 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
 def check_plugin(
     plugin: str, nodes: int, seed: int, input_dims: Any, attributes: tuple[tuple[str, str], ...]
 ) -> None:
-    """Convert random nodes with a plugin, run each of its kernels, and compare the results.
+    """Convert random nodes with a plugin, run each kernel, compare the results.
 
     Attributes and inputs are random values of the declared kinds; --attribute and --input_dim fix them. The
     exit code is 7 if there is a problem.
@@ -225,7 +225,7 @@ def _write(made: Converted) -> None:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
-    """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
+    """Convert, check and draft configurations of UDOs: JSON and OpDef XML."""
 
 
 for _command in (convert, validate, from_model, schema, sdk, check_plugin):

@@ -69,13 +69,13 @@ def main(
         _report(made)
 
 
-def _report(made: Generated) -> None:
-    outcome, package = made.outcome, made.package
+def _report(generated: Generated) -> None:
+    outcome, package = generated.outcome, generated.package
     for core in package.cores:
         show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
-    for backend in made.ignored:
+    for backend in generated.ignored:
         show(f"notice: no library is made for backend {backend}")
-    for text in made.notices:
+    for text in generated.notices:
         show(f"notice: {text}")
     for path in outcome.kept:
         new = f"; the new one is {path}.new" if path in outcome.beside else ""

@@ -35,11 +35,11 @@ class Declarations:
         return Declared(read=bool(name))
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
+        """Return what no DLC holds, like ``strings``; empty for tensors of numbers."""
         return ""
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than stated: name, stated dimensions, those found."""
+        """Yield name, stated and actual dimensions of values that contradict them."""
         yield from ()
 
     def inferred(self) -> Mapping[str, Spec]:

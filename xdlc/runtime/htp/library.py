@@ -1,4 +1,4 @@
-"""Loader of the vendor's libraries from the package ``onnxruntime-qnn``, their versions and their log.
+"""Loader of the vendor's libraries from ``onnxruntime-qnn``, with their log.
 
 Only a child process (see ``service``) loads them: a crash in there must not end the caller.
 """
@@ -129,7 +129,7 @@ class Library:
         return tuple((c_uint32 * 3).from_address(self._provider + offset))
 
     def call(self, name: str, *arguments: object) -> int:
-        """Call a function; return its error code, whose meaning is in the low 16 bits (0: success)."""
+        """Call a function; return the low 16 bits of its error code (0: success)."""
         bound = self._bound.get(name)
         if bound is None:
             slot, *types = self._functions[name]
@@ -184,7 +184,7 @@ _INFO = "build_and_package_info.py"
 
 
 def find_version(text: str | None) -> tuple[int, ...] | None:
-    """Return a version's numbers, two or three; None if the text is none.
+    """Return a version's numbers, two or three; None without a version.
 
     The time of the build follows them.
 
@@ -209,7 +209,7 @@ def read_version(text: str) -> tuple[int, ...]:
 
 
 def installed_sdk() -> tuple[int, ...] | None:
-    """Return the version of the SDK that the vendor's package was built from; None if none is installed."""
+    """Return the SDK version of the installed vendor's package; None without one."""
     try:
         path = library_folder() / _INFO
         found = _TOLD.search(path.read_text(encoding="utf-8", errors="replace"))
@@ -219,7 +219,7 @@ def installed_sdk() -> tuple[int, ...] | None:
 
 
 def unswept() -> str | None:
-    """Return a notice that the installed version may have other faults; None for the one that was swept."""
+    """Return a notice that the version was not swept for faults; None if it was."""
     sdk = installed_sdk()
     if sdk is None or sdk[:2] == SWEPT_SDK:
         return None

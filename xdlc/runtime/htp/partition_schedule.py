@@ -1,4 +1,4 @@
-"""Schedule of a graph in partitions: those that HTP has compiled, and the CPU's between them.
+"""Schedule of a graph in partitions: those that HTP compiled, and the CPU's.
 
 A partition is a set of ops that no path leaves and enters again, so that it can run in one go.
 """
@@ -31,7 +31,7 @@ class ScheduledPartition:
 
 
 def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
-    """Return the name of a compiled partition, a valid identifier of C that is not taken.
+    """Return the name of a compiled partition, an identifier of C that is free.
 
     Example:
         >>> partition_name("main graph", 0)
@@ -56,18 +56,20 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
         name: Name of the result.
 
     Raises:
-        ContainerError: If the graph has no such op, or there is none at all.
+        ContainerError: If the graph has no such op, or no op is named.
     """
-    wanted = set(ops)
-    found = [op for op in graph.ops if op.name in wanted]
-    if len(found) != len(wanted) or not found:
-        missing = sorted(wanted.difference(op.name for op in found))
+    op_names = set(ops)
+    present = [op for op in graph.ops if op.name in op_names]
+    if len(present) != len(op_names) or not present:
+        missing = sorted(op_names.difference(op.name for op in present))
         raise ContainerError(
             f"names ops that graph {graph.name!r} does not have: {', '.join(missing[:8]) or 'none at all'}",
             where=f"partition {name!r}",
             fix="prepare the model again",
         )
-    partition = partition_of(graph, found, leaving(graph, found, (tensor.name for tensor in graph.outputs)))
+    partition = partition_of(
+        graph, present, leaving(graph, present, (tensor.name for tensor in graph.outputs))
+    )
     partition.name = name
     return partition
 

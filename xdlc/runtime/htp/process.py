@@ -1,4 +1,4 @@
-"""Child process with the vendor's libraries: start, requests, and errors for its failures."""
+"""Child process with the vendor's libraries: start, requests, errors."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def validated_op(step: str) -> tuple[str, str, str] | None:
 
 @contextmanager
 def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a DLC with the model; one in memory is saved to a temporary file.
+    """Yield the path of a DLC with the model; one in memory is saved temporarily.
 
     Raises:
         StorageError: If a path is given where no file is, or there is no space for temporary files.
@@ -231,7 +231,7 @@ def validated(
     timeout: float,
     worker: HtpWorker,
 ) -> tuple[dict[str, Any], list[UnsupportedOp]]:
-    """Run a request that validates ops first; return its answer and the unsupported ops.
+    """Run a request that validates ops; return its answer and unsupported ops.
 
     Arguments and errors are those of ``query``, but for unsupported ops.
     """

@@ -1,4 +1,4 @@
-"""Service of ``xdlc.worker`` that loads the vendor's libraries: one SoC, one process."""
+"""Service of ``xdlc.worker`` with the vendor's libraries: one SoC, one process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> 
 def _objections(
     htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the answer with the ops that HTP does not support; None if it supports all."""
+    """Return the answer with the ops that HTP does not support; None without any."""
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"
@@ -281,7 +281,7 @@ class LoadedCache:
         self._runners: dict[str | None, Runner] = {}
 
     def contents(self) -> dict[str, Any]:
-        """Return the id of the binary's SoC, and the names of its graphs, inputs and outputs."""
+        """Return the id of the binary's SoC, and names of graphs, inputs and outputs."""
         info = self._description.info
         graphs = [info.graphs[index] for index in range(info.graph_count)]
         return {

@@ -1,4 +1,4 @@
-"""Session in a child process that loads a model or a cache once and runs it many times."""
+"""Session in a child that loads a model or a cache once and runs it often."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNNING = 600.0
 
 
 class WorkerSession:
-    """Graphs that a child process has loaded, ready to run on the emulation of a SoC; one run at a time.
+    """Graphs loaded by a child process that emulates a SoC; one run at a time.
 
     Use as a context manager, or call ``close``: the child lives until then.  Make one with ``of_model`` or
     ``of_cache``.
@@ -177,7 +177,7 @@ def execute(
     graph: str | None,
     timeout: float,
 ) -> dict[str, Array]:
-    """Run a graph that a child has loaded and return its outputs; arguments as of ``query`` and ``run``."""
+    """Run a graph that a child has loaded, and return its outputs by name."""
     stored = {name: array_of(value) for name, value in feeds.items()}
     for name, array in stored.items():
         if array.dtype.hasobject or array.dtype.names:

@@ -157,7 +157,7 @@ class Registration:
         """Return the implementation for the CPU, loaded with the first call.
 
         Raises:
-            XdlcError: If there is none, it is not valid, or fails.
+            XdlcError: If the kernel is missing, is not valid, or fails.
         """
         if self._implementation is None:
             path = self.path if self._is_both else self._beside(self.facts.libraries["CPU"])

@@ -104,7 +104,7 @@ def _system() -> ctypes.CDLL:
 
 
 def _mapped(file: int, size: int, *, writable: bool) -> tuple[int, memoryview]:
-    """Map a file; return where, and its bytes, which stay as long as something refers to them.
+    """Map a file; return where, and its bytes, which keep the mapping alive.
 
     Python's own ``mmap`` would keep a descriptor for each map.
 

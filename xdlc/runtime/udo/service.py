@@ -1,4 +1,4 @@
-"""Service of ``xdlc.worker`` that loads libraries and kernels of users, and runs them."""
+"""Service of ``xdlc.worker`` that loads and runs users' libraries and kernels."""
 
 from __future__ import annotations
 

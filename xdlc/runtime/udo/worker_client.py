@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Link:
-    """A child process with what it has loaded; one request runs at a time, whichever thread it is from.
+    """A child process with what it has loaded; it runs one request at a time.
 
     Args:
         sources: Files to load, in the order of their numbers.
@@ -56,7 +56,7 @@ class Link:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other threads from the child; a copy of this process gets a child of its own."""
+        """Keep other threads from the child; a copy of this process gets its own."""
         if os.getpid() != self._owner:
             self._owner, self._lock, self._process = os.getpid(), threading.RLock(), None
             self._released.clear()
@@ -79,7 +79,7 @@ class Link:
             return self._offers
 
     def started(self) -> int:
-        """Start a child if there is none, while it is ``held``, and return how many there have been."""
+        """Start a child if none runs, while ``held``; return how many have started."""
         if self._process is None:
             self.offers()
         if self._process is None:
@@ -137,7 +137,7 @@ class Link:
             process.end()
 
     def memory(self, name: str, size: int) -> Memory:
-        """Return the memory of a name that all operations share in turn, as one runs at a time.
+        """Return the memory of a name, which all operations use in turn.
 
         Its file is open until it is handed over to the child.
 
@@ -274,7 +274,7 @@ class Link:
 
 
 def _grown(before: int, size: int) -> Memory:
-    """Return a memory of so many bytes at least, and half as many again as before if there are so many.
+    """Return a memory of at least a number of bytes, with room to grow.
 
     Operations keep those of before until they run again: growing so, these are at most twice the last.
     Pages that are not written use no memory.

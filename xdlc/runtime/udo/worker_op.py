@@ -111,7 +111,7 @@ class Served:
         return None
 
     def collect(self, dims: Sequence[Dims], places: Sequence[int]) -> None:
-        """Store results at their places; those of later runs of the same shapes are stored at once."""
+        """Store results at their places; later runs of the shapes store at once."""
         self._room = list(zip(dims, places, strict=True))
         self._put(self._room)
 

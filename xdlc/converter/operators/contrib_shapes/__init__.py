@@ -1,4 +1,4 @@
-"""Output shapes of ``com.microsoft`` and ``ai.onnx.ml`` operators that ONNX does not infer.
+"""Output shapes of operators of ``com.microsoft`` and ``ai.onnx.ml``.
 
 Only operators that onnxruntime's CPU provider executes are here: others cannot be kept for the host.
 Sources: the schemas and documentation in onnxruntime (docs/ContribOperators.md).

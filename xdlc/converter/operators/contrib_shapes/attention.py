@@ -8,7 +8,7 @@ from xdlc.converter.operators.contrib_shapes.rules import Output, Rule, at, floa
 
 
 def attention(past: int) -> Rule:
-    """Return the rule of attention with merged projections, its past keys and values at input ``past``."""
+    """Return the rule of attention whose past keys and values are input ``past``."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         batch, length, _ = shapes[0]
@@ -29,7 +29,7 @@ def attention(past: int) -> Rule:
 
 
 def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """MultiHeadAttention: its output, keys and values with those of the past, products."""
+    """MultiHeadAttention: output, keys and values with those of the past, products."""
     count, dtype = attributes["num_heads"], dtypes[0]
     query, key, value = shapes[0], at(shapes, 1), at(shapes, 2)
     if len(query) == 5:
@@ -81,17 +81,17 @@ def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any
     width = times(over(query[2], count + 2 * groups), count) if packed else query[2]
     size = over(width, count)
     total = at(values, 6)
-    known = None if total is None else int(total.reshape(-1)[0])
+    stated = None if total is None else int(total.reshape(-1)[0])
     keys: int | None = None
-    if past is not None and past[2] is not None and known is not None:
-        keys = max(past[2], known)
+    if past is not None and past[2] is not None and stated is not None:
+        keys = max(past[2], stated)
     elif past is None:
-        keys = known
+        keys = stated
     state = (query[0], groups, keys, size)
     stored = at(dtypes, 3) or dtypes[0]
     return [
         ((query[0], query[1], width), dtypes[0]),
         ((*past[:2], keys, past[3]) if past is not None else state, stored),
         ((*past[:2], keys, past[3]) if past is not None else state, stored),
-        ((query[0], count, query[1], known), dtypes[0]),
+        ((query[0], count, query[1], stated), dtypes[0]),
     ]

@@ -1,4 +1,4 @@
-"""Output shapes of ``ai.onnx.ml`` operators, most of which ONNX's shape inference does not know."""
+"""Output shapes of ``ai.onnx.ml`` operators, most of them unknown to ONNX."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def joined(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Outpu
 
 
 def scores(count: str) -> Rule:
-    """Return the rule of a regressor: [rows, targets], of which attribute ``count`` states the number."""
+    """Return the rule of a regressor: [rows, targets]; ``count`` names the latter."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         return [((_rows(shapes[0]), attributes.get(count, 1)), float32())]
@@ -51,7 +51,7 @@ def scores(count: str) -> Rule:
 
 
 def classified(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Classifiers: labels [rows], scores [rows, classes]; of support vectors, decisions between classes."""
+    """Classifiers: labels [rows], and scores [rows, classes] or decisions."""
     names = ("classlabels_ints", "classlabels_int64s")
     labels = next((attributes[name] for name in names if attributes.get(name)), ())
     count = len(labels or attributes.get("classlabels_strings") or ())

@@ -1,4 +1,4 @@
-"""Output shapes of contributed normalizations, products, quantized operators and others."""
+"""Output shapes of contributed normalizations, products and others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def simplified_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, va
 
 
 def embed_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Embeddings [batch, length, width], normalized; lengths [batch]; embeddings as they are."""
+    """Normalized embeddings [batch, length, width], lengths [batch], embeddings."""
     import numpy
 
     batch, length = shapes[0]
@@ -82,7 +82,7 @@ def integer_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> l
 
 
 def block_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product with weights that are packed, so that attributes state their dimensions."""
+    """A product with packed weights, whose dimensions attributes state."""
     units = attributes["N"] if attributes.get("transB", 1) else attributes["K"]
     return [(None if shapes[0] is None else (*shapes[0][:-1], units), dtypes[0])]
 
@@ -108,7 +108,7 @@ def quantized_conv(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> li
 
 
 def quantized_concat(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Concat of operands that come with a scale and a zero point each, after those of the result."""
+    """A Concat whose operands each have a scale and a zero point."""
     return [(stand_in("Concat", attributes, list(shapes[2::3])), dtypes[2])]
 
 
@@ -162,7 +162,7 @@ def pairs(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output
 
 
 def unique(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """The different elements, where each element is among them, and how often each stands."""
+    """The different elements, the index of each element in them, and their counts."""
     return [((None,), dtypes[0]), (shapes[0], int64()), ((None,), int64())]
 
 

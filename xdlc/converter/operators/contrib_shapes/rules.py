@@ -1,4 +1,4 @@
-"""Parts of output shape rules: sums of dynamic dimensions, and operators of ONNX that stand in."""
+"""Parts of shape rules: sums of dynamic dimensions, operators that stand in."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stand_in(
     values: Sequence[Any] = (),
     dtypes: Sequence[Any] = (),
 ) -> Dims | None:
-    """Return the shape of the first output of an operator of ONNX, from its shape inference.
+    """Return the first output's shape by ONNX's inference of an operator.
 
     Quantized operands count as floats; only positions and conditions keep their types.
     """
@@ -86,7 +86,7 @@ def stand_in(
 
 
 def like(type: str, *positions: int, of: int = 0) -> Rule:
-    """Return a rule: the shape is that of an operator of ONNX on the inputs at ``positions``.
+    """Return a rule: the shape is that of an operator of ONNX on some inputs.
 
     Args:
         type: The operator of ONNX.
@@ -103,14 +103,14 @@ def like(type: str, *positions: int, of: int = 0) -> Rule:
         last = bool(attributes.get("channels_last"))
         if last:
             inputs = [channels_first(shape) for shape in inputs]
-        found = stand_in(
+        output = stand_in(
             type,
             attributes,
             inputs,
             [values[index] for index in present],
             [dtypes[index] for index in present],
         )
-        return [(channels_last(found) if last else found, dtypes[of])]
+        return [(channels_last(output) if last else output, dtypes[of])]
 
     return rule
 
@@ -126,7 +126,7 @@ def channels_last(shape: Dims | None) -> Dims | None:
 
 
 def same(of: int = 0, dtype: int | None = None) -> Rule:
-    """Return a rule: the output is like input ``of``, its data type that of input ``dtype``."""
+    """Return a rule: an output like input ``of``, with the type of input ``dtype``."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         return [(shapes[of], dtypes[of if dtype is None else dtype])]

@@ -248,18 +248,19 @@ def _sum(node: AtenNode, g: Operators, self: Tensor, other: Tensor | complex, al
 
 @aten("mul", "div", domain=COMPLEX)
 def _product(node: AtenNode, g: Operators, self: Tensor, other: Tensor | complex) -> Any:
+    left, right = self, other
     operator = "Mul" if node.type.startswith("mul") else "Div"
-    if operator == "Mul" and isinstance(self, Value) and isinstance(other, SequenceValue):
-        self, other = other, self
-    first = _pair(g, self)
-    if isinstance(self, SequenceValue) and not isinstance(other, SequenceValue | complex):
+    if operator == "Mul" and isinstance(left, Value) and isinstance(right, SequenceValue):
+        left, right = right, left
+    first = _pair(g, left)
+    if isinstance(left, SequenceValue) and not isinstance(right, SequenceValue | complex):
         factor = (
-            cast(g, other, first.real.dtype) if isinstance(other, Value) else number(g, first.real, other)
+            cast(g, right, first.real.dtype) if isinstance(right, Value) else number(g, first.real, right)
         )
         return _held(Complex(*(g(operator, [part, factor]) for part in first)))
-    second = _operand(g, other, first.real)
+    second = _operand(g, right, first.real)
     if operator == "Mul":
         return _held(spectra.combined(g, "Mul", first, second))
     size = g("Add", [g("Mul", [part, part]) for part in second])
-    made = spectra.combined(g, "Mul", first, _conjugate(g, second))
-    return _held(Complex(*(g("Div", [part, size]) for part in made)))
+    product = spectra.combined(g, "Mul", first, _conjugate(g, second))
+    return _held(Complex(*(g("Div", [part, size]) for part in product)))
