@@ -67,12 +67,12 @@ def differences(row: dict[str, Any], target: Path) -> Iterator[str]:
     with np.load(row["folder"] / "ref.npz") as held:
         arrays = {key: held[key] for key in held.files}
     xdlc.save(convert(row), target)
-    found = xdlc.run(target, {key[4:]: array for key, array in arrays.items() if key.startswith("in::")})
+    results = xdlc.run(target, {key[4:]: array for key, array in arrays.items() if key.startswith("in::")})
     for key, array in arrays.items():
         if not key.startswith("out::"):
             continue
         name = key[5:].replace("|", "/")
-        have, want = np.asarray(found[name], np.float64), np.asarray(array, np.float64)
+        have, want = np.asarray(results[name], np.float64), np.asarray(array, np.float64)
         if row["compare"] == "rows":
             have, want = detections(have), detections(want)
         elif row["compare"] == "prefix":  # the others are padding

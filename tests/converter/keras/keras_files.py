@@ -73,13 +73,13 @@ def sequential(*layers: dict, name: str = "model") -> dict:
 
 def weights_file(weights: dict[str, list], **options: Any) -> bytes:
     """The HDF5 file of a ``.keras`` archive: arrays by the path of a layer's group."""
-    held = io.BytesIO()
-    with h5py.File(held, "w") as file:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
         for path, arrays in weights.items():
             group = file.create_group(f"{path}/vars")
             for number, array in enumerate(arrays):
                 group.create_dataset(str(number), data=np.asarray(array, np.float32), **options)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def archive(
@@ -114,11 +114,11 @@ def legacy(path: Path, model: Any, weights: dict[str, dict[str, Any]], version: 
     return path
 
 
-def _without_modules(given: Any) -> Any:
-    if isinstance(given, dict):
+def _without_modules(config: Any) -> Any:
+    if isinstance(config, dict):
         return {
             key: _without_modules(each)
-            for key, each in given.items()
+            for key, each in config.items()
             if key not in ("module", "registered_name")
         }
-    return [_without_modules(each) for each in given] if isinstance(given, list) else given
+    return [_without_modules(each) for each in config] if isinstance(config, list) else config

@@ -224,14 +224,14 @@ def chain(count):
 
 def nested(depth):
     """Return a program whose branches nest, the innermost with an operator without a mapping."""
-    made = TinyProgram()
-    x, test = made.input(f"x{depth}", (2, 3)), made.input(f"test{depth}", (), "bool")
+    builder = TinyProgram()
+    x, test = builder.input(f"x{depth}", (2, 3)), builder.input(f"test{depth}", (), "bool")
     if depth:
         graphs = [nested(depth - 1), nested(depth - 1)]
-        made.op("higher_order.cond", test, *graphs, [x, test], results=[((2, 3), "float32")], listed=True)
+        builder.op("higher_order.cond", test, *graphs, [x, test], results=[((2, 3), "float32")], listed=True)
     else:
-        made.op("foo.bar.default", x)
-    return made
+        builder.op("foo.bar.default", x)
+    return builder
 
 
 @pytest.mark.parametrize(

@@ -152,12 +152,12 @@ def split(loop, name, count):
 
 
 def check(model, step, x):
-    found, state, rows = xdlc.run(model, {"x": x}), (H, C), []
+    results, state, rows = xdlc.run(model, {"x": x}), (H, C), []
     for row in x:
         state = step(row, *state)
         rows.append(state[0])
-    np.testing.assert_allclose(found["all:0"], np.stack(rows), atol=1e-5)
-    np.testing.assert_allclose(found["end:0"], rows[-1], atol=1e-5)
+    np.testing.assert_allclose(results["all:0"], np.stack(rows), atol=1e-5)
+    np.testing.assert_allclose(results["end:0"], rows[-1], atol=1e-5)
 
 
 def lstm_loop(activation="Sigmoid"):
