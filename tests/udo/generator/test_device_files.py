@@ -130,17 +130,17 @@ def test_halves_are_those_of_numpy(gpu: dict[str, Path]) -> None:
         np.float32
     )  # with all ties, and what is beside
     ties = (near.view(np.int32)[..., None] + steps[1:4]).view(np.float32)
-    given = np.concatenate(
+    floats = np.concatenate(
         [ties.ravel(), np.float32([65519, 65520, 1e30, -1e30, np.inf, -np.inf, 2e-8, 1e-45])]
     )
-    given = given[~np.isnan(given)]
-    done = run([gpu["filled"], "half"], gpu["filled"].parent, stdin=given.tobytes())
+    floats = floats[~np.isnan(floats)]
+    done = run([gpu["filled"], "half"], gpu["filled"].parent, stdin=floats.tobytes())
     assert done.returncode == 0
     with np.errstate(over="ignore"):
-        expected = given.astype(np.float16)
-    found = np.frombuffer(done.stdout[: 2 * given.size], np.uint16)
+        expected = floats.astype(np.float16)
+    found = np.frombuffer(done.stdout[: 2 * floats.size], np.uint16)
     np.testing.assert_array_equal(found, expected.view(np.uint16))
-    back = np.frombuffer(done.stdout[2 * given.size :], np.float32)
+    back = np.frombuffer(done.stdout[2 * floats.size :], np.float32)
     np.testing.assert_array_equal(back, halves.astype(np.float32))
 
 
