@@ -80,13 +80,13 @@ def test_frequent_constant_nodes_start_no_child(monkeypatch: pytest.MonkeyPatch,
         helper.make_node("Concat", ["half", "twice"], ["shape"], axis=0),
         helper.make_node("Reshape", ["x", "shape"], ["y"]),
     ]
-    held = {"zero": [0], "one": [1], "two": [2]}
+    constants = {"zero": [0], "one": [1], "two": [2]}
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info("x", 1, [2, 8])],
         [helper.make_tensor_value_info("y", 1, None)],
-        [numpy_helper.from_array(np.array(value), name) for name, value in held.items()],
+        [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
     )
     path = tmp_path / "m.onnx"
     path.write_bytes(
