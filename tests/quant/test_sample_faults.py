@@ -24,7 +24,7 @@ def pictures(count, rows=ROWS, columns=COLUMNS, seed=0):
     """Return smooth fields in three channels that resemble each other, NHWC, from 0 to 1."""
     rng = np.random.default_rng(seed)
     down, right = np.mgrid[:rows, :columns] / 12.0
-    made = []
+    images = []
     for _ in range(count):
         waves = rng.uniform(-2, 2, (6, 3))
         field = sum(np.sin(a * down + b * right + 9 * c) for a, b, c in waves)
@@ -32,8 +32,8 @@ def pictures(count, rows=ROWS, columns=COLUMNS, seed=0):
         colour = TINT * (1 + 0.2 * rng.standard_normal(3))
         picture = (field[..., None] * rng.uniform(0.6, 1.4, 3) + texture) * colour
         picture = (picture - picture.min()) / np.ptp(picture) * rng.uniform(0.7, 1.0)
-        made.append(np.float32(picture * TINT)[None])
-    return made
+        images.append(np.float32(picture * TINT)[None])
+    return images
 
 
 def planar(arrays):
