@@ -122,12 +122,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Any:
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder of real models."""
-    given = os.environ.get("XDLC_CORPUS")
-    if not given:
+    folder_name = os.environ.get("XDLC_CORPUS")
+    if not folder_name:
         pytest.skip("needs the model corpus: set XDLC_CORPUS to its folder")
-    folder = Path(given)
+    folder = Path(folder_name)
     if not folder.is_dir():
-        pytest.fail(f"XDLC_CORPUS is {given!r}, which is not a folder")
+        pytest.fail(f"XDLC_CORPUS is {folder_name!r}, which is not a folder")
     return folder
 
 
