@@ -1,4 +1,4 @@
-"""Real Caffe and Caffe2 nets: references, refusals, and what the vendor's compiler makes of each."""
+"""Real Caffe and Caffe2 nets: references, refusals, the vendor's compilation."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def random_weights(net: Path, **options: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def converted(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], xdlc.Model]:
-    """Return a function that converts a net without the detection that the host computes."""
+    """Return a function that converts a net without its detection on the host."""
     folder = tmp_path_factory.mktemp("weights")
 
     def convert(name: str) -> xdlc.Model:

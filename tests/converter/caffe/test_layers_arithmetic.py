@@ -1,4 +1,4 @@
-"""Layers of Caffe that work on elements, channels and axes, compared with formulas in numpy."""
+"""Caffe layers of elements, channels and axes, compared with numpy formulas."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LOWEST = -3e38
 
 
 def overlap(a: np.ndarray, b: np.ndarray, last: float = 0.0) -> float:
-    """Return the intersection of two boxes over their union; ``last`` pixels are added to sides."""
+    """Return the intersection over union; ``last`` pixels are added to sides."""
     if (a[2:] < a[:2]).any() or (b[2:] < b[:2]).any():
         return 0.0
     sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]) + last
@@ -148,7 +148,7 @@ def test_prior_box(tmp_path: Path) -> None:
 def proposals(
     scores: np.ndarray, moves: np.ndarray, info: np.ndarray, least: float, after: int, bar: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return regions and scores of py-faster-rcnn's proposal layer with two anchors of ratio 1."""
+    """Return regions and scores of py-faster-rcnn's proposal layer with two anchors."""
     count, rows, columns = scores.shape[1] // 2, *scores.shape[2:]
     candidates = []
     for y in range(rows):

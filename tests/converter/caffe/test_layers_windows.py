@@ -1,4 +1,4 @@
-"""Convolutions, pools and products of Caffe, compared with sums over windows in numpy."""
+"""Convolutions, pools and products of Caffe, compared with sums in numpy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def convolved(x, weight, bias, stride, pad, dilation, group=1):
 
 
 def spread(x, weight, bias, stride, pad, dilation, group=1):
-    """Return a transposed convolution over all axes from 2 on: every element adds a kernel."""
+    """Return a transposed convolution over axes 2 and up, added kernel by kernel."""
     count, inner, kernel = weight.shape[1], x.shape[1] // group, weight.shape[2:]
     sizes = [
         s * (n - 1) + d * (k - 1) + 1
@@ -167,7 +167,7 @@ def test_convolutions(tmp_path):
 
 
 def windows(x, kernel, stride, pad, rounds_up=True):
-    """Return the ranges of the windows of each axis, padding included, as pooling_layer.cpp has them."""
+    """Return the padded windows of each axis, as pooling_layer.cpp has them."""
     ranges = []
     for axis in range(2):
         room = x.shape[2 + axis] + 2 * pad[axis] - kernel[axis]

@@ -1,4 +1,4 @@
-"""Test of the layers of Caffe and operators of Caffe2 on recorded nets of one each."""
+"""Layers of Caffe and operators of Caffe2 on recorded nets of one each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def detections(array: np.ndarray) -> np.ndarray:
 
 
 def differences(row: dict[str, Any], target: Path) -> Iterator[str]:
-    """Iterate over what is wrong with the outputs of a net, from the DLC that is made of it."""
+    """Iterate over the faults in the outputs of a net that is converted and run."""
     with np.load(row["folder"] / "ref.npz") as held:
         arrays = {key: held[key] for key in held.files}
     xdlc.save(convert(row), target)

@@ -1,4 +1,4 @@
-"""Tests of Caffe2's operators of regions, boxes and keypoints against formulas in numpy."""
+"""Caffe2's operators of regions, boxes and keypoints against numpy formulas."""
 
 import itertools
 
@@ -85,7 +85,7 @@ def test_regions_are_pooled():
 
 
 def keypoints(maps, boxes):
-    """Return [N, 4, K] of the extreme of the quadratic form around the greatest element of each map."""
+    """Return [N, 4, K]: the peak of a quadratic form around each map's maximum."""
     size = maps.shape[-1]
     points = np.zeros((*maps.shape[:2], 4))
     for n, k in itertools.product(*map(range, maps.shape[:2])):

@@ -1,4 +1,4 @@
-"""Tests of the reading of ``NetDef`` files: forms of values, text, untrusted input."""
+"""Reading of ``NetDef`` files: forms of values, text, untrusted input."""
 
 import struct
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 def layer(kind: str, name: str, inbound: Any = None, module: str = "keras.layers", **config: Any) -> dict:
-    """A serialized layer; ``inbound`` are its calls, each a list of references or a dictionary."""
+    """Return a serialized layer; ``inbound`` are its calls."""
     given = (
         {"name": name, "trainable": True, **config} if module.endswith("layers") else {"name": name, **config}
     )
@@ -100,7 +100,7 @@ def archive(
 
 
 def legacy(path: Path, model: Any, weights: dict[str, dict[str, Any]], version: str = "2.15.0") -> Path:
-    """Write an ``.h5`` file: arrays by their names, by layer; the model without modules."""
+    """Write an ``.h5`` file with arrays by name and layer."""
     with h5py.File(path, "w") as file:
         file.attrs["model_config"] = json.dumps(_without_modules(model))
         file.attrs["keras_version"] = version

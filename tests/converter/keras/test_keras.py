@@ -1,4 +1,4 @@
-"""Keras files: archives and HDF5, names, weights, calls, models inside models, layers."""
+"""Keras files: archives, HDF5, names, weights, calls, nested models, layers."""
 
 import sys
 import zipfile

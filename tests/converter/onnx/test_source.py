@@ -193,7 +193,7 @@ def test_value_with_two_sources_is_refused(models):
 
 
 def test_last_constant_of_a_name_counts(models):
-    """onnxruntime takes the last initializer or Constant node of a name, if they are of one type."""
+    """onnxruntime reads the last constant of a name, if all are of one type."""
     nodes = [
         helper.make_node("Constant", [], ["c"], value_floats=[1.0]),
         helper.make_node("Add", ["x", "c"], ["s"]),

@@ -1,4 +1,4 @@
-"""Small programs of torch.export, written in code: ``.pt2`` archives without torch."""
+"""Small ``.pt2`` programs of torch.export, written without torch."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class TinyProgram:
     # ------------------------------------------------------------------ files
 
     def document(self, outputs: Sequence[Any] | None = None) -> dict[str, Any]:
-        """Return the program as JSON; outputs are by default ``ends``, or the results of the last op."""
+        """Return the program as JSON; outputs default to the results of the last op."""
         ends = list(next(each for each in (outputs, self.ends, self._last) if each is not None))
         specs = sorted(self.specs, key=lambda spec: "user_input" in spec)
         inputs = [_of_spec(*next(iter(spec.items()))) for spec in specs]
@@ -258,7 +258,7 @@ class TinyProgram:
 
 
 def archive(path: Path, records: Mapping[str, bytes], top: str = "net") -> Path:
-    """Write records below a folder as a zip archive, as torch does, and return its path."""
+    """Write records as a zip archive, as torch does, and return its path."""
     with zipfile.ZipFile(path, "w") as file:
         for name, content in records.items():
             file.writestr(zipfile.ZipInfo(f"{top}/{name}"), content)

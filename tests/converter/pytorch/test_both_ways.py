@@ -1,4 +1,4 @@
-"""Networks read as programs, and as ONNX that torch makes of them: both ways compute what torch computes."""
+"""Networks read as programs and as torch's ONNX compute what torch computes."""
 
 from __future__ import annotations
 

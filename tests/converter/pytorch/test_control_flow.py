@@ -1,4 +1,4 @@
-"""Tests of operators that run graphs: branches, loops, scans, regions that run once."""
+"""Operators that run graphs: branches, loops, scans, regions that run once."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
 
 
 def graph(*inputs: tuple, ops) -> TinyProgram:
-    """Return a graph for an operator that runs it; ``ops`` adds its calls and returns its outputs."""
+    """Return a graph for an operator; ``ops`` adds calls and returns outputs."""
     made = TinyProgram()
     outputs = ops(made, *(made.input(f"a{index}", *each) for index, each in enumerate(inputs)))
     made.ends = outputs

@@ -12,7 +12,7 @@ X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
 
 def rows(made):
-    """Return a program with a dynamic number of rows, twice a symbol, and results that depend on it."""
+    """Return a program with a dynamic number of rows, and results that depend on it."""
     made.ranges = {"s0": {"min_val": 1, "max_val": 8}}
     x = made.input("x", ("2*s0", 3))
     count = made.op("sym_size.int", x, 0, number="2*s0")

@@ -106,7 +106,7 @@ def meta(torch: Any, value: Any) -> Meta:
 
 
 def program(torch: Any, seed: int) -> tuple[CallGraph, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return a random program, its inputs before and after, and all of its tensors at the end."""
+    """Return a random program, inputs before and after, and its last tensors."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     inputs = {"x": torch.randint(-9, 9, (4, 3, 2)).float(), "y": torch.randint(-9, 9, (6, 4)).float()}

@@ -1,4 +1,4 @@
-"""Products of rows with one matrix for each group: against the product of each row."""
+"""Products of rows with one matrix for each group, against single products."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Element-wise operators and reductions against PyTorch: data types, promotion, odd values, forms of axes."""
+"""Element-wise operators and reductions against PyTorch: types, values, axes."""
 
 import itertools
 import math
@@ -69,7 +69,7 @@ def check(torch, tmp_path, functions, inputs):
 
 
 def samples(torch):
-    """Return tensors of the data types that promotion distinguishes, none of them 0 where it divides."""
+    """Return tensors of each type that promotion distinguishes, divisors not 0."""
     torch.manual_seed(1)
     whole = torch.tensor([[-4, 3, 1], [2, -1, 5]])
     return {

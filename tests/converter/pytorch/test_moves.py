@@ -236,7 +236,7 @@ def test_elements_are_those_of_numpy(tmp_path: Path, name: str) -> None:
 
 
 def test_strided_views_look_at_the_storage(tmp_path: Path) -> None:
-    """A strided view of a transposed tensor has the elements of the tensor below; others are refused."""
+    """A strided view of a transposed tensor reads its storage; others are refused."""
     builder = TinyProgram()
     turned = builder.op("t", builder.input("x", (3, 4)), shape=(4, 3))
     builder.op("as_strided", turned, [2, 2], [1, 2], None, shape=(2, 2))
@@ -303,7 +303,7 @@ def test_sizes_are_computed_with(tmp_path: Path) -> None:
 
 
 def test_changes_take_functional_forms_of_other_names(tmp_path: Path) -> None:
-    """Operators that write have functional forms with other overloads, or none in ATen."""
+    """Operators that write have functional forms with other overloads, or none."""
     builder = TinyProgram()
     x = builder.input("x", (3, 4))
     held = builder.op("clone", x)

@@ -1,4 +1,4 @@
-"""Handlers of networks: windows, normalizations, products, attention, recurrent layers, resized images."""
+"""Handlers of windows, normalizations, products, attention and recurrences."""
 
 import math
 

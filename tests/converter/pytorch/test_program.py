@@ -130,7 +130,7 @@ def test_weights_of_any_strides(tmp_path, array):
 
 
 def counter(written):
-    """Return a program that adds its input to a buffer, in place or by a statement of what it becomes."""
+    """Return a program that adds its input to a buffer."""
     builder = TinyProgram()
     x = builder.input("x", (3,))
     total = builder.weight("total", np.float32([1, 2, 3]), "buffer")

@@ -1,4 +1,4 @@
-"""Quantized programs: encodings of PT2E, torchao and fake quantization, and scales that are computed."""
+"""Quantized programs: encodings of PT2E, torchao and fake quantization."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ class Net(TinyProgram):
 
 @pytest.fixture
 def network():
-    """A convolution with a float bias, Relu6 after the rounding, and a layer of products."""
+    """Write a convolution, a Relu6 after the rounding, and a layer of products."""
     net, rng = Net(), np.random.default_rng(5)
     x = net.crossed(net.input("x", (1, 3, 6, 6)), (1, 3, 6, 6), 0.02, -4)
     kernel = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Tests of damaged and hostile ``.pt2`` files: a clear error, nothing of the file runs."""
+"""Damaged and hostile ``.pt2`` files: a clear error, and no code is run."""
 
 import json
 import pickle
@@ -223,7 +223,7 @@ def chain(count):
 
 
 def nested(depth):
-    """Return a program whose branches nest, the innermost with an operator without a mapping."""
+    """Return nested branches, the innermost with an operator without a mapping."""
     builder = TinyProgram()
     x, test = builder.input(f"x{depth}", (2, 3)), builder.input(f"test{depth}", (), "bool")
     if depth:

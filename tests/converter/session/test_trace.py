@@ -1,4 +1,4 @@
-"""Every op of a DLC names its source nodes or its reason; every source node its ops or why it has none."""
+"""Each op names its source nodes or a reason; each node its ops or a reason."""
 
 from __future__ import annotations
 

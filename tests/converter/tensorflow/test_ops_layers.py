@@ -1,4 +1,4 @@
-"""Convolutions, pools, sizes of images, normalizations, quantization, suppression, transforms."""
+"""Convolutions, pools, image sizes, normalizations, quantization, transforms."""
 
 from __future__ import annotations
 

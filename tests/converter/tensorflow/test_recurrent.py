@@ -119,7 +119,7 @@ class Loop:
         return self
 
     def model(self, tmp_path, hidden, states, steps=STEPS):
-        """Return the model of the loop; ``states`` are the next values of h, and of c if there is one."""
+        """Return the model of the loop with the next values of its ``states``."""
         variant, names = Type("variant"), ["h", "c"][: len(states)]
         graph = Graph().input("x", steps, BATCH, WIDTH).const("zero", np.int32(0)).const("n", np.int32(steps))
         graph.const("row", np.asarray([BATCH, WIDTH], np.int32)).const("open", np.int32(-1))

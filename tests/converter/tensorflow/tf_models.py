@@ -137,7 +137,7 @@ def evaluate(
     notices: list[str] | None = None,
     **attributes: Any,
 ) -> Any:
-    """Return what the converted model of a single node computes, an array or a list of several.
+    """Return the outputs of a converted single node, an array or a list.
 
     Args:
         op: The operator.

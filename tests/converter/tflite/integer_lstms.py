@@ -32,7 +32,7 @@ def integer_lstm(
     sums: float = 2.0**-11,
     **options: Any,
 ) -> Path:
-    """Write a model: input x [batch, steps, width], output y; a projection if there are ``outputs``."""
+    """Write a model of input x [batch, steps, width] and output y."""
     builder, out = TinyModel(), outputs or units
     once = type == "LSTM"
     x = builder.tensor("x", [batch, width] if once else [batch, steps, width], np.int8, scale=0.02, zero=zero)

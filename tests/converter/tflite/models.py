@@ -26,7 +26,7 @@ def _stored(array: np.ndarray[Any, Any]) -> bytes:
 
 
 class TinyModel:
-    """A model under construction: ``tensor`` and ``op`` add to the sub-graph, ``write`` writes the file."""
+    """Builds a model: ``tensor`` and ``op`` add to it, ``write`` writes the file."""
 
     def __init__(self) -> None:
         self.buffers = [schema.Buffer()]

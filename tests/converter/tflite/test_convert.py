@@ -1,4 +1,4 @@
-"""Tests of the import of TFLite files: names, encodings, fused activations, damaged files."""
+"""Import of TFLite files: names, encodings, fused activations, damage."""
 
 import numpy as np
 import pytest

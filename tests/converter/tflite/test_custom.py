@@ -1,4 +1,4 @@
-"""Custom operators of TFLite: options, detections, MediaPipe's pools, TensorFlow's operators, UDOs, calls."""
+"""Custom operators of TFLite: options, detections, pools, UDOs, calls."""
 
 import json
 import struct

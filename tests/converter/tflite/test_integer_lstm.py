@@ -1,4 +1,4 @@
-"""Integer LSTMs beside the integers of LiteRT's kernel: from formulas of their own, and from LiteRT."""
+"""Integer LSTMs against the integers of LiteRT's kernel and of formulas."""
 
 import numpy as np
 import pytest

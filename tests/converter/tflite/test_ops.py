@@ -1,4 +1,4 @@
-"""Tests of TFLite operators in forms that recorded sets lack; expected values are written with numpy."""
+"""TFLite operators in forms that recorded sets lack, against numpy."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ def const(*values, dtype=np.int32):
 
 
 def converted(path, op, given, outs, constants=(), **options):
-    """Convert a model of one operator; inputs at the positions ``constants`` are constants."""
+    """Convert a model of one operator; inputs in ``constants`` are stored."""
     builder, feeds, inputs, graph_inputs = TinyModel(), {}, [], []
     for place, value in enumerate(given):
         if value is None:

@@ -1,4 +1,4 @@
-"""Tests of quantized TFLite files: fixed point between input and output, encodings, stored weights."""
+"""Quantized TFLite files: fixed point throughout, encodings, stored weights."""
 
 import ml_dtypes
 import numpy as np

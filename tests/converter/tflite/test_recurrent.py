@@ -1,4 +1,4 @@
-"""Recurrent operators of TFLite, loops, branches, and variables as inputs and outputs."""
+"""Recurrent operators of TFLite, loops, branches, and variables."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ Y = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
 
 
 def _run(tmp_path, type, values, shape, dtype=np.float32, constants=(), **options):
-    """Return the result of an operator; inputs at the positions of ``constants`` are stored."""
+    """Return the result of an operator; inputs in ``constants`` are stored."""
     builder = TinyModel()
     inputs = [
         builder.tensor(f"x{index}", value.shape, value.dtype, value if index in constants else None)

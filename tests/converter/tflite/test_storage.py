@@ -1,4 +1,4 @@
-"""Weights of TFLite in other places and forms: sparse, after the flatbuffer, in other files."""
+"""Weights of TFLite that are sparse, after the flatbuffer, or in other files."""
 
 import numpy as np
 import pytest

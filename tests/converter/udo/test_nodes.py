@@ -492,7 +492,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
 
 
 def _rounded(name: str, source: str, number: int, kind: str = "uint8") -> list[Any]:
-    """Return nodes that round a value, and the names of the scale and zero point that they read."""
+    """Return nodes that round a value, and the names of scale and zero point."""
     return [
         helper.make_node("QuantizeLinear", [source, "s", f"z_{kind}"], [f"{name}_q"], name=f"q{number}"),
         helper.make_node("DequantizeLinear", [f"{name}_q", "s", f"z_{kind}"], [name], name=f"dq{number}"),
