@@ -1,4 +1,4 @@
-"""A package of two operations: built without warnings, filled as a user would, run, and put under stress."""
+"""A package of two operations: built without warnings, filled, run, stressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makefiles of packages for phones: what they run, and what they say where an SDK is missing."""
+"""Makefiles of packages for phones: what they run, messages without an SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of nodes as ``parse_params`` gets them: every type of every framework."""
+"""Attributes of nodes in ``parse_params``: every type of every framework."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OCTETS = b"\xff\x00a"
 
 
 def plain(value: Any) -> Any:
-    """Return an attribute with tensors as lists and graphs as the names of inputs and outputs."""
+    """Return an attribute with tensors as lists and graphs as names."""
     if isinstance(value, TensorData):
         return value.numpy().tolist()
     if isinstance(value, (list, tuple)):

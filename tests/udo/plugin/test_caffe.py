@@ -1,4 +1,4 @@
-"""Plugins and configurations for Caffe layers: parameters by name, overrides, layers that no schema knows."""
+"""Plugins and configurations for Caffe layers: parameters, overrides, schemas."""
 
 from __future__ import annotations
 

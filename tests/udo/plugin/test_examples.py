@@ -1,4 +1,4 @@
-"""The plugins in ``examples/`` do what they say: converted, shown, run with both of their kernels."""
+"""The plugins in ``examples/``: converted, shown, run with both kernels."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 
 
 def convolutions(folder: Path, *, bias: bool = True) -> tuple[Path, np.ndarray, Any]:
-    """Return a model of three convolutions, the first and last of the shape that the plugin takes."""
+    """Return three convolutions, the first and last of the plugin's shape."""
     rng = np.random.default_rng(5)
 
     def weight(*shape: int) -> np.ndarray:

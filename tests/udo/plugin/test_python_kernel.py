@@ -1,4 +1,4 @@
-"""Kernels of plugins run in the runtime: compiled and in Python, in the formats that they declare."""
+"""Kernels of plugins in the runtime: compiled and in Python, in their formats."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def plugin_file(folder: Path, dtype: str = "float32", text: str = SHAPES) -> Pat
 
 
 def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
-    """Return a model of one op from arrays (static ones are named w...) to outputs of the hook's shapes."""
+    """Return a model of one op from arrays; static ones are named w..."""
     tensors = [
         None
         if array is None
