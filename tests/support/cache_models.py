@@ -55,7 +55,7 @@ def put_cache(
     noted: bool = True,
     graph: Graph | None = None,
 ) -> str:
-    """Put a cache of a graph, default the main one, into a model and return the name of its record.
+    """Put a cache of a graph into a model and return the name of its record.
 
     Args:
         model: The model.

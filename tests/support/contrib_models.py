@@ -1,4 +1,4 @@
-"""Compares operators of com.microsoft: our model, saved and read back, with onnxruntime on the source."""
+"""Compares operators of com.microsoft in saved models with onnxruntime."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def reference(path, feeds):
 
 
 def check(models, type, inputs, outputs=1, *, wanted=None, host=False, tol=1e-5, **options):
-    """Convert, save, load, run, and compare with onnxruntime or with ``wanted``; return the graph.
+    """Convert, save, load, run and compare a model; return the graph.
 
     Args:
         models: The fixture.

@@ -85,7 +85,7 @@ def onnx_model(
     functions: Sequence[Any] = (),
     imports: Sequence[tuple[str, int]] = (("", 17),),
 ) -> Any:
-    """Return a model whose values are declared as (numpy type, dims); an output may be undeclared."""
+    """Return a model whose values are declared as (numpy type, dims) or not."""
 
     def info(name: str, dtype_and_shape: tuple[Any, Sequence[Any]] | None) -> Any:
         if dtype_and_shape is None:

@@ -1,4 +1,4 @@
-"""Preprocessing of images in numpy, channels last: the reference of what graphs compute in front."""
+"""Preprocessing of images in numpy, channels last, as reference of graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHANNELS = {"bgr": "BGR", "rgb": "RGB", "rgba": "RGBA", "argb32": "BGRA"}
 
 
 def decoded(planes: np.ndarray, source: str) -> np.ndarray:
-    """Return RGB values [batch, height, width, 3] of NV12 or NV21 by the equations of JFIF 1.02."""
+    """Return RGB [batch, height, width, 3] of NV12 or NV21, as JFIF 1.02 does."""
     batch, rows, width = planes.shape
     height = rows * 2 // 3
     values = planes.astype(np.float64)
@@ -48,7 +48,7 @@ def preprocessed(
     mean: float | Sequence[float] = 0.0,
     scale: float | str | Sequence[float] = 1.0,
 ) -> np.ndarray:
-    """Return the float32 image of the network [batch, *size, channels] from what callers feed."""
+    """Return the network's float32 image [batch, *size, channels] of fed values."""
     source, target = [*(encoding.split() if isinstance(encoding, str) else encoding), "bgr"][:2]
     image, channels = np.asarray(fed, np.float64), CHANNELS.get(source, "RGB")
     if source in ("nv12", "nv21"):

@@ -1,4 +1,4 @@
-"""Small ONNX models of a few nodes, held to onnxruntime or to ONNX's reference implementation."""
+"""Small ONNX models, compared with onnxruntime or ONNX's reference."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ ROLES = {
 
 
 def vendor_name(name: str) -> str:
-    """Return a name as the vendor's reader hands it out: it must be one of the C language."""
+    """Return a name as the vendor's reader returns it: an identifier of C."""
     clean = re.sub(rb"[^A-Za-z0-9_]", b"_", name.encode()).decode()
     return f"_{clean}" if clean[:1].isdigit() else clean
 
 
 def vendor_names(graph: Graph) -> dict[Tensor, str]:
-    """Return the names of a graph's tensors at the vendor's: the first keeps one that several would have."""
+    """Return the vendor's names of a graph's tensors; the first keeps a shared one."""
     names: dict[Tensor, str] = {}
     taken: set[str] = set()
     for tensor in graph.tensors.values():
@@ -50,7 +50,7 @@ def vendor_names(graph: Graph) -> dict[Tensor, str]:
 
 
 def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
-    """Return what differs between a graph and the one of ``vendor_check.py read --json``.
+    """Return the differences between a graph and the vendor's JSON of it.
 
     Compares ops in order (name, package, type, operands, parameters), tensors (type, dtype, shape, dynamic
     axes, encoding, sha256 of the data) and the order of inputs and outputs.  Ids and the order of tensors
