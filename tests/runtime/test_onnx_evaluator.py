@@ -1,4 +1,4 @@
-"""Evaluation of ONNX messages in a child: each failure is an error, and the next message is evaluated."""
+"""ONNX messages in a child: a failure is an error, the next one is evaluated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add(name: str) -> Any:
 
 
 def endless() -> Any:
-    """Evaluate what takes years: numpy wraps an index of a GatherElements step by step."""
+    """Evaluate what needs years: an index that numpy wraps step by step."""
     node = helper.make_node("GatherElements", ["x", "i"], ["y"])
     given = {"x": ArrayData(np.ones(1, np.float32)), "i": ArrayData(INDEX)}
     types = {name: (data.dtype, data.shape) for name, data in given.items()}
