@@ -39,7 +39,7 @@ def _table(core: str, dtype: str) -> SupplementTable:
 
 
 def interp_model(*, defined: bool = True) -> Model:
-    """Return a model of two ops of package Pkg, and one of a package that nothing is known of."""
+    """Return a model of two ops of package Pkg, and one of an unknown package."""
     graph = Graph("main")
     x = graph.add_input(Tensor("x", (1, 2, 2, 3), FLOAT32))
     w = graph.add_tensor(static("w", np.float32([[1, 2]])))
