@@ -217,7 +217,7 @@ def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
 
 
 def face_detector(net):
-    """Logits of at most 4, far negative but for a few cells: the range and the mean are the background's."""
+    """Logits far negative but for a few cells: background has range and mean."""
     n = net(1, 32, 32, 4)
     pair = np.ones(2, np.uint32)
     params = {"stride": static("s", pair), "dilation": static("d", pair)}

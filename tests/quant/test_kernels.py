@@ -123,7 +123,7 @@ def test_processes_have_kernels_of_their_own(net, quantized):
 
 
 def test_branches_and_what_only_they_read(kernels, quantized):
-    """Users' ops that follow each other in a branch: nothing of QNN reads what is between."""
+    """Users' ops follow each other in a branch: no QNN op reads what is between."""
     from tests.support.control_flow_models import graph_of, model_of
     from tests.support.control_flow_models import op as append
     from xdlc.ir import Tensor, f32, string

@@ -1,4 +1,4 @@
-"""What a source has quantized keeps its encodings; the rest is quantized around it."""
+"""A source's encodings stay; the rest is quantized around them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Activations are signed where definitions of UDOs take nothing else, with offset 0."""
+"""Activations are signed, with offset 0, where UDO definitions require it."""
 
 import numpy as np
 import pytest

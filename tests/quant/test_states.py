@@ -1,4 +1,4 @@
-"""Variables under quantization: calibration, one encoding for input and output, errors over steps."""
+"""Quantized variables: calibration, one encoding for both ends, errors."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ STEPS = 100
 
 
 def integrator(net, decay=0.9, initial=2.0):
-    """Return a model of ``h_next = decay * h + x``, whose ``h`` starts at ``initial``, and ``y`` of it."""
+    """Return a model of ``h_next = decay * h + x`` with ``h`` from ``initial``."""
     n = net(1, 8)
     h = n.graph.add_input(Tensor("h", (1, 8), FLOAT32))
     kept = n.binary(h, static("decay", np.float32([decay])), MULTIPLY, "kept")

@@ -366,7 +366,7 @@ def test_a_kernel_that_gives_nan_is_named(net, tmp_path, quantized):
 
 
 def test_what_only_the_cpu_computes_stays_float_and_its_outputs_are_measured(net, quantized):
-    """A definition that names the CPU alone, with types of 8 bits as drafts of before had them."""
+    """A definition of the CPU alone with types of 8 bits, as earlier drafts had."""
     model = sandwich(net)
     (opdef,) = udo.definitions(model)["Pkg"].opdefs
     types_of = {"x": (FLOAT32, UFIXED8, UFIXED16), "w": (FLOAT32, UFIXED8), "y": (UFIXED8, UFIXED16, FLOAT32)}

@@ -65,7 +65,7 @@ def test_taken_by_the_compiler_and_equal_within_two_steps(net, vendor_check, tmp
 
 
 def attention(net):
-    """Return a layer of attention between two LayerNorms, which share a result with an Add."""
+    """Return attention between two LayerNorms, which share a result with an Add."""
     n = net(1, 16, 32)
 
     def norm(x, name):

@@ -21,7 +21,7 @@ def with_outliers(tensor, rng, count):
 
 
 def heavy(net):
-    """Return a network whose weights have outliers: a convolution, a depthwise one, FullyConnected."""
+    """Return a network of three layers whose weights have outliers."""
     n = net(1, 8, 8, 4)
     c = n.conv(n.x, 16, "c")
     r = n.neuron(c, RELU, "r")

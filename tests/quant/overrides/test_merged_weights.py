@@ -1,4 +1,4 @@
-"""Encodings of a source's weight follow what the conversion merges into it, or are refused by name."""
+"""Encodings of a source's weight follow its merges, or are refused by name."""
 
 import json
 
@@ -25,7 +25,7 @@ SAMPLES = [{"x": RNG.standard_normal((1, 4, 8, 8)).astype(np.float32)} for _ in 
 
 
 def network(path, nodes=None, **weights):
-    """Write an ONNX file of ``x`` through a Conv and a BatchNormalization, or other nodes, to ``y``."""
+    """Write an ONNX file of Conv and BatchNormalization, or of other nodes."""
     arrays = {
         "w": WEIGHT,
         "gamma": GAMMA,
