@@ -30,7 +30,7 @@ def rounded(x):
 
 
 def scaled(x, factor):
-    """Return integers times a factor, rounded to the bits before a power of two and then to integers."""
+    """Return integers times a factor, rounded twice: to bits, then to integers."""
     shift = min(np.frexp(np.float32(factor))[1], 0)
     return rounded(np.floor(x * float(np.float32(factor)) * 2.0**-shift + 0.5) * 2.0**shift)
 
@@ -71,7 +71,7 @@ def test_a_plain_lstm_has_the_integers_of_the_kernel(tmp_path):
 
 
 def litert(path, feeds):
-    """Return the outputs of LiteRT's reference kernels for several invocations, by name."""
+    """Return several invocations' outputs of LiteRT's reference kernels, by name."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     engine = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
