@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def disk() -> Iterator[None]:
-    """Do not wait until thousands of small files are on the disk, which no test can see."""
+    """Do not wait until thousands of small files are on the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
@@ -45,7 +45,7 @@ def disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def threads() -> Iterator[None]:
-    """Give each session of onnxruntime one thread where workers share the processors: more would spin."""
+    """Give each onnxruntime session one thread where workers share processors."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
@@ -65,14 +65,14 @@ def threads() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Have more workers than processors: a third of the time they wait for children, pipes and time-outs."""
+    """Have more workers than processors: they wait a third of the time."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return (count * 3 + 1) // 2
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker import another share of the modules first: on a fresh copy all would compile all."""
+    """Let each worker import another share of the modules first."""
     worker = getattr(session.config, "workerinput", None)
     if worker is None or session.config.args != session.config.getini("testpaths"):
         return
@@ -91,7 +91,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
-    """Give a test the same random numbers whatever ran before it: shared generators begin anew."""
+    """Give a test the same random numbers whatever ran before it."""
     for module in ("tests.support.contrib_models", "tests.support.onnx_models"):
         if module in sys.modules:
             generator = sys.modules[module].RNG
@@ -122,18 +122,18 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Any:
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder of real models."""
-    given = os.environ.get("XDLC_CORPUS")
-    if not given:
+    folder_name = os.environ.get("XDLC_CORPUS")
+    if not folder_name:
         pytest.skip("needs the model corpus: set XDLC_CORPUS to its folder")
-    folder = Path(given)
+    folder = Path(folder_name)
     if not folder.is_dir():
-        pytest.fail(f"XDLC_CORPUS is {given!r}, which is not a folder")
+        pytest.fail(f"XDLC_CORPUS is {folder_name!r}, which is not a folder")
     return folder
 
 
 @pytest.fixture(scope="session")
 def vendor_check() -> Callable[..., dict[str, Any]]:
-    """Ask the vendor's libraries about a DLC: ``vendor_check("read", path)`` returns the answer.
+    """Return the vendor's libraries' answer on a DLC: ``vendor_check("read", path)``.
 
     An answer of "no" is returned as well, with ``ok`` false and a ``reason``.
     """
@@ -184,7 +184,7 @@ class Models:
         opset: int = 17,
         types: dict[str, int] | None = None,
     ) -> Any:
-        """Return a model; inputs and outputs are shapes by name, float32 unless ``types`` says otherwise."""
+        """Return a model; inputs and outputs are shapes by name, by default float32."""
         from onnx import TensorProto, helper, numpy_helper
 
         kinds = types or {}

@@ -1,4 +1,4 @@
-"""Services of child processes that tests write: those of xdlc with other commands in them."""
+"""Services of child processes in tests: those of xdlc with other commands."""
 
 from __future__ import annotations
 

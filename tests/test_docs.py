@@ -1,4 +1,4 @@
-"""Pages about the house: the index of decisions, the pictures of layers and of the quantizer."""
+"""Pages about the house: the index of decisions and the pictures."""
 
 import ast
 import re

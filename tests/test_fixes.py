@@ -19,7 +19,7 @@ OWN = {
 
 
 def test_names_in_shell_lines_are_quoted():
-    found = set()
+    values = set()
     for path in PACKAGE.rglob("*.py"):
         for text in (
             each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.JoinedStr)
@@ -27,9 +27,9 @@ def test_names_in_shell_lines_are_quoted():
             for before, value in zip(text.values, text.values[1:], strict=False):
                 is_after = isinstance(before, ast.Constant) and FLAG.search(str(before.value))
                 if is_after and isinstance(value, ast.FormattedValue):
-                    found.add((ast.unparse(value.value), path.name))
-    assert len(found) > 30
-    assert not [each for each in found if each[0] not in OWN and "quote" not in each[0]]
+                    values.add((ast.unparse(value.value), path.name))
+    assert len(values) > 30
+    assert not [each for each in values if each[0] not in OWN and "quote" not in each[0]]
 
 
 def test_a_fix_may_be_pasted():

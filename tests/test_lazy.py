@@ -1,4 +1,4 @@
-"""Packages whose modules are imported when a name is used: their lists of names agree."""
+"""Packages with modules imported on use: their lists of names agree."""
 
 from __future__ import annotations
 

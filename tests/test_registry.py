@@ -26,12 +26,12 @@ def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 
 def test_modules_are_imported_when_it_is_first_read(numbers: str) -> None:
-    known = __import__(numbers).KNOWN
+    registry = __import__(numbers).KNOWN
     assert f"{numbers}.one" not in sys.modules
-    assert known.find("one") == 1
+    assert registry.find("one") == 1
     few = sys.modules[f"{numbers}.few"].few
-    assert known.all() == {"one": 1, "two": few, "three": few}
-    assert known.find("four") is None
+    assert registry.all() == {"one": 1, "two": few, "three": few}
+    assert registry.find("four") is None
 
 
 def test_what_is_given_out_cannot_be_changed(numbers: str) -> None:

@@ -74,7 +74,7 @@ def samples(folder: Path) -> Iterator[Feeds]:
 
 def quantized(model: xdlc.Model, folder: Path, notes: Notes) -> xdlc.Model:
     """Return a quantized model."""
-    found = xdlc.quantize(
+    quantized_model = xdlc.quantize(
         model,
         samples(folder),
         act_bitwidth=16,
@@ -89,9 +89,9 @@ def quantized(model: xdlc.Model, folder: Path, notes: Notes) -> xdlc.Model:
         notify=notes,
         step=notes.step,
     )
-    written: Path = xdlc.export_encodings(found, folder / "encodings.json")
+    written: Path = xdlc.export_encodings(quantized_model, folder / "encodings.json")
     LOG.info("encodings: %s", written.name)
-    return found
+    return quantized_model
 
 
 def judge(run: Any) -> float:

@@ -120,12 +120,12 @@ def test_a_run_on_the_cpu_ends_at_its_deadline() -> None:
 
 def test_profile(model: xdlc.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     with xdlc.Session(model, threads=1) as session:
-        found = session.profile({"x": floats(1, 4)}, runs=3)
-        assert found.runs == 3
-        assert {op.name for op in found.ops} <= {"", *(op.name for op in model.main.ops)}
-        assert sum(op.share for op in found.ops) == pytest.approx(1)
-        assert all(0 <= op.seconds < found.seconds for op in found.ops)
-        assert len(found.csv().splitlines()) == 2 + len(found.ops)
+        profile = session.profile({"x": floats(1, 4)}, runs=3)
+        assert profile.runs == 3
+        assert {op.name for op in profile.ops} <= {"", *(op.name for op in model.main.ops)}
+        assert sum(op.share for op in profile.ops) == pytest.approx(1)
+        assert all(0 <= op.seconds < profile.seconds for op in profile.ops)
+        assert len(profile.csv().splitlines()) == 2 + len(profile.ops)
         with pytest.raises(UsageError, match="runs is 0"):
             session.profile({"x": floats(1, 4)}, runs=0)
         monkeypatch.setattr("xdlc.runtime.profile._MOST", 20)
@@ -144,16 +144,16 @@ def test_threads_share_a_session_and_memory_stays(model: xdlc.Model) -> None:
                 if not np.array_equal(session.run(samples[at])["y"], expected[at]["y"]):
                     wrong.append(at)
 
-        held: list[int] = []
+        memory: list[int] = []
         for _ in range(2):
             threads = [threading.Thread(target=work, args=(at,)) for at in range(8)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            held.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+            memory.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
         assert not wrong
-        assert held[-1] < held[0] + (4 << 20)
+        assert memory[-1] < memory[0] + (4 << 20)
 
 
 def test_kernels_that_hold_several_ops_are_profiled_as_the_first() -> None:

@@ -72,13 +72,13 @@ def test_table_has_records_and_devices_in_both_modes(dlc: Path) -> None:
 
 
 def test_json_holds_the_same(dlc: Path) -> None:
-    found = json.loads(tool(dlc, "--caches", "--json", "--device", "sm7450", "--sdk", "2.51"))
-    assert [cache["record"] for cache in found["caches"]] == ["htp.cache.sm8450.0", "htp.cache.sm8650.0"]
-    assert found["devices"] == ["sm7450"]
-    (first, *_) = found["verdicts"]
+    report = json.loads(tool(dlc, "--caches", "--json", "--device", "sm7450", "--sdk", "2.51"))
+    assert [cache["record"] for cache in report["caches"]] == ["htp.cache.sm8450.0", "htp.cache.sm8650.0"]
+    assert report["devices"] == ["sm7450"]
+    (first, *_) = report["verdicts"]
     assert first["failed"] == [{"rule": "vtcm", "found": "8 MB", "accepted": "2 MB or less"}]
     assert first["usable"] is False
-    (graph,) = found["caches"][0]["graphs"]
+    (graph,) = report["caches"][0]["graphs"]
     assert graph["source"] == "cnn"
     assert graph["inputs"][0]["encoding"]["offset"] == -128
 

@@ -1,4 +1,4 @@
-"""xconv-caffe-to-dlc and xdlc-convert on a small net: flags of every age, files in the wrong place."""
+"""xconv-caffe-to-dlc and xdlc-convert on a small net: flags of every age."""
 
 from __future__ import annotations
 

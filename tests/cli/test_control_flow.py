@@ -58,12 +58,12 @@ def test_a_loop_runs_as_long_as_it_may(tmp_path: Path, listing: Path) -> None:
     path = converted(tmp_path, 21)
     invoke(net_run, "--container", path, *words, "--loop_timeout", 1)
     assert np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32).tolist() == [-1, 2, -3]
-    found = invoke(net_run, "--container", path, *words, "--loop_timeout", 60)
-    assert "15 s is the" in found.stderr
+    result = invoke(net_run, "--container", path, *words, "--loop_timeout", 60)
+    assert "15 s is the" in result.stderr
     path = converted(tmp_path, 2**60)
-    found = invoke(net_run, "--container", path, *words, "--loop_timeout", 0.2, code=7)
-    assert "graph 'g': op 'y' (While): the loop has not ended after 0.2 s" in found.stderr
-    assert "fix: give it more time with --loop_timeout" in found.stderr
+    result = invoke(net_run, "--container", path, *words, "--loop_timeout", 0.2, code=7)
+    assert "graph 'g': op 'y' (While): the loop has not ended after 0.2 s" in result.stderr
+    assert "fix: give it more time with --loop_timeout" in result.stderr
     assert (
         "loop_timeout is 0.0"
         in invoke(net_run, "--container", path, *words, "--loop_timeout", 0, code=2).stderr

@@ -52,12 +52,12 @@ def test_configurations_and_shape_functions(source: Path, tmp_path: Path, form: 
     files = [config(tmp_path, "a, b.json", "Scale"), config(tmp_path, "c.json", "Shift")]
     shapes = tmp_path / "shapes.py"
     shapes.write_text(SHAPES)
-    given: list[Any] = {
+    flags: list[Any] = {
         "words": ["-udo", *files],
         "commas": ["-udo", files[0], "-udo", f"{files[1]}, {files[1]}"],
         "twice": ["-udo", files[0], "-opc", files[1]],
     }[form]
-    result = invoke("-i", source, *given, "-cpl", shapes, "-o", tmp_path / "m.dlc")
+    result = invoke("-i", source, *flags, "-cpl", shapes, "-o", tmp_path / "m.dlc")
     assert "user-defined ops: 2: My::Scale 1, My::Shift 1" in result.stdout
     model = xdlc.load(tmp_path / "m.dlc")
     assert [op.package for op in model.main.ops] == ["My", "My"]

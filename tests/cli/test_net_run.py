@@ -50,7 +50,7 @@ def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
     net_run(tmp_path, model, "--dump_all_tensors")
     assert written(tmp_path, 2) == every > {"y", "z"}
     model.main.outputs.pop().role = model.main.ops[0].outputs[0].role
-    for number, (words, found) in enumerate(
+    for number, (words, files) in enumerate(
         [
             ((), {"y"}),
             (("--set_unconsumed_as_output",), {"y", "z"}),
@@ -63,7 +63,7 @@ def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         net_run(folder, model, *words)
-        assert written(folder) == found
+        assert written(folder) == files
     error = net_run(tmp_path, model, "--set_output_tensors", "hidde", "--set_output_layers", "no", code=2)
     assert error.stderr.count("has no") == 2
 
@@ -136,14 +136,14 @@ def test_native_files_by_name(tmp_path: Path) -> None:
 
 
 def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
-    other = model.main.clone()
-    other.name = "other"
-    both = Model({model.main.name: model.main, "other": other}, model.metadata)
+    second_graph = model.main.clone()
+    second_graph.name = "other"
+    both = Model({model.main.name: model.main, "other": second_graph}, model.metadata)
     listed = tmp_path / "list.txt"
     net_run(tmp_path, both, listed=f"__,{listed}")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["other"]
     assert (tmp_path / "out/other/Result_2/y.raw").is_file()
-    hidden = other.ops[0].outputs[0].name
+    hidden = second_graph.ops[0].outputs[0].name
     net_run(
         tmp_path,
         both,
@@ -156,8 +156,8 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
     assert "does not run" in net_run(tmp_path, both, "--set_output_tensors", f"other {hidden}", code=2).stderr
     assert "3 input lists for 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
     assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
-    other.name = "../../other"
-    both = Model({model.main.name: model.main, other.name: other}, model.metadata)
+    second_graph.name = "../../other"
+    both = Model({model.main.name: model.main, second_graph.name: second_graph}, model.metadata)
     net_run(tmp_path, both, listed=f"__,{listed}", code=2)
 
 

@@ -21,10 +21,10 @@ def path(models: Any, tmp_path: Path) -> Path:
 
 
 def test_columns_of_the_vendor_under_its_name(path: Path) -> None:
-    found = CliRunner().invoke(main, ["snpe-dlc-info", "-i", str(path), "-m", "-s", f"{path}.csv"])
-    assert found.exit_code == 0, found.output
-    assert f"written: {path}.csv" in found.output
-    heads = [line for line in found.output.splitlines() if line.startswith("| Id")]
+    result = CliRunner().invoke(main, ["snpe-dlc-info", "-i", str(path), "-m", "-s", f"{path}.csv"])
+    assert result.exit_code == 0, result.output
+    assert f"written: {path}.csv" in result.output
+    heads = [line for line in result.output.splitlines() if line.startswith("| Id")]
     assert [cell.strip() for cell in heads[0].strip("|").split("|")] == list(COLUMNS)
     with Path(f"{path}.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -34,7 +34,7 @@ def test_columns_of_the_vendor_under_its_name(path: Path) -> None:
         line for row in rows for line in row["Parameters"].split("\n") if line.startswith("param count")
     ]
     assert sum(float(line.split("(")[1].rstrip("%)")) for line in counts) == pytest.approx(100, abs=0.1)
-    assert "assuming single precision float" in found.output
+    assert "assuming single precision float" in result.output
     conv = next(row for row in rows if row["Type"] == "Conv2d")
     assert {"C", "D", "G"} <= set(conv["Runtimes"].split())
 

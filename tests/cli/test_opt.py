@@ -23,14 +23,14 @@ def invoke(*words: object, code: int = 0) -> Result:
 @pytest.fixture
 def dlc(tmp_path: Any) -> Any:
     graph = Graph("g")
-    held = graph.add_input(Tensor("x", (2, 3), FLOAT32))
+    tensor = graph.add_input(Tensor("x", (2, 3), FLOAT32))
     for name in "yz":
         perm = {"perm": static(f"perm_{name}", np.array([1, 0], np.uint32))}
-        shape = held.shape[::-1]
-        op = make_op(graph, "Transpose", [held], [Tensor(name, shape, FLOAT32)], perm, name=name)
+        shape = tensor.shape[::-1]
+        op = make_op(graph, "Transpose", [tensor], [Tensor(name, shape, FLOAT32)], perm, name=name)
         graph.append(op)
-        held = op.outputs[0]
-    relu = make_op(graph, "Relu", [held], [Tensor("out", (2, 3), FLOAT32)], name="relu")
+        tensor = op.outputs[0]
+    relu = make_op(graph, "Relu", [tensor], [Tensor("out", (2, 3), FLOAT32)], name="relu")
     graph.append(relu)
     graph.add_output(relu.outputs[0])
     path = tmp_path / "net.dlc"

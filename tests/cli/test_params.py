@@ -44,7 +44,7 @@ def test_dims_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "words",
     [
         ["x", "1,3,8,-1"],
         ["x", "1, 3, 8, -1"],
@@ -56,42 +56,42 @@ def test_dims_by_name() -> None:
     ],
 )
 @pytest.mark.parametrize("after", [[], ["-v", "1"]])
-def test_spellings_of_a_shape(given: list[str], after: list[str]) -> None:
-    found = {}
+def test_spellings_of_a_shape(words: list[str], after: list[str]) -> None:
+    shapes = {}
 
     @tool("x")
     @params.INPUT_DIMS
     @click.option("-v", "number", type=int)
     def command(input_dims: dict[str, tuple[int, ...]], number: int | None) -> None:
-        found.update(input_dims)
+        shapes.update(input_dims)
         assert number == (1 if after else None)
 
-    assert CliRunner().invoke(command, ["-d", *given, *after]).exit_code == 0
-    assert found == {"x": (1, 3, 8, -1)}
+    assert CliRunner().invoke(command, ["-d", *words, *after]).exit_code == 0
+    assert shapes == {"x": (1, 3, 8, -1)}
 
 
 def test_a_shape_after_a_glued_name() -> None:
-    found = {}
+    shapes = {}
 
     @tool("x")
     @params.INPUT_DIMS
     def command(input_dims: dict[str, tuple[int, ...]]) -> None:
-        found.update(input_dims)
+        shapes.update(input_dims)
 
     assert CliRunner().invoke(command, ["--input_dim=x", "1,3", "--input_dim", "y", "7"]).exit_code == 0
-    assert found == {"x": (1, 3), "y": (7,)}
+    assert shapes == {"x": (1, 3), "y": (7,)}
 
 
 def test_names_with_a_colon_stay_names() -> None:
-    found = {}
+    shapes = {}
 
     @tool("x")
     @params.INPUT_DIMS
     def command(input_dims: dict[str, tuple[int, ...]]) -> None:
-        found.update(input_dims)
+        shapes.update(input_dims)
 
     assert CliRunner().invoke(command, ["-d", "x:0", "1,3", "-d", "y:1", "7", "-d", "z:5"]).exit_code == 0
-    assert found == {"x:0": (1, 3), "y:1": (7,), "z": (5,)}
+    assert shapes == {"x:0": (1, 3), "y:1": (7,), "z": (5,)}
 
 
 def test_distinct_names() -> None:

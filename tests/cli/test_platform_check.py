@@ -40,12 +40,12 @@ def test_one_soc() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(invoke("--runtime", "aip", "--soc", "sm8150", "--json").stdout)
-    assert found["versions"]["xdlc"] == __version__
-    (runtime,) = found["runtimes"]
+    report = json.loads(invoke("--runtime", "aip", "--soc", "sm8150", "--json").stdout)
+    assert report["versions"]["xdlc"] == __version__
+    (runtime,) = report["runtimes"]
     assert (runtime["name"], runtime["works"]) == ("aip", True)
     assert runtime["trials"] == [{"target": "host", "passed": True, "problem": None, "fix": None}]
-    (soc,) = found["socs"]
+    (soc,) = report["socs"]
     assert (soc["name"], soc["arch"], soc["hta"]) == ("sm8150", "v66", True)
     assert "a8w8" in soc["capabilities"]
 

@@ -1,4 +1,4 @@
-"""Command lines as people write them in public threads, with other names: ``public_lines.txt``.
+"""Command lines of public threads, with other names: ``public_lines.txt``.
 
 Each begins with its outcome: ``runs``; ``read``, which stops before the tool itself; else the flag or tool
 that is refused.

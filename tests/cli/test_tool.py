@@ -53,12 +53,12 @@ def test_a_tool_that_is_stopped_cleans_up(number: signal.Signals) -> None:
         finally:
             cleaned.append(True)
 
-    held = signal.signal(number, signal.SIG_DFL)
+    handler = signal.signal(number, signal.SIG_DFL)
     try:
         result = CliRunner().invoke(stopped)
         assert signal.getsignal(number) is signal.SIG_DFL
     finally:
-        signal.signal(number, held)
+        signal.signal(number, handler)
     assert cleaned == [True]
     assert result.exit_code == 128 + number
     assert result.stderr == f"x: stopped by {number.name}\n"

@@ -232,14 +232,14 @@ def test_info_text(dlc: Path) -> None:
 
 
 def test_info_json(dlc: Path) -> None:
-    found = json.loads(invoke(info, "--json", dlc).stdout)
-    (graph,) = found["graphs"]
+    report = json.loads(invoke(info, "--json", dlc).stdout)
+    (graph,) = report["graphs"]
     assert [port["name"] for port in graph["inputs"]] == ["x"]
     assert graph["totals"]["ops"] == len(graph["ops"])
     assert graph["totals"]["parameters"] == 349
     assert graph["totals"]["macs"] == 8 * 8 * 8 * 27 + 8 * 8 * 8 * 9 + 5 * 8
-    assert found["caches"] == []
-    assert found["bytes"] == dlc.stat().st_size
+    assert report["caches"] == []
+    assert report["bytes"] == dlc.stat().st_size
 
 
 def test_info_shows_encodings(dlc: Path, listing: Path) -> None:
@@ -277,8 +277,8 @@ def test_info_of_a_strange_model(tmp_path: Path) -> None:
     from xdlc.cli.report import report
 
     (tmp_path / "a.dlc").write_bytes(b"x")
-    found = inspect(strange_model(), tmp_path / "a.dlc")
-    text = "\n".join(report(found, ops=True, encodings=True, trace=True))
+    facts = inspect(strange_model(), tmp_path / "a.dlc")
+    text = "\n".join(report(facts, ops=True, encodings=True, trace=True))
     assert "in\\x1b[31m" in text
     assert "\x1b" not in text
     assert "my.pkg::MyOp" in text
@@ -288,8 +288,8 @@ def test_info_of_a_strange_model(tmp_path: Path) -> None:
     assert "not in the metadata" in text
     assert "missing from the file" in text
     assert "mine" in text
-    assert found["graphs"][0]["ops"][1]["macs"] == 2 * 70 * 3
-    json.dumps(found, allow_nan=False)
+    assert facts["graphs"][0]["ops"][1]["macs"] == 2 * 70 * 3
+    json.dumps(facts, allow_nan=False)
 
 
 @pytest.mark.corpus
@@ -325,14 +325,14 @@ def test_info_traces_both_ways(models: Any) -> None:
     assert "  conv  Conv      Conv2d conv" in text
     assert 'read   y  float32  numpy.fromfile("y.raw", "<f4").reshape((1, 2))' in text
     assert "source nodes" not in invoke(info, dlc).stdout
-    found = json.loads(invoke(info, "--json", dlc).stdout)
-    assert found["source_nodes"][0] == {
+    report = json.loads(invoke(info, "--json", dlc).stdout)
+    assert report["source_nodes"][0] == {
         "name": "same",
         "type": "Identity",
         "ops": [],
         "reason": "its result is its input under another name, shape or axis order",
     }
-    assert found["graphs"][0]["inputs"][0]["raw"] == {"float32": 'array.astype("<f4").tofile("x.raw")'}
+    assert report["graphs"][0]["inputs"][0]["raw"] == {"float32": 'array.astype("<f4").tofile("x.raw")'}
 
 
 def test_quiet_prints_nothing(models: Any, listing: Path) -> None:

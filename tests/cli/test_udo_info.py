@@ -39,7 +39,7 @@ def _table(core: str, dtype: str) -> SupplementTable:
 
 
 def interp_model(*, defined: bool = True) -> Model:
-    """Return a model of two ops of package Pkg, and one of a package that nothing is known of."""
+    """Return a model of two ops of package Pkg, and one of an unknown package."""
     graph = Graph("main")
     x = graph.add_input(Tensor("x", (1, 2, 2, 3), FLOAT32))
     w = graph.add_tensor(static("w", np.float32([[1, 2]])))
@@ -73,14 +73,14 @@ def packages(model: Model, folder: Path) -> dict[str, Any]:
 def test_packages_tell_their_ops_types_cores_and_layouts(tmp_path: Path) -> None:
     package = packages(interp_model(), tmp_path)["Pkg"]
     assert (package["domain"], package["version"], package["definition"]) == ("my.domain", "1.2", True)
-    (held,) = package["types"]
-    assert (held["type"], held["count"], held["ops"]) == ("Interp", 2, ["interp_0", "interp_1"])
-    assert (held["cores"], held["dsp_archs"]) == (["CPU", "DSP"], ["v66", "v68"])
-    data, w = held["inputs"]
+    (op_type,) = package["types"]
+    assert (op_type["type"], op_type["count"], op_type["ops"]) == ("Interp", 2, ["interp_0", "interp_1"])
+    assert (op_type["cores"], op_type["dsp_archs"]) == (["CPU", "DSP"], ["v66", "v68"])
+    data, w = op_type["inputs"]
     assert data["dtypes"] == {"CPU": ["float32"], "DSP": ["uint8"]}
     assert (data["layouts"], data["rank"], data["static"]) == ({"any": "NHWC"}, 4, False)
     assert w["static"] is True
-    mode, label, gains = held["params"]
+    mode, label, gains = op_type["params"]
     assert (mode["enumeration"], mode["dtypes"]) == (["NEAREST", "LINEAR"], {"any": ["uint32"]})
     assert (label["default"], label["mandatory"]) == ("plain", False)
     assert (gains["rank"], gains["default"]) == (2, "[[1, 2], [3, 4]]")

@@ -54,17 +54,17 @@ def values(entry: Entry) -> list[str]:
 
 @pytest.mark.parametrize("name", CALLED)
 def test_entries_name_flags_that_there_are(name: str) -> None:
-    known = flags(name)
+    tool_flags = flags(name)
     for entry in entries(name).values():
         if entry.kind == WORKS:
-            assert entry.flag in known, entry.flag
+            assert entry.flag in tool_flags, entry.flag
         elif entry.kind == LATER:
             tool = sections()[name]["then"]["tool"]
             assert entry.text.split()[0] in {*flags(tool), *entries(tool)}, entry
         elif entry.kind == BECOMES:
             for text in (entry.text, *entry.by_value.values()):
                 assert_choices(name, text.split())
-                assert {word for word in text.split() if word.startswith("-")} <= known, entry
+                assert {word for word in text.split() if word.startswith("-")} <= tool_flags, entry
         else:
             assert entry.text or entry.fix, entry
 

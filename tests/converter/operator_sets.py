@@ -57,7 +57,7 @@ def cases(archive: Path, folder: Path) -> Iterator[Case]:
 
 
 def verdict(case: Case) -> str:
-    """Return ``right``, ``refused``, or what is wrong with the outputs of a converted model."""
+    """Return ``right``, ``refused``, or the fault in a converted model's outputs."""
     try:
         model = xdlc.convert(case.model)
     except XdlcError:

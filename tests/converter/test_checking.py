@@ -1,4 +1,4 @@
-"""What ``check`` reports: every problem at once, the target's verdict, the fate of the nodes."""
+"""``check`` reports every problem at once, the verdict, the fate of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def troubled(models: Any, *, custom: bool = True) -> Path:
-    """Return a model with operators nobody knows, one of the host, a wide integer and an inner Softmax."""
+    """Return a model with unknown operators, a host's one and a wide integer."""
     nodes = [
         node("Conv", ["x", "w"], ["c"], "conv", pads=[1] * 4),
         node("Relu", ["c"], ["r"], "relu"),

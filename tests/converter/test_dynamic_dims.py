@@ -1,4 +1,4 @@
-"""Extents that follow from others, in versions of the operators whose inference does not follow them."""
+"""Extents that follow from others where an operator's inference lacks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass that raises an exception is omitted with a notice; tests see the exception."""
+"""A pass that raises is omitted with a notice; tests see the exception."""
 
 import pytest
 

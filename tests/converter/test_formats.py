@@ -131,15 +131,15 @@ def test_other_formats_are_named(tmp_path: Path, name: str) -> None:
     content, expected = FILES[name]
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-    found = recognize(path)
-    assert isinstance(found, Format)
-    assert expected in (found, None)
+    recognized = recognize(path)
+    assert isinstance(recognized, Format)
+    assert expected in (recognized, None)
     with pytest.raises(ModelError) as caught:
         xdlc.convert(path)
-    assert found.name in caught.value.problem
-    assert caught.value.fix == found.fix_for(path)
-    if found is not formats.ZIP:  # which may hold records of a DLC that are not known
-        with pytest.raises(ContainerError, match=found.name):
+    assert recognized.name in caught.value.problem
+    assert caught.value.fix == recognized.fix_for(path)
+    if recognized is not formats.ZIP:  # which may hold records of a DLC that are not known
+        with pytest.raises(ContainerError, match=recognized.name):
             xdlc.load(path)
 
 

@@ -17,9 +17,9 @@ layer: [ {a:1}, <b:2> ]  list: []
 
 
 def test_every_spelling_of_a_field():
-    found = dict(flattened(parse_text(SPELLINGS, "net")))
-    assert found.pop("layer.0.p.e") == -math.inf
-    assert found == {
+    fields = dict(flattened(parse_text(SPELLINGS, "net")))
+    assert fields.pop("layer.0.p.e") == -math.inf
+    assert fields == {
         "name": "ab\n",
         "layer.0.name": "x",
         "layer.0.p.a": -1.5,
@@ -33,8 +33,8 @@ def test_every_spelling_of_a_field():
         "layer.2.b": 2,
         "a.b": 3,
     }
-    assert isinstance(found["layer.0.p.i"], Word)
-    assert not isinstance(found["name"], Word)
+    assert isinstance(fields["layer.0.p.i"], Word)
+    assert not isinstance(fields["name"], Word)
 
 
 def test_messages_have_their_line():

@@ -1,4 +1,4 @@
-"""Keras networks with random weights as a SavedModel and as .tflite, float and int8, with their results.
+"""Keras networks with random weights as SavedModel and .tflite files.
 
     python keras_networks.py FOLDER
 

@@ -1,4 +1,4 @@
-"""Real networks with options for inputs and outputs, against onnxruntime with the same steps in numpy."""
+"""Real networks with input and output options, against onnxruntime and numpy."""
 
 from __future__ import annotations
 

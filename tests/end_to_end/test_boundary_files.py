@@ -1,4 +1,4 @@
-"""Real networks with requests from files, against onnxruntime with the same steps in numpy."""
+"""Real networks with requests from files, against onnxruntime and numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real models: the DLC read back from disk gives what onnxruntime gives on the source model."""
+"""Real models: the DLC from disk outputs what onnxruntime outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras networks, as TensorFlow writes them today: right numbers, and operations as few as the layers."""
+"""Keras networks of today's TensorFlow: right numbers, few operations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PYTHON = os.environ.get("XDLC_FRAMEWORKS_PYTHON")
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the networks, which TensorFlow writes in a process of its own."""
+    """Return the folder of the networks, written by a TensorFlow process."""
     if PYTHON is None:
         for module in ("tensorflow", "ai_edge_litert"):
             if importlib.util.find_spec(module) is None:
@@ -43,7 +43,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def converted(path: Path) -> tuple[Any, Counter[str], dict[str, Any]]:
-    """Return the model of a file, the numbers of its operations, and the results of TensorFlow."""
+    """Return a file's model, its number of operations, TensorFlow's results."""
     model = xdlc.convert(path, notify=lambda _: None, batch=1 if path.is_dir() else None)
     with np.load(path.parent / "results.npz") as stored:
         results = dict(stored)

@@ -1,4 +1,4 @@
-"""Models of PyTorch, real and generated, and single operators: the DLC returns what eager PyTorch does."""
+"""PyTorch models and single operators: the DLC returns what PyTorch does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reference(path: Path) -> tuple[list[Any], list[Any]]:
 
 
 def check(path: Path) -> None:
-    """Convert a model, run it on its recorded inputs, and compare with its recorded outputs."""
+    """Convert a model, run its recorded inputs, compare with its outputs."""
     inputs, expected = reference(path)
     shapes = dict(zip(UNSTATED.get(path.name, "").split(), (array.shape for array in inputs), strict=False))
     fixed = {"sr": inputs.pop()} if path.name == "silero_vad.jit" else None  # its code branches on it

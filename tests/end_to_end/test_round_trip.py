@@ -1,4 +1,4 @@
-"""The whole corpus by way of ONNX and back: the same graph, but for the models that are named here."""
+"""The corpus by way of ONNX and back: the same graph, with named exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real TensorFlow models: the DLC read back from disk gives what TensorFlow gives on the source model."""
+"""Real TensorFlow models: the DLC from disk outputs what TensorFlow outputs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_matches_tensorflow(corpus: Path, tmp_path: Path, name: str, bound: bool
 
 
 def test_ranges_that_are_almost_empty(corpus: Path) -> None:
-    """TensorFlow flushes the range of six biases to zero, and divides by it: most of its results are NaN."""
+    """TensorFlow flushes the range of six biases to zero: most results are NaN."""
     feeds, expected = reference(corpus / FACES)
     dims = {key: array.shape for key, array in feeds.items()}
     found = xdlc.run(xdlc.convert(corpus / FACES, dims, notify=lambda _: None), feeds)

@@ -1,4 +1,4 @@
-"""Quantized TFLite networks: fixed point throughout, compiled by the vendor, right on labelled data."""
+"""Quantized TFLite networks: fixed point, compiled by the vendor, accurate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real containers by way of ``xdlc-to-onnx``: onnxruntime runs them, or the reason why not is true."""
+"""Real containers by way of ``xdlc-to-onnx``: they run, or the reason is true."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_equal_parts(corpus, tmp_path):
 
 @pytest.mark.parametrize("name", ["best9_yolo_quantized_512", "mlperf_deeplabv3_v0_7"])
 def test_layers_keep_to_the_ranges_that_they_were_calibrated_to(corpus, name):
-    """A layer read wrongly would leave the range that the vendor's quantizer saw for it."""
+    """A layer that is read wrongly would leave the range the quantizer saw."""
     model = xdlc.load(dlc(corpus, name))
     graph = xdlc.api.executable(model).main
     (source,) = graph.inputs
@@ -86,7 +86,7 @@ def test_layers_keep_to_the_ranges_that_they_were_calibrated_to(corpus, name):
 
 
 def test_every_container_runs_or_is_refused(corpus, tmp_path):
-    """No engine error, no traceback: a file that is written is one that onnxruntime takes."""
+    """onnxruntime accepts each written file, without an engine error."""
     refused = {}
     for path in sorted((corpus / "dlc").rglob("*.dlc")):
         try:

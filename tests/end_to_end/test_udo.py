@@ -1,4 +1,4 @@
-"""A model with two users' operations: converted, quantized, shown and run, as the tools do it."""
+"""A model with two user-defined operations, from conversion to execution."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SHAPE = (1, 4, 6, 6)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with a model, its configuration, its kernels and calibration samples."""
+    """Return a folder with a model, its configuration, kernels and samples."""
     rng = np.random.default_rng(0)
     weights = {"w": rng.standard_normal((4, 4, 3, 3)).astype("f4") / 6}
     nodes = [

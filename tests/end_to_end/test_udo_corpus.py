@@ -1,4 +1,4 @@
-"""Models of onnxruntime's tests with operators of their own, quantized with Python kernels."""
+"""onnxruntime's test models with custom operators, quantized with kernels."""
 
 from __future__ import annotations
 

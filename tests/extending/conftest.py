@@ -1,4 +1,4 @@
-"""The package with files added to it, in a folder of its own, and its command line."""
+"""The package with files added, in a folder of its own, and its command line."""
 
 from __future__ import annotations
 

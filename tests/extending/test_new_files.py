@@ -1,4 +1,4 @@
-"""Each kind of file that CONTRIBUTING lists under "to add", added to the package and used by its tools."""
+"""Each kind of file that CONTRIBUTING lists is added and used by the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An option, another default and a runtime, each added in one place and seen by tools and Python."""
+"""An option, a default and a runtime, each added once and seen everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs tools on hostile files, each in a process of its own that is watched and limited.
+"""Runs tools on hostile files, each in a watched and limited process.
 
 A server imports the packages once and forks for each call; the memory that a child has from it counts as
 its own, as if it had started from nothing.

@@ -1,4 +1,4 @@
-"""Hostile Caffe nets and weights: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile Caffe nets and weights: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name
 
 
 def convert(folder: Path, text: str, weights: bytes | None = None) -> str:
-    """Convert a net within the limits of time and memory; return the error, if there is one."""
+    """Convert a net within limits of time and memory; return the error or None."""
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = ""
     try:

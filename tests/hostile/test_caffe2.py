@@ -1,4 +1,4 @@
-"""Hostile Caffe2 nets: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile Caffe2 nets: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ FILLS: dict[str, bytes] = {
     ),
     "one number of 4 TB": filled("ConstantFill", argument("shape", [1 << 20, 1 << 20])),
     "one number that is text": filled("ConstantFill", SHAPE, argument("value", "x")),
-    "a type that is none": filled("ConstantFill", SHAPE, argument("dtype", 99)),
-    "a scale that is none": filled("Int8GivenTensorFill", SHAPE, argument("Y_scale", float("nan"))),
+    "an unknown type": filled("ConstantFill", SHAPE, argument("dtype", 99)),
+    "a scale that is NaN": filled("Int8GivenTensorFill", SHAPE, argument("Y_scale", float("nan"))),
     **{f"first {size} bytes": WEIGHTS[:size] for size in range(4, len(WEIGHTS), 61)},
 }
 """Init nets."""
@@ -132,7 +132,7 @@ def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name
 
 
 def convert(folder: Path, predict: bytes, init: bytes = WEIGHTS) -> str:
-    """Convert a net within the limits of time and memory; return the error, if there is one."""
+    """Convert a net within limits of time and memory; return the error or None."""
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = ""
     (folder / "p.pb").write_bytes(predict)

@@ -1,4 +1,4 @@
-"""What the tools do with bad input: a clear message, a non-zero exit, and no half-written output."""
+"""Tools on bad input: a clear message, a non-zero exit, no partial output."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def call_process(tool: str, *words: object, **options: Any) -> subprocess.Comple
 
 
 def refused(done: subprocess.CompletedProcess[str], *parts: str, code: int | None = None) -> str:
-    """Check that a call failed in the way that every failure should look like, and return its message."""
+    """Check that a call failed as every failure should; return its message."""
     message = done.stderr
     assert done.returncode not in (0, 70), message
     assert code is None or done.returncode == code, message
@@ -282,7 +282,7 @@ def test_output_name_that_leads_out_of_the_folder(models: Any) -> None:
 
 
 def run_words(models: Any, *outputs: str) -> tuple[Path, list[object]]:
-    """Save a DLC with outputs of these names; return its folder and the words that run it."""
+    """Save a DLC with outputs of these names; return its folder and command line."""
     nodes = [helper.make_node("Relu", ["x"], [name], f"relu{n}") for n, name in enumerate(outputs)]
     path = models.save(models.make(nodes, {"x": [1, 4]}, {name: [1, 4] for name in outputs}))
     folder = models.folder
@@ -411,7 +411,7 @@ def test_disk_full(models: Any, small_disk: Path) -> None:
 
 
 def test_file_size_limit(models: Any) -> None:
-    """The same end of the road as a full disk, for machines where nothing can be mounted."""
+    """A limit of file sizes ends as a full disk does, where nothing can be mounted."""
     import resource
 
     model = big_model(models, 4)
@@ -439,7 +439,7 @@ def test_output_is_a_folder(models: Any) -> None:
 
 
 def test_output_not_writable(models: Any, tmp_path: Path) -> None:
-    """In a folder without write permission, or for root, who may write there, in one that takes no files."""
+    """The output folder is not writable, or for root accepts no files."""
     model = models.save(models.cnn())
     folder = Path("/proc/self") if os.geteuid() == 0 else tmp_path / "locked"
     if os.geteuid():

@@ -1,4 +1,4 @@
-"""Damaged and hostile DLCs: each gives a ContainerError, soon and in little memory."""
+"""Damaged and hostile DLCs: each is a ContainerError, with bounded resources."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""DLCs of strangers with ops that only the host runs, branches and loops: they run, or end in an error."""
+"""Strangers' DLCs with host ops, branches and loops: they run, or are an error."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _source() -> Any:
 
 
 def run(server: Server, folder: Path, good: Path, model: Model) -> End | None:
-    """Run a DLC within the limits and return how it went; None if it cannot even be written."""
+    """Run a DLC within the limits; return the outcome, None if it is not written."""
     try:
         model.save(folder / "model.dlc")
     except xdlc.XdlcError:

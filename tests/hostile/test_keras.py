@@ -1,4 +1,4 @@
-"""Hostile Keras files: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile Keras files: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 

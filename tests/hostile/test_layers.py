@@ -1,4 +1,4 @@
-"""Damaged containers of format 3, read, translated and saved: each is an error, soon."""
+"""Damaged containers of format 3, read, translated and saved: soon an error."""
 
 import contextlib
 import struct
@@ -90,7 +90,7 @@ def test_deep_attributes_are_refused(tmp_path):
 
 
 def _stored():
-    """Return a model of layers that hold a Prelu and a Transpose as earlier versions of xdlc wrote them."""
+    """Return layers with a Prelu and a Transpose as earlier xdlc wrote them."""
     net = Net(1, 4)
     slope = {
         "dims": [4],

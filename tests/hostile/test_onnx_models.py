@@ -1,4 +1,4 @@
-"""Hostile ONNX models: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile ONNX models: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def model(
 
 
 def convert(server: Server, folder: Path, made: Any) -> End:
-    """Convert a model within the limits, and return how it went; bytes are a file's content."""
+    """Convert a model or a file's bytes within the limits; return the outcome."""
     path = folder / "model.onnx"
     path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
     end = server.call("xconv-onnx-to-dlc", "-i", path, "-o", folder / "model.dlc")
@@ -264,7 +264,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def nested(type: str, attributes: Sequence[str], depth: int) -> bytes:
-    """Return a model of nodes that nest: built from bytes, as protobuf does not write such a thing."""
+    """Return a model of nested nodes, built from bytes as protobuf refuses it."""
     leaf = helper.make_graph([helper.make_node("Relu", ["x"], ["o"])], "leaf", [], [value("o", [1, 4])])
     plain = leaf.SerializeToString()
     names = b"".join(field(1, name) for name in ((b"c",) if type == "If" else (b"", b"c", b"x")))
@@ -517,7 +517,7 @@ EXTENTS = st.sampled_from(
 
 @st.composite
 def corrupted(draw: Any) -> Any:
-    """Return a valid small model of which attributes, shapes, constants or wires are changed."""
+    """Return a small model with changed attributes, shapes, constants or wires."""
     made = onnx.ModelProto()
     made.CopyFrom(draw(st.sampled_from(small_models())))
     for _ in range(draw(st.integers(1, 4))):

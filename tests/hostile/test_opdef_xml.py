@@ -1,4 +1,4 @@
-"""Configurations from strangers: nothing is expanded, fetched or built that costs more than its size."""
+"""Strangers' configurations: nothing is expanded, fetched or built at a cost."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What lies where a tool happens to run has no effect on it, and the tool none on what lies elsewhere."""
+"""Files around a tool have no effect on it, and it has no effect on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "RUN"), "a") 
 
 
 def planted(folder: Path) -> None:
-    """Write a module of each name of the standard library and of the dependencies, and a plugin."""
+    """Write a plugin, and modules named as those of the library and dependencies."""
     listing = [sys.executable, "-I", "-c", "import runpy, sys; print(*sys.modules)"]
     before = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split()
     names = sys.stdlib_module_names - {

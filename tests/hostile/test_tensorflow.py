@@ -1,4 +1,4 @@
-"""Hostile TensorFlow files: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile TensorFlow files: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def frames(levels: int) -> Graph:
 
 
 def switches(count: int) -> Graph:
-    """Switches and Merges one after the other, each pair of which doubles the ways through."""
+    """Switches and Merges in a row, each pair of which doubles the ways through."""
     graph, value = plain().input("p", dtype="bool"), "sum"
     for index in range(count):
         graph.node("Switch", f"s{index}", [value, "p"]).node("Relu", f"t{index}", [f"s{index}:1"])
@@ -284,7 +284,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     ),
     "an attribute of another kind": lambda: plain().node("Cast", "y", ["sum"], DstT="text", SrcT=[1, 2]),
     "an operator of no name": lambda: plain().node("", "y", ["sum"]),
-    "an operator that is none": lambda: plain().node("No\0pe\n/..", "y", ["sum"]),
+    "an operator with an invalid name": lambda: plain().node("No\0pe\n/..", "y", ["sum"]),
     "a variable": lambda: plain().node("VariableV2", "v").node("AddV2", "y", ["sum", "v"]),
     "many variables": lambda: plain().node("VarHandleOp", "v").node("ReadVariableOp", "y", ["v"]),
     "a Merge of no Switch": lambda: plain().node("Merge", "y", ["x", "sum"], N=2),
@@ -420,7 +420,7 @@ INDEXES: dict[str, Callable[[], bytes]] = {
     "more restarts than bytes": lambda: table_of(struct.pack("<I", 1 << 30), 0),
     "a key that shares too much": lambda: table_of(b"\x7f\1\0a" + struct.pack("<II", 0, 1), 0),
     "a value after the end": lambda: table_of(b"\0\1\xff\xff\xff\x7fa" + struct.pack("<II", 0, 1), 0),
-    "a header that is none": lambda: table_of(block([(b"", b"\xff\xff\xff")]), 0),
+    "an invalid header": lambda: table_of(block([(b"", b"\xff\xff\xff")]), 0),
     "a big-endian file": lambda: table_of(block([(b"", b"\x08\x01\x10\x01")]), 0),
 }
 

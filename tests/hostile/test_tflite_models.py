@@ -1,4 +1,4 @@
-"""Hostile TFLite files: each is refused, or converted without harm, soon and in little memory."""
+"""Hostile TFLite files: refused or converted, with bounded resources."""
 
 from __future__ import annotations
 

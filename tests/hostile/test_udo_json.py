@@ -1,4 +1,4 @@
-"""JSON configurations from strangers: a value, or errors with a line, in bounded time."""
+"""Strangers' JSON configurations: a value, or errors with a line, soon."""
 
 from __future__ import annotations
 

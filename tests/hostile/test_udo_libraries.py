@@ -1,4 +1,4 @@
-"""Libraries of user-defined operations that crash, hang, lie or write where they must not."""
+"""Libraries of user-defined operations that crash, hang, lie or write."""
 
 from __future__ import annotations
 

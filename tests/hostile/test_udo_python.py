@@ -1,4 +1,4 @@
-"""Python files with kernels that raise, give something else, or do what they should not."""
+"""Python files with kernels that raise, return nonsense, or misbehave."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WRONG = [
 
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
-    """A file with a kernel ``Op<n>`` for each case, each of which begins at line ``10 * n + 1``."""
+    """Return a file with a kernel ``Op<n>`` for each case, at line ``10 * n + 1``."""
     path = tmp_path_factory.mktemp("wrong") / "k.py"
     lines = ["import numpy as np", "from xdlc.udo import kernel"]
     for number, (text, _, _) in enumerate(WRONG, 1):

@@ -21,7 +21,7 @@ TYPES = (0, 2, 3, 5, 6, 8, 13, 14, 99)
 
 
 def small() -> Any:
-    """Return the root table of x [1, 4, 4, 3] * w [3] + b -> y, with a convolution before it."""
+    """Return the root table of conv(x) * w [3] + b -> y, with x [1, 4, 4, 3]."""
     model = TinyModel()
     x = model.tensor("x", [1, 4, 4, 3])
     w = model.tensor("w", data=np.ones((2, 1, 1, 3)))
@@ -168,7 +168,7 @@ def _nested() -> Iterator[tuple[str, bytes]]:
     """Iterate over files of sub-graphs that run each other."""
 
     def chain(count: int, times: int, last: int, type: str = "IF") -> bytes:
-        """Return sub-graphs that each run the next one some times, and the last one sub-graph ``last``."""
+        """Return sub-graphs that each run the next one; the last runs ``last``."""
         model = TinyModel()
         for index in range(count):
             if index:
@@ -256,7 +256,7 @@ def _custom() -> Iterator[tuple[str, bytes]]:
 
 
 def _large() -> Iterator[tuple[str, bytes]]:
-    """Iterate over small files of operators whose constants denote results of many gigabytes."""
+    """Iterate over small files whose constants denote results of many gigabytes."""
     some: dict[str, tuple[list[Any], dict[str, Any]]] = {
         "FILL": ([[BIG, BIG], 1.0], {}),
         "BROADCAST_TO": ([np.ones((1, 1), np.float32), [BIG, BIG]], {}),
@@ -332,7 +332,7 @@ def _changed(changes: Iterable[tuple[str, Callable[[Any], object]]]) -> Iterator
 
 
 def misfits(type: str, generator: np.random.Generator) -> bytes:
-    """Return a file of an operator with random inputs, outputs and options, which fit nothing."""
+    """Return a file of an operator with random inputs, outputs and options."""
     model = TinyModel()
     ends = []
     for name in ("x", "y", "z", "k", "p", "q"):

@@ -1,4 +1,4 @@
-"""Options: one statement each, from which flags, help, signatures and defaults follow."""
+"""Options, stated once: flags, help, signatures and defaults follow."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Net:
 
 
 def decided_plan(model, samples, *, precision=None, **options):
-    """Return the decided plan of a model that it changes, and the calibration of the plan."""
+    """Return the decided plan of a model, which it changes, and its calibration."""
     plan = Plan.of(model, QuantOptions(**options), precision)
     calibration = calibrated(plan, Samples(samples), Engine())
     return plan.decided(calibration), calibration
@@ -94,7 +94,7 @@ def net():
 
 @pytest.fixture
 def decided():
-    """Return a function that calibrates a model and gives forms and sources of its activations by name."""
+    """Return a function that calibrates a model and gives its activations' forms."""
 
     def decide(model, samples, **options):
         plan, _ = decided_plan(model, samples, **options)
@@ -113,7 +113,7 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture
 def quantized(kernels):
-    """Return a function that quantizes with the kernels and gives the model and its notes."""
+    """Return a function that quantizes with kernels and gives model and notes."""
 
     def run(model, samples, **options):
         notes, given = [], {"act_quantizer_calibration": "min-max", "udo_package_path": str(kernels)}

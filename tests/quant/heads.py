@@ -1,4 +1,4 @@
-"""Detection heads in small: a convolution with random weights, and what detectors do after it."""
+"""Small detection heads: a random convolution and a detector's steps after it."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ CELLS = SIDE * SIDE
 
 
 class Head(Net):
-    """A net of a feature map of 8 x 8 cells of 8 pixels, and the steps that heads are made of."""
+    """A net of a map of 8 x 8 cells of 8 pixels, and the steps of heads."""
 
     def __init__(self):
         super().__init__(1, SIDE, SIDE, 3)
@@ -24,7 +24,7 @@ class Head(Net):
         return f"{kind}_{self.count}"
 
     def layer(self, x, channels, size, bias):
-        """Return a convolution of 1x1 whose results are about ``bias``, give or take ``size``."""
+        """Return a convolution of 1x1 with results about ``bias``, within ``size``."""
         name, cin = self.name("layer"), x.shape[-1]
         weights = self.weights(f"{name}_w", 1, 1, cin, channels, scale=size / np.sqrt(cin))
         biases = static(f"{name}_b", np.full(channels, bias, np.float32))

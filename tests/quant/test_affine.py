@@ -66,10 +66,10 @@ def test_a_centred_encoding_has_an_exact_zero_and_is_off_by_half_a_step(array, w
     dtype = activation_type(width)
     encoding = centred(range_of(array), width)
     assert encoding.offset == -(1 << (width - 1))
-    given = np.append(array, np.float32(0.0))
-    back = real(to_quantized(given, encoding, dtype), encoding)
+    values = np.append(array, np.float32(0.0))
+    back = real(to_quantized(values, encoding, dtype), encoding)
     assert back[-1] == 0.0
-    assert np.abs(back - given).max() <= encoding.scale / 2 + 4e-7 * np.abs(array).max()
+    assert np.abs(back - values).max() <= encoding.scale / 2 + 4e-7 * np.abs(array).max()
 
 
 @given(arrays, st.sampled_from([4, 8, 16]))

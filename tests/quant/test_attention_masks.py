@@ -1,4 +1,4 @@
-"""Ways in which exporters hide places from attention, against the same model with masks of -30."""
+"""Masks of attention as exporters write them, against masks of -30."""
 
 import math
 
@@ -105,7 +105,7 @@ def joined(a, value):
 
 
 def expanded(a, value):
-    """Return the mask of transformers' ``_expand_mask``: what is hidden is hidden once more."""
+    """Return the mask of transformers' ``_expand_mask``, which hides values twice."""
     whole = a.op("Expand", a.hidden(), np.array([1, 1, TOKENS, TOKENS]))
     return a.op("Where", a.op("Cast", whole, to=TensorProto.BOOL), value, whole)
 

@@ -61,16 +61,16 @@ def test_auto_has_no_choice_by_outputs_of_zeros_or_labels(net, options):
 
 
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
-    wanted = Choice("sqnr")
+    best = Choice("sqnr")
 
     def powers(self, choice, count):
-        return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in range(count)])
+        return np.array([[[1.0], [0.1 if choice == best else 1.0]] for _ in range(count)])
 
     monkeypatch.setattr(module._Trials, "powers", powers)
     monkeypatch.setattr(module._Trials, "forget", lambda self, left: None)
     monkeypatch.setattr(module._Trials, "score", lambda self, choice: Score((), np.zeros((0, 0))))
     n, model = classifier(net)
-    assert chosen(model, n.samples(4))[0].choice == wanted
+    assert chosen(model, n.samples(4))[0].choice == best
 
 
 def test_a_gain_of_one_sample_alone_is_chance():

@@ -13,7 +13,7 @@ from xdlc.runtime.cpu import CpuSession
 
 @pytest.fixture
 def mean_error(monkeypatch):
-    """Return a function that quantizes and gives the largest mean error of a channel of y, in steps."""
+    """Return a function that quantizes and gives the largest channel error in steps."""
 
     def run(model, samples, *, corrected):
         monkeypatch.setattr(Score, "is_gain", lambda *scores, **options: corrected)

@@ -16,7 +16,7 @@ def error(model, rounded, samples):
 
 
 def clipped(n):
-    """A network whose first activation is clipped on one side: that shifts the means of all behind."""
+    """A network whose first activation is clipped, which shifts later means."""
     x = n.neuron(n.conv(n.x, 16, "a"), 4, "r")
     return n.done(n.conv(n.neuron(n.conv(x, 16, "b"), 4, "s"), 8, "y"))
 

@@ -36,32 +36,32 @@ def activations(model):
 def test_ranges_are_those_of_all_values(net, count):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(count)
-    found = calibrate(model, tensors, iter(samples)).found
+    stats = calibrate(model, tensors, iter(samples)).found
     for tensor, values in values_of(model, tensors, samples).items():
         lows = [float(array.min()) for array in values]
-        assert found[tensor].seen.low == min(lows)
-        assert found[tensor].seen.high == max(float(array.max()) for array in values)
+        assert stats[tensor].seen.low == min(lows)
+        assert stats[tensor].seen.high == max(float(array.max()) for array in values)
         weights = DECAY ** np.arange(count)[::-1]
-        assert found[tensor].average.low == pytest.approx(np.average(lows, weights=weights), abs=1e-6)
-        assert found[tensor].count == count
-        assert found[tensor].histogram.total == 0
+        assert stats[tensor].average.low == pytest.approx(np.average(lows, weights=weights), abs=1e-6)
+        assert stats[tensor].count == count
+        assert stats[tensor].histogram.total == 0
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_held_out_samples_tell_nothing_of_the_rest_and_values_are_given_in_order(net, jobs):
     n, model = network(net)
-    samples, given = n.samples(HELD_OUT + 2), []
+    samples, passed = n.samples(HELD_OUT + 2), []
     for sample in samples[HELD_OUT - 1 : HELD_OUT]:
         sample["x"] *= 100.0
-    options = {"outputs": ["mean"], "give": lambda number, values: given.append((number, values["mean"]))}
+    options = {"outputs": ["mean"], "give": lambda number, values: passed.append((number, values["mean"]))}
     found = calibrate(model, [n.x], iter(samples), **options, jobs=jobs)
     rest = [sample["x"] for number, sample in enumerate(samples) if number != HELD_OUT - 1]
     assert found.rest[n.x].seen.high == max(float(array.max()) for array in rest)
     assert found.rest[n.x].count == HELD_OUT + 1
     assert found.found[n.x].seen.high > 10 * found.rest[n.x].seen.high
-    assert [number for number, _ in given] == list(range(len(samples)))
+    assert [number for number, _ in passed] == list(range(len(samples)))
     mean = model.main.tensors["mean"]
-    for (_, value), wanted in zip(given, values_of(model, [mean], samples)[mean], strict=True):
+    for (_, value), wanted in zip(passed, values_of(model, [mean], samples)[mean], strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -91,12 +91,12 @@ def test_histograms_take_a_part_of_large_tensors(net):
     n = net(1, 64, 64, 32)
     conv = n.conv(n.x, 32, "c")
     model, samples = n.done(conv), n.samples(2)
-    found = calibrate(model, [n.x, conv], samples, histograms=True).found
+    stats = calibrate(model, [n.x, conv], samples, histograms=True).found
     for tensor, values in values_of(model, [n.x, conv], samples).items():
         every = np.concatenate([array.ravel() for array in values])
-        assert 0.9 * VALUES < found[tensor].histogram.total / 2 <= VALUES
-        assert found[tensor].seen.high == every.max()
-        counts, centres = found[tensor].histogram.counts, found[tensor].histogram.centres
+        assert 0.9 * VALUES < stats[tensor].histogram.total / 2 <= VALUES
+        assert stats[tensor].seen.high == every.max()
+        counts, centres = stats[tensor].histogram.counts, stats[tensor].histogram.centres
         assert np.average(centres, weights=counts) == pytest.approx(
             every.mean(), abs=0.1 * float(every.std())
         )
@@ -168,22 +168,22 @@ def test_the_largest_floats_are_no_nan(net):
 # ---------------------------------------------------------------------- processes
 
 
-def identical(one, two):
-    assert list(one.found) == list(two.found)
-    for tensor, mine in one.found.items():
-        other = two.found[tensor]
+def identical(first, two):
+    assert list(first.found) == list(two.found)
+    for tensor, mine in first.found.items():
+        theirs = two.found[tensor]
         assert (mine.seen, mine.count, mine.lows, mine.highs) == (
-            other.seen,
-            other.count,
-            other.lows,
-            other.highs,
+            theirs.seen,
+            theirs.count,
+            theirs.lows,
+            theirs.highs,
         )
         assert (mine.histogram.exponent, mine.histogram.first) == (
-            other.histogram.exponent,
-            other.histogram.first,
+            theirs.histogram.exponent,
+            theirs.histogram.first,
         )
-        np.testing.assert_array_equal(mine.histogram.counts, other.histogram.counts)
-    for tensor, mean in one.means.items():
+        np.testing.assert_array_equal(mine.histogram.counts, theirs.histogram.counts)
+    for tensor, mean in first.means.items():
         np.testing.assert_array_equal(mean, two.means[tensor])
 
 

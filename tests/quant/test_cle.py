@@ -177,7 +177,7 @@ def notes_of(model, samples, **options):
 
 
 def test_what_would_hurt_is_refused(net, monkeypatch):
-    """The model of noise promises much, the trial shows a loss: the weights stay as they are."""
+    """The model of noise promises much, the trial shows a loss: weights stay."""
     n = net(1, 8, 8, 4)
     model, samples = unequal(n, 0.0), n.samples(8)
     bad = np.exp(np.random.default_rng(3).uniform(-4, 4, 16))

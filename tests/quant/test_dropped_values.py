@@ -1,4 +1,4 @@
-"""Infinite values that selections drop do not count; those that pass are an error where they pass."""
+"""Infinite values do not count if selections drop them, and are else an error."""
 
 import numpy as np
 import pytest

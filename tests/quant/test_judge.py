@@ -126,13 +126,13 @@ def test_one_flip_in_eight_is_no_proof(net):
     floats = [np.roll(np.float32([[5, 0, 0, 0]]), shift % 4, axis=1) for shift in range(8)]
     rounded = [array + rng.normal(0, 0.1, array.shape).astype(np.float32) for array in floats]
     rounded[0] = rounded[0][:, ::-1]
-    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
-    assert found.kept == 0.875
-    assert not found.is_useless
+    judged, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert judged.kept == 0.875
+    assert not judged.is_useless
     for place in (1, 2, 3):
         rounded[place] = rounded[place][:, ::-1]
-    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
-    assert found.is_useless
+    judged, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert judged.is_useless
 
 
 def test_coordinates_are_off_in_units_of_what_they_differ_by(net):
@@ -140,12 +140,12 @@ def test_coordinates_are_off_in_units_of_what_they_differ_by(net):
     means = rng.uniform(50, 150, (1, 40))
     floats = [(means + rng.normal(0, 8, (1, 40))).astype(np.float32) for _ in range(8)]
     rounded = [array + rng.normal(0, 3, array.shape).astype(np.float32) for array in floats]
-    found, score = verdict(net, OutputKind.LANDMARKS, floats, rounded)
+    judged, score = verdict(net, OutputKind.LANDMARKS, floats, rounded)
     assert score.mean_db > 25.0
-    assert found.is_useless
+    assert judged.is_useless
     rounded = [array + rng.normal(0, 0.5, array.shape).astype(np.float32) for array in floats]
-    found, _ = verdict(net, OutputKind.LANDMARKS, floats, rounded)
-    assert not found.is_poor
+    judged, _ = verdict(net, OutputKind.LANDMARKS, floats, rounded)
+    assert not judged.is_poor
 
 
 def test_embeddings_are_judged_about_their_mean(net):
@@ -216,7 +216,7 @@ def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
 
 
 def face_detector(net):
-    """Logits of at most 4, far negative but for a few cells: the range and the mean are the background's."""
+    """Logits far negative but for a few cells: background has range and mean."""
     n = net(1, 32, 32, 4)
     pair = np.ones(2, np.uint32)
     params = {"stride": static("s", pair), "dilation": static("d", pair)}
@@ -395,12 +395,12 @@ def test_a_small_channel_of_a_signal_is_judged_alone_but_none_of_rounding_errors
     rng = np.random.default_rng(0)
     floats = [(rng.uniform(-100, 100, (1, 50, 3)) * [1, 0.005, 1e-8]).astype(np.float32) for _ in range(4)]
     rounded = [array + np.float32([0.1, 0.0, 0.1]) for array in floats]
-    found, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
-    assert not found.is_poor
+    judged, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert not judged.is_poor
     rounded = [array + np.float32([0.1, 0.3, 0.1]) for array in floats]
-    found, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
-    assert found.is_useless
-    assert found.place.startswith("channel 1 ")
+    judged, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert judged.is_useless
+    assert judged.place.startswith("channel 1 ")
 
 
 def test_no_benefit_of_the_doubt_where_logits_are_lost(net):

@@ -41,12 +41,12 @@ def test_without_kernels_each_op_is_named_with_what_to_give(net):
 def test_float_fallback_needs_no_kernels(net):
     model = sandwich(net)
     model.main.tensors["g"].encoding = ScaleOffset(0.05, -100, 8)
-    made = quantize(model, [], enable_float_fallback=True)
-    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    quantized_model = quantize(model, [], enable_float_fallback=True)
+    assert types(quantized_model, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     for name in ("r", "out"):
         model.main.tensors[name].encoding = ScaleOffset(0.05, -100, 8)
-    made = quantize(model, [], enable_float_fallback=True)
-    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    quantized_model = quantize(model, [], enable_float_fallback=True)
+    assert types(quantized_model, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
 
 
 def test_kernels_that_nothing_needs_are_told(net, quantized):
@@ -75,14 +75,16 @@ def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
     model = sandwich(net, type, x="uint8|uint16", w="sfixed8", y="uint8|uint16")
     raises = algorithm == "mixed_precision"
     more = {"min_sqnr": 32.0} if raises else {"weights_bitwidth": 4}
-    made, notes = quantized(model, SAMPLES, algorithms=[algorithm], **more)
-    assert raises or types(made, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
+    quantized_model, notes = quantized(model, SAMPLES, algorithms=[algorithm], **more)
+    assert raises or types(quantized_model, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
     assert (
-        np.abs(float_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max()
+        np.abs(
+            float_data(op(quantized_model, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()
+        ).max()
         < 0.02
     )
     assert any(note.startswith((algorithm, algorithm.replace("_", " "))) for note in notes)
-    assert quality(kernels, model, made, SAMPLES, "out") > (31 if raises else 10)
+    assert quality(kernels, model, quantized_model, SAMPLES, "out") > (31 if raises else 10)
 
 
 def test_nothing_is_equalized_through_it(net, quantized):
@@ -103,13 +105,13 @@ def test_a_report_measures_around_it(net, quantized, tmp_path):
     path = tmp_path / "r.json"
     model = sandwich(net, x="uint16", w="sfixed4", y="uint16")
     quantized(model, [*SAMPLES, *SAMPLES], report=path, act_bitwidth=16)
-    found = json.loads(path.read_text())
-    tensors = {entry["name"]: entry for entry in found["tensors"]}
+    report = json.loads(path.read_text())
+    tensors = {entry["name"]: entry for entry in report["tensors"]}
     assert {"r", "g", "out", "g_w"} <= tensors.keys()
     assert tensors["g"]["sensitivity"] > 60  # its result alone
-    ops = {entry["name"]: entry for entry in found["ops"]}
+    ops = {entry["name"]: entry for entry in report["ops"]}
     assert ops["g_op"]["sensitivity"] < 30 < ops["a_op"]["sensitivity"]  # its weights of four bits too
-    assert found["outputs"][0]["sqnr"] == pytest.approx(ops["g_op"]["sensitivity"], abs=3)
+    assert report["outputs"][0]["sqnr"] == pytest.approx(ops["g_op"]["sensitivity"], abs=3)
 
 
 def test_processes_have_kernels_of_their_own(net, quantized):
@@ -121,7 +123,7 @@ def test_processes_have_kernels_of_their_own(net, quantized):
 
 
 def test_branches_and_what_only_they_read(kernels, quantized):
-    """Users' ops that follow each other in a branch: nothing of QNN reads what is between."""
+    """Users' ops follow each other in a branch: no QNN op reads what is between."""
     from tests.support.control_flow_models import graph_of, model_of
     from tests.support.control_flow_models import op as append
     from xdlc.ir import Tensor, f32, string
@@ -160,16 +162,16 @@ def test_branches_and_what_only_they_read(kernels, quantized):
     defined(model, x="uint8", w="ufixed8", y="uint8")
     rng = np.random.default_rng(3)
     samples = [{"c": np.array([n % 2 == 0]), "x": rng.standard_normal(shape).astype("f4")} for n in range(8)]
-    made, _ = quantized(model, samples)
-    graph = made.graphs["main_then"]
+    quantized_model, _ = quantized(model, samples)
+    graph = quantized_model.graphs["main_then"]
     assert [o.type for o in graph.ops] == ["Quantize", "Gain", "Gain", "Dequantize"]
-    one = graph.tensors["one"]
+    branch = graph.tensors["one"]
     highest = max(
         float((np.maximum(s["x"], 0) * np.linspace(-1, 1, 8, dtype="f4") * 2).max()) for s in samples[::2]
     )
-    assert one.dtype is UFIXED8
-    assert abs((255 + one.encoding.offset) * one.encoding.scale - highest) < 2 * one.encoding.scale
-    assert quality(kernels, model, made, samples, "y") > 25
+    assert branch.dtype is UFIXED8
+    assert abs((255 + branch.encoding.offset) * branch.encoding.scale - highest) < 2 * branch.encoding.scale
+    assert quality(kernels, model, quantized_model, samples, "y") > 25
 
 
 @needs_cc

@@ -70,15 +70,15 @@ def test_the_default_tries_nothing_and_names_what_a_trial_shows_to_help(net):
 @pytest.mark.parametrize("target", [None, "sm8650", "qcs6490"])
 def test_the_best_raises_weights(net, target):
     n, model = cancelling(net)
-    made, notes, warned = run(model, n.samples(20), accuracy="best", target=target, **KINDS)
+    quantized_model, notes, warned = run(model, n.samples(20), accuracy="best", target=target, **KINDS)
     assert not warned
     assert [name for name, _ in rows(notes)][:3] == ["A8W8", "A16W8", "A16W16"]
     assert float(rows(notes)[1][1]) < 90.0 < 99.0 < float(rows(notes)[2][1])
-    tensors = made.main.tensors
+    tensors = quantized_model.main.tensors
     assert ("y_w_low" in tensors) is (target == "qcs6490")
     assert target == "qcs6490" or tensors["y_w"].dtype is SFIXED16
     (feeds,) = n.samples(1, seed=9)
-    assert sqnr(xdlc.run(model, feeds)["y"], xdlc.run(made, feeds)["y"]) > 20.0
+    assert sqnr(xdlc.run(model, feeds)["y"], xdlc.run(quantized_model, feeds)["y"]) > 20.0
 
 
 def test_the_first_that_is_enough_ends_it(net):
@@ -149,12 +149,12 @@ def test_the_fix_of_a_failure_is_a_goal_that_is_not_set(net, options, fix):
 
 def test_a_goal_takes_the_place_of_verdicts(net):
     n, model = cancelling(net)
-    made, notes, _ = run(model, n.samples(20), accuracy="balanced", min_sqnr=30.0, **KINDS)
+    quantized_model, notes, _ = run(model, n.samples(20), accuracy="balanced", min_sqnr=30.0, **KINDS)
     assert any(note.startswith("warning: no choice of widths reaches 30.0 dB") for note in notes)
-    assert made.main.tensors["y_w"].dtype.bits == 8
-    made, notes, _ = run(model, n.samples(20), min_sqnr=30.0, **KINDS)
+    assert quantized_model.main.tensors["y_w"].dtype.bits == 8
+    quantized_model, notes, _ = run(model, n.samples(20), min_sqnr=30.0, **KINDS)
     assert not any(note.startswith("warning: no choice") for note in notes)
-    assert made.main.tensors["y_w"].dtype is SFIXED16
+    assert quantized_model.main.tensors["y_w"].dtype is SFIXED16
 
 
 def test_the_result_does_not_depend_on_the_run_and_the_report_lists_the_trials(net, tmp_path):
@@ -206,12 +206,14 @@ def test_on_htp(net):
     soc = "qcs6490"
     n, model = cancelling(net)
     (feeds,) = n.samples(1, seed=9)
-    wanted = xdlc.run(model, feeds)["y"]
+    expected = xdlc.run(model, feeds)["y"]
     narrow, best = (
         quantize(model, n.samples(20), target=soc, **options, **KINDS)
         for options in ({"act_bitwidth": 16}, {"accuracy": "best"})
     )
-    narrow, best = (sqnr(wanted, xdlc.run(one, feeds, runtime="htp", soc=soc)["y"]) for one in (narrow, best))
+    narrow, best = (
+        sqnr(expected, xdlc.run(one, feeds, runtime="htp", soc=soc)["y"]) for one in (narrow, best)
+    )
     assert narrow < 10.0
     assert best > 20.0
 

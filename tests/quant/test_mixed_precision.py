@@ -109,7 +109,7 @@ def test_search_of_many_groups_takes_few_trials():
 
 
 def weak_spot(net):
-    """One channel is 3,000 times as large as the others for a while, which eight bits do not bear."""
+    """One channel is 3,000 times as large as the others, too much for 8 bits."""
     n = net(1, 4, 4, 3)
     first = n.neuron(n.conv(n.x, 8, "c1"), RELU, "r1")
     spread = np.ones(8, np.float32)

@@ -14,7 +14,7 @@ RELU, RELU_MIN_MAX, SIGMOID = 4, 5, 6
 
 
 def bits_of(factor):
-    """Return how many significant bits a factor has, but for what float32 numbers are off."""
+    """Return the number of significant bits of a factor, float32 errors aside."""
     fraction, _ = math.frexp(factor)
     fits = (bits for bits in range(1, 25) if abs(math.ldexp(fraction, bits) % 1.0 - 0.5) > 0.49)
     return next(fits, 25)
@@ -82,7 +82,7 @@ def test_channels_of_tiny_weights(net, soc, bits):
 @needs_htp
 @pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
 def test_channels_of_tiny_weights_before_prelu(net, soc):
-    """HTP fuses both: a product with a tiny factor and a small slope made other numbers."""
+    """HTP fuses both: a tiny factor and a small slope made other numbers."""
     n = net(1, 4, 4, 8)
     product = n.conv(n.x, 8, "p")
     slopes = np.full(8, 0.5, np.float32)
@@ -161,7 +161,7 @@ def test_the_least_factor_before_a_prelu_is_that_of_its_slopes(net):
 
 
 def test_channels_beyond_32_keep_their_scales(net):
-    """Sums of 32 channels are shifted alike: a large channel beside others costs these nothing."""
+    """Sums of 32 channels are shifted alike: a large one costs the others nothing."""
     n = net(1, 8, 8, 64)
     weights = n.weights("w", 3, 3, 1, 64)
     kernel = np.array(weights.numpy())

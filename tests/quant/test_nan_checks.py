@@ -14,7 +14,7 @@ SAMPLES = [{"x": RNG.standard_normal((4, 16), np.float32)} for _ in range(6)]
 
 @pytest.fixture(params=["inside", "output"])
 def guarded(request, tmp_path):
-    """Softmax, IsNaN and Where as PyTorch exports attention, inside of a graph or at its end."""
+    """Softmax, IsNaN and Where as PyTorch exports attention, inside or at the end."""
     weights = RNG.standard_normal((16, 16), np.float32) / 4
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["scores"]),
@@ -62,7 +62,7 @@ def test_the_flag_keeps_checks(guarded):
 
 
 def test_a_sample_that_needs_the_check_is_refused(guarded):
-    """No encoding holds what the branch of the check is for: it cannot go without a word."""
+    """No encoding holds the NaN of the check's branch: the sample is refused."""
     samples = [{"x": np.full((4, 16), 3e38, np.float32)}, *SAMPLES]  # the products overflow to NaN
     with pytest.raises(ModelError, match="the float model computes"):
         xdlc.quantize(guarded, samples)

@@ -1,4 +1,4 @@
-"""What a source has quantized keeps its encodings; the rest is quantized around it."""
+"""A source's encodings stay; the rest is quantized around them."""
 
 import numpy as np
 import pytest
@@ -29,15 +29,19 @@ def test_the_rest_is_quantized_with_the_encodings_of_the_source():
     model = Model({"partly": parse(TEXT).main})
     rng = np.random.default_rng(0)
     samples = [{"x": rng.uniform(-3, 3, (1, 4)).astype(np.float32)} for _ in range(4)]
-    made = quantize(model, samples)
-    tensors = made.main.tensors
-    assert {op.type for op in made.main.ops} == {"FullyConnected", "ElementWiseNeuron", "ElementWiseBinary"}
+    quantized_model = quantize(model, samples)
+    tensors = quantized_model.main.tensors
+    assert {op.type for op in quantized_model.main.ops} == {
+        "FullyConnected",
+        "ElementWiseNeuron",
+        "ElementWiseBinary",
+    }
     assert (tensors["a"].dtype, tensors["a"].encoding) == (UFIXED8, ScaleOffset(0.03, -90))
     assert (tensors["silu"].dtype, tensors["silu"].encoding) == (UFIXED8, ScaleOffset(0.02, -20))
     assert (tensors["w"].dtype, tensors["w"].encoding) == (SFIXED8, AxisScaleOffset(0, (0.25, 0.5)))
     np.testing.assert_array_equal(tensors["w"].numpy(), [[1, 2, 3], [4, 5, 6]])
     for sample in samples:
-        np.testing.assert_allclose(run(made, sample)["y"], run(model, sample)["y"], atol=0.2)
+        np.testing.assert_allclose(run(quantized_model, sample)["y"], run(model, sample)["y"], atol=0.2)
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,12 @@ def test_an_op_reads_and_writes_its_own_width(net):
 
 def test_a_mixed_network_runs_and_lies_between(net):
     n, model = chain(net)
-    wanted = [CpuSession(model).run(sample)["c3"] for sample in n.samples(4, seed=3)]
+    expected = [CpuSession(model).run(sample)["c3"] for sample in n.samples(4, seed=3)]
 
     def noise(**options):
         session = CpuSession(quantize(model, n.samples(8), **options))
         found = [session.run(sample)["c3"] for sample in n.samples(4, seed=3)]
-        return np.square(np.subtract(wanted, found)).sum()
+        return np.square(np.subtract(expected, found)).sum()
 
     most = dict.fromkeys(("c1", "r1", "c2", "r2"), 16)
     all_16 = noise(act_bitwidth=16, weights_bitwidth=16)

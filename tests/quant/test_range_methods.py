@@ -50,11 +50,11 @@ def test_zero_is_exact_and_what_lies_inside_is_off_by_half_a_step(method, array,
     found = find(method, array, grid)
     encoding = asymmetric(found, grid.bits)
     inside = array[(array >= found.low) & (array <= found.high)]
-    given = np.append(inside, np.float32(0.0))
-    back = to_float(to_quantized(given, encoding, dtype), encoding, where="here").astype(np.float64)
+    values = np.append(inside, np.float32(0.0))
+    back = to_float(to_quantized(values, encoding, dtype), encoding, where="here").astype(np.float64)
     assert back[-1] == 0.0
-    slack = 4e-7 * np.abs(given).max()
-    assert np.abs(back - given).max() <= encoding.scale / 2 + slack
+    slack = 4e-7 * np.abs(values).max()
+    assert np.abs(back - values).max() <= encoding.scale / 2 + slack
 
 
 @given(arrays, grids)

@@ -88,17 +88,17 @@ def check_layout(n):
     op = n.graph.tensors["y"].producer
     model = n.done(op.outputs[0])
     (sample,) = n.samples(1)
-    wanted = CpuSession(model).run(sample)["y"].reshape(-1, op.outputs[0].shape[-1])
+    expected = CpuSession(model).run(sample)["y"].reshape(-1, op.outputs[0].shape[-1])
     layout, weight = layout_of(op), op.inputs[1].numpy()
     matrix = layout.matrix(weight)
     assert matrix.shape == (layout.groups, layout.depth, layout.width)
     np.testing.assert_array_equal(layout.weight(matrix), weight)
     count = layout.positions(sample["x"].shape)
-    assert count == len(wanted)
+    assert count == len(expected)
     chosen = np.random.default_rng(0).permutation(count)
     got = layout.rows(sample["x"], chosen) @ matrix
     got = got.transpose(1, 0, 2).reshape(count, -1)
-    np.testing.assert_allclose(got, wanted[chosen], atol=1e-4)
+    np.testing.assert_allclose(got, expected[chosen], atol=1e-4)
 
 
 def a_problem(seed, groups=1, depth=70, width=5, rows=3000):
@@ -143,24 +143,26 @@ def test_where_descent_ends_no_single_move_helps():
             assert (error_of(problem.gram, best - other * scales) >= least * 0.9999).all()
 
 
-@pytest.mark.parametrize("one", [False, True])
-def test_the_scale_of_least_error_is_found(one):
+@pytest.mark.parametrize("per_tensor", [False, True])
+def test_the_scale_of_least_error_is_found(per_tensor):
     problem, matrix, scales = a_problem(1, width=4)
     factors = (1.0, 0.8, 0.6)
 
     def rounding(real, tried):
         return nearest(real, tried, LIMITS)
 
-    found, integers = best_scales(problem.gram, matrix, [scales * f for f in factors], rounding, one=one)
+    step_sizes, integers = best_scales(
+        problem.gram, matrix, [scales * f for f in factors], rounding, one=per_tensor
+    )
     errors = np.stack(
         [
             error_of(problem.gram, matrix - nearest(matrix, scales * f, LIMITS) * scales * f)[0]
             for f in factors
         ]
     )
-    best = np.full(4, errors.sum(axis=1).argmin()) if one else errors.argmin(axis=0)
-    np.testing.assert_allclose(found[0, 0], scales[0, 0] * np.take(factors, best), rtol=1e-5)
-    np.testing.assert_array_equal(integers, nearest(matrix, found, LIMITS))
+    best = np.full(4, errors.sum(axis=1).argmin()) if per_tensor else errors.argmin(axis=0)
+    np.testing.assert_allclose(step_sizes[0, 0], scales[0, 0] * np.take(factors, best), rtol=1e-5)
+    np.testing.assert_array_equal(integers, nearest(matrix, step_sizes, LIMITS))
 
 
 def test_a_layer_without_information_keeps_its_weights():

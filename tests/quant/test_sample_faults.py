@@ -1,4 +1,4 @@
-"""Wrong calibration sets, each named, and right ones of each kind, of which nothing is said."""
+"""Wrong calibration sets are named; right ones of each kind have no notice."""
 
 import numpy as np
 import pytest
@@ -21,10 +21,10 @@ TINT = np.float32([1.0, 0.9, 0.8])
 
 
 def pictures(count, rows=ROWS, columns=COLUMNS, seed=0):
-    """Return smooth fields in three channels that resemble each other, NHWC, from 0 to 1."""
+    """Return smooth, similar fields in three channels, NHWC, from 0 to 1."""
     rng = np.random.default_rng(seed)
     down, right = np.mgrid[:rows, :columns] / 12.0
-    made = []
+    images = []
     for _ in range(count):
         waves = rng.uniform(-2, 2, (6, 3))
         field = sum(np.sin(a * down + b * right + 9 * c) for a, b, c in waves)
@@ -32,8 +32,8 @@ def pictures(count, rows=ROWS, columns=COLUMNS, seed=0):
         colour = TINT * (1 + 0.2 * rng.standard_normal(3))
         picture = (field[..., None] * rng.uniform(0.6, 1.4, 3) + texture) * colour
         picture = (picture - picture.min()) / np.ptp(picture) * rng.uniform(0.7, 1.0)
-        made.append(np.float32(picture * TINT)[None])
-    return made
+        images.append(np.float32(picture * TINT)[None])
+    return images
 
 
 def planar(arrays):
@@ -57,7 +57,7 @@ def kinds(model, samples, name="x"):
 
 @pytest.fixture
 def network(net):
-    """Return a function that makes a network of pictures: its form, the scale of its inputs, ops in front."""
+    """Return a function that makes a network of pictures."""
 
     def make(form="NHWC", scale=1.0, front=(), shape=(1, ROWS, COLUMNS, 3)):
         n = net(*shape)
@@ -232,7 +232,7 @@ WORDS = 50
 
 @pytest.fixture
 def text_network():
-    """Return ids and mask, int32, of which ids choose rows of a table that the mask selects."""
+    """Return int32 ids, which choose rows of a table, and a mask, which selects."""
     graph = Graph("net")
     ids, mask = (graph.add_input(Tensor(name, (1, 16), INT32)) for name in ("ids", "attention_mask"))
     rng = np.random.default_rng(0)
@@ -374,7 +374,7 @@ def test_a_term_of_positions_ends_the_scale_that_a_network_begins_with(network):
 
 
 def sequence_kinds(n, lengths, layout=""):
-    """Return the kinds of faults of noise in samples of several lengths, the second axis of input x."""
+    """Return the kinds of faults of noise in samples of several lengths."""
     y = n.neuron(n.x, RELU, "y")
     n.x.dynamic_axes = y.dynamic_axes = (1,)
     model = n.done(y)
@@ -429,7 +429,7 @@ def test_problems_are_what_is_certain(network):
 
 
 def test_advice_names_the_samples_while_they_are_at_fault(net):
-    """Channels of unlike sizes that 8 bits lose, with samples of one picture and with different ones."""
+    """Channels of unlike sizes that 8 bits lose, with equal and other samples."""
     n = net(1, ROWS, COLUMNS, 3)
     model = n.done(n.neuron(n.conv(n.x, 4, "c1"), 8, "y"))
     weight = n.graph.tensors["c1_w"]

@@ -120,12 +120,12 @@ def test_an_array_of_samples(tmp_path, shape, saved, count, each):
     np.save(tmp_path / "a.npy", array)
     np.savez(tmp_path / "a.npz", x=array)
     np.savez_compressed(tmp_path / "b.npz", array)
-    wanted = [{"x": item} for item in array.reshape(count, *each)]
+    expected = [{"x": item} for item in array.reshape(count, *each)]
     for name in ("a.npy", "a.npz", "b.npz"):
         read = read_samples(tmp_path / name, graph_of(x=shape))
         assert len(read) == count
         for _ in range(2):
-            same(read, wanted)
+            same(read, expected)
 
 
 def test_several_inputs(tmp_path):

@@ -1,4 +1,4 @@
-"""Variables under quantization: calibration, one encoding for input and output, errors over steps."""
+"""Quantized variables: calibration, one encoding for both ends, errors."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ STEPS = 100
 
 
 def integrator(net, decay=0.9, initial=2.0):
-    """Return a model of ``h_next = decay * h + x``, whose ``h`` starts at ``initial``, and ``y`` of it."""
+    """Return a model of ``h_next = decay * h + x`` with ``h`` from ``initial``."""
     n = net(1, 8)
     h = n.graph.add_input(Tensor("h", (1, 8), FLOAT32))
     kept = n.binary(h, static("decay", np.float32([decay])), MULTIPLY, "kept")
@@ -30,12 +30,12 @@ def integrator(net, decay=0.9, initial=2.0):
 
 def sequence(session, samples):
     """Return the output ``y`` of each step, the state handed on."""
-    held, found = {}, []
+    held, outputs = {}, []
     for sample in samples:
         results = session.run({**sample, **held})
         held = {"h": results["h_next"]}
-        found.append(results["y"])
-    return np.concatenate(found)
+        outputs.append(results["y"])
+    return np.concatenate(outputs)
 
 
 def sqnr(wanted, found):
@@ -122,12 +122,12 @@ def test_a_state_is_as_wide_as_what_writes_it(net):
 def test_encodings_that_differ_are_warned_of(net):
     n, model = integrator(net)
     entry = {"bitwidth": 8, "dtype": "int", "is_symmetric": "False", "offset": -128}
-    given = {
+    overrides = {
         "activation_encodings": {"h": [entry | {"scale": 0.1}], "h_next": [entry | {"scale": 0.05}]},
         "param_encodings": {},
     }
     notes = []
-    quantize(model, n.samples(10), quantization_overrides=given, notify=notes.append)
+    quantize(model, n.samples(10), quantization_overrides=overrides, notify=notes.append)
     (warning,) = (note for note in notes if "rounded anew" in note)
     assert "scale=0.1" in warning
     assert "scale=0.05" in warning

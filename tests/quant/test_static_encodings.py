@@ -113,17 +113,17 @@ def test_blocks(net, tmp_path, lpbq):
     assert loaded.main.tensors["rows_w"].encoding == tensors["rows_w"].encoding
 
 
-@pytest.mark.parametrize("given", [{}, {"use_lpbq": True}])
-def test_blocks_round_better_than_channels(net, given):
+@pytest.mark.parametrize("block_options", [{}, {"use_lpbq": True}])
+def test_blocks_round_better_than_channels(net, block_options):
     n, model = small(net)
-    wanted = model.main.tensors["rows_w"].numpy()
+    weights = model.main.tensors["rows_w"].numpy()
 
     def error(**options):
         weight = finished(n, model, weights_bitwidth=4, **options)[0].graph.tensors["rows_w"]
         values = float_data(weight).numpy()
-        return np.square((values if values.ndim == 2 else values[0, 0].T) - wanted).sum()
+        return np.square((values if values.ndim == 2 else values[0, 0].T) - weights).sum()
 
-    assert error(weights_block_size=8, **given) < 0.7 * error()
+    assert error(weights_block_size=8, **block_options) < 0.7 * error()
 
 
 def test_min_max_blocks_clip_nothing(net):

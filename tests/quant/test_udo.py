@@ -40,16 +40,16 @@ def test_two_types_from_end_to_end(net, kernels, quantized):
     value, index = top(n, g, "t")
     model = defined(n.done(value, index), x="uint8|uint16", w="ufixed8", y="uint8|uint16")
     defined(model, "Top", x="uint8|uint16", y="uint8|uint16", i="=int32")
-    made, _ = quantized(model, SAMPLES)
-    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    assert types(made, "t_op") == ([UFIXED8], [UFIXED8, INT32])
-    assert [o.type for o in made.main.ops] == ["Conv2d", "ElementWiseNeuron", "Gain", "Top"]
-    wanted, found = results(kernels, model, SAMPLES), results(kernels, made, SAMPLES)
-    assert sqnr(wanted, found, "t") > 25
-    highest = max(float(one["t"].max()) for one in wanted)
-    encoding = made.main.outputs[0].encoding
+    quantized_model, _ = quantized(model, SAMPLES)
+    assert types(quantized_model, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    assert types(quantized_model, "t_op") == ([UFIXED8], [UFIXED8, INT32])
+    assert [o.type for o in quantized_model.main.ops] == ["Conv2d", "ElementWiseNeuron", "Gain", "Top"]
+    before, after = results(kernels, model, SAMPLES), results(kernels, quantized_model, SAMPLES)
+    assert sqnr(before, after, "t") > 25
+    highest = max(float(one["t"].max()) for one in before)
+    encoding = quantized_model.main.outputs[0].encoding
     assert abs((255 + encoding.offset) * encoding.scale - highest) < 2 * encoding.scale
-    same = np.mean([one["t_index"] == other["t_index"] for one, other in zip(wanted, found, strict=True)])
+    same = np.mean([one["t_index"] == other["t_index"] for one, other in zip(before, after, strict=True)])
     assert same > 0.9
 
 
@@ -61,14 +61,14 @@ def test_a_result_has_sixteen_bits_where_these_are_asked_for(net, quantized):
 
 def test_bytes_stay_bytes_where_a_definition_has_nothing_else(net, kernels, quantized):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
-    made, notes = quantized(model, SAMPLES, act_bitwidth=16)
-    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    assert [o.type for o in made.main.ops] == [
+    quantized_model, notes = quantized(model, SAMPLES, act_bitwidth=16)
+    assert types(quantized_model, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    assert [o.type for o in quantized_model.main.ops] == [
         "Conv2d", "ElementWiseNeuron", "Convert", "Gain", "Convert", "Conv2d",
     ]  # fmt: skip
     assert "Pkg::Gain reads 'x' with 8 bits, not 16: its definition supports 'x' as uint8 (g_op)" in notes
     assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition supports 'y' as uint8 (g_op)" in notes
-    assert quality(kernels, model, made, SAMPLES, "out") > 25
+    assert quality(kernels, model, quantized_model, SAMPLES, "out") > 25
 
 
 def test_only_sixteen_bits(net, quantized):
@@ -80,9 +80,9 @@ def test_only_sixteen_bits(net, quantized):
 
 def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantized):
     model = sandwich(net, x="float32", w="float32", y="float32")
-    made, notes = quantized(model, SAMPLES)
-    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
-    assert [o.type for o in made.main.ops] == [
+    quantized_model, notes = quantized(model, SAMPLES)
+    assert types(quantized_model, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    assert [o.type for o in quantized_model.main.ops] == [
         "Conv2d", "ElementWiseNeuron", "Dequantize", "Gain", "Quantize", "Conv2d",
     ]  # fmt: skip
     assert any(
@@ -90,9 +90,9 @@ def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantiz
     )
     assert (
         "'g_op' stays float: its definition supports 'x' as float32"
-        in made.main.tensors["g_quantized"].producer.origin.reason
+        in quantized_model.main.tensors["g_quantized"].producer.origin.reason
     )
-    assert quality(kernels, model, made, SAMPLES, "out") > 25
+    assert quality(kernels, model, quantized_model, SAMPLES, "out") > 25
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantiz
 )
 def test_each_side_is_as_the_definition_has_it(net, kernels, quantized, x, y, between):
     model = sandwich(net, x=x, w="float32", y=y)
-    made, notes = quantized(model, SAMPLES)
-    assert [o.type for o in made.main.ops][2:-1] == between
+    quantized_model, notes = quantized(model, SAMPLES)
+    assert [o.type for o in quantized_model.main.ops][2:-1] == between
     side = "writes 'y'" if y == "float32" else "reads 'x'"
     assert any(note.startswith(f"Pkg::Gain {side} as floats: its definition supports") for note in notes)
-    assert types(made, "g_op") == (
+    assert types(quantized_model, "g_op") == (
         [UFIXED8 if x == "uint8" else FLOAT32, FLOAT32],
         [UFIXED8 if y == "uint8" else FLOAT32],
     )
-    assert quality(kernels, model, made, SAMPLES, "out") > 25
+    assert quality(kernels, model, quantized_model, SAMPLES, "out") > 25
 
 
 def test_floats_at_the_borders_of_the_graph(net, kernels, quantized):
@@ -166,41 +166,46 @@ def test_without_a_definition_an_op_stays_float(net, quantized):
 
 
 def test_named_floats_and_widths(net, quantized):
-    made, notes = quantized(sandwich(net), SAMPLES, float_ops=["g_op"])
-    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    quantized_model, notes = quantized(sandwich(net), SAMPLES, float_ops=["g_op"])
+    assert types(quantized_model, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     assert "Pkg::Gain stays float: the options keep it float (g_op)" in notes
-    made, _ = quantized(sandwich(net), SAMPLES, act_bitwidth_of={"g_op": 16})
-    assert types(made, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
-    made, notes = quantized(
+    quantized_model, _ = quantized(sandwich(net), SAMPLES, act_bitwidth_of={"g_op": 16})
+    assert types(quantized_model, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
+    quantized_model, notes = quantized(
         sandwich(net, x="uint8", w="ufixed8", y="uint8"), SAMPLES, act_bitwidth_of={"g_op": 16}
     )
-    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    assert types(quantized_model, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
     assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition supports 'y' as uint8 (g_op)" in notes
 
 
 @pytest.mark.parametrize("type", ["Softmax", "Conv2d"])
 def test_a_type_that_qnn_has_too_is_not_taken_for_it(net, kernels, quantized, type):
     model = sandwich(net, type, x="uint8|uint16", w="ufixed8", y="uint8|uint16")
-    made, _ = quantized(model, SAMPLES)
-    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    g = made.main.tensors["g"].encoding
+    quantized_model, _ = quantized(model, SAMPLES)
+    assert types(quantized_model, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    g = quantized_model.main.tensors["g"].encoding
     values = np.concatenate([one["g"].ravel() for one in values_of(kernels, model, "g")])
     assert g.offset != 0
     assert g.offset * g.scale <= values.min() + g.scale
     assert (255 + g.offset) * g.scale >= values.max() - g.scale
-    assert made.main.tensors["r"].encoding != g
+    assert quantized_model.main.tensors["r"].encoding != g
 
 
 def test_encodings_are_exported_and_come_back(net, quantized):
     from xdlc.quant.overrides import export_encodings
 
     model = sandwich(net, x="uint8", w="sfixed8", y="uint8")
-    made, _ = quantized(model, SAMPLES)
+    quantized_model, _ = quantized(model, SAMPLES)
     for version in ("0.6.1", "2.0.0"):
-        again, _ = quantized(model, SAMPLES, quantization_overrides=export_encodings(made, version))
+        again, _ = quantized(
+            model, SAMPLES, quantization_overrides=export_encodings(quantized_model, version)
+        )
         for name in ("r", "g", "out", "g_w"):
-            assert again.main.tensors[name].encoding == made.main.tensors[name].encoding, (version, name)
-            assert again.main.tensors[name].dtype is made.main.tensors[name].dtype
+            assert again.main.tensors[name].encoding == quantized_model.main.tensors[name].encoding, (
+                version,
+                name,
+            )
+            assert again.main.tensors[name].dtype is quantized_model.main.tensors[name].dtype
 
 
 def test_the_definition_comes_along(net, quantized, tmp_path):
@@ -361,7 +366,7 @@ def test_a_kernel_that_gives_nan_is_named(net, tmp_path, quantized):
 
 
 def test_what_only_the_cpu_computes_stays_float_and_its_outputs_are_measured(net, quantized):
-    """A definition that names the CPU alone, with types of 8 bits as drafts of before had them."""
+    """A definition of the CPU alone with types of 8 bits, as earlier drafts had."""
     model = sandwich(net)
     (opdef,) = udo.definitions(model)["Pkg"].opdefs
     types_of = {"x": (FLOAT32, UFIXED8, UFIXED16), "w": (FLOAT32, UFIXED8), "y": (UFIXED8, UFIXED16, FLOAT32)}

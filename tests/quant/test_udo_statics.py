@@ -37,13 +37,13 @@ def test_static_inputs_have_a_type_of_the_definition(net, quantized, allowed, dt
     made, _ = quantized(model, SAMPLES)
     w = op(made, "g_op").inputs[1]
     assert w.dtype is dtype
-    wanted = model.main.tensors["g_w"].numpy()
+    weights = model.main.tensors["g_w"].numpy()
     if dtype is FLOAT32:
         assert w.encoding is None
-        assert np.array_equal(w.numpy(), wanted)
+        assert np.array_equal(w.numpy(), weights)
     else:
         assert isinstance(w.encoding, ScaleOffset)
-        assert np.abs(float_data(w).numpy() - wanted).max() <= 0.51 * w.encoding.scale
+        assert np.abs(float_data(w).numpy() - weights).max() <= 0.51 * w.encoding.scale
 
 
 @pytest.mark.parametrize("allowed", ["=ufixed8", "=float32|ufixed8", "=uint8"])
@@ -80,8 +80,8 @@ def test_integers_of_four_bits_lie_two_a_byte_and_are_reals_to_python(net, kerne
     n = net(1, 6, 6, 5)
     model = defined(n.done(gain(n, n.x, "g")), x="uint16", w="sfixed4", y="uint16")
     samples = n.samples(4)
-    made, _ = quantized(model, samples, act_bitwidth=16, param_quantizer_calibration="min-max")
-    made.save(tmp_path / "q.dlc")
+    quantized_model, _ = quantized(model, samples, act_bitwidth=16, param_quantizer_calibration="min-max")
+    quantized_model.save(tmp_path / "q.dlc")
     w, real = op(load(tmp_path / "q.dlc"), "g_op").inputs[1], model.main.tensors["g_w"].numpy()
     step = np.float32(w.encoding.scale)
     assert (w.dtype, w.data.nbytes, w.encoding.offset) == (SFIXED4, 3, 0)
@@ -89,8 +89,8 @@ def test_integers_of_four_bits_lie_two_a_byte_and_are_reals_to_python(net, kerne
     rounded = np.clip(np.rint(real / step), -8, 7)
     packed = np.append(rounded, 0).astype(np.int8).view(np.uint8) & 15
     assert np.array_equal(w.numpy().reshape(-1).view(np.uint8), packed[::2] | packed[1::2] << 4)
-    x, y = (tensor.encoding for tensor in (made.main.inputs[0], made.main.outputs[0]))
-    for sample, found in zip(samples, results(kernels, made, samples), strict=True):
+    x, y = (tensor.encoding for tensor in (quantized_model.main.inputs[0], quantized_model.main.outputs[0]))
+    for sample, found in zip(samples, results(kernels, quantized_model, samples), strict=True):
         product = (np.rint(sample["x"] / np.float32(x.scale)) * np.float32(x.scale)) * (rounded * step)
         wanted = np.rint(product / np.float32(y.scale)) * np.float32(y.scale)
         assert np.abs(found["g"] - wanted).max() <= 1.01 * y.scale
@@ -163,12 +163,12 @@ def _channels(model):
 def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, quantized):
     model = sandwich(net, x="uint8", w="sfixed8", y="uint8")
     given = {"version": "1.0.0", "activation_encodings": [], "param_encodings": _channels(model)}
-    made, notes = quantized(model, SAMPLES, quantization_overrides=given)
-    w = op(made, "g_op").inputs[1]
+    quantized_model, notes = quantized(model, SAMPLES, quantization_overrides=given)
+    w = op(quantized_model, "g_op").inputs[1]
     assert (w.dtype, type(w.encoding), w.encoding.axis) == (SFIXED8, AxisScaleOffset, 0)
     assert np.allclose(float_data(w).numpy(), model.main.tensors["g_w"].numpy(), rtol=1e-5)
     assert any(note.startswith("overrides: 1 matched") for note in notes)
-    assert quality(kernels, model, made, SAMPLES, "out") > 25
+    assert quality(kernels, model, quantized_model, SAMPLES, "out") > 25
 
 
 def test_scales_per_channel_want_a_type_of_the_definition(net, quantized):

@@ -65,7 +65,7 @@ def test_taken_by_the_compiler_and_equal_within_two_steps(net, vendor_check, tmp
 
 
 def attention(net):
-    """Return a layer of attention between two LayerNorms, which share a result with an Add."""
+    """Return attention between two LayerNorms, which share a result with an Add."""
     n = net(1, 16, 32)
 
     def norm(x, name):
@@ -93,14 +93,14 @@ def decibels(wanted, found):
 def test_attention_runs_on_each_generation_as_well(net, bits, least, same):
     n, model = attention(net)
     test = n.samples(3, seed=5)
-    wanted = [CpuSession(model).run(sample)["y"] for sample in test]
+    expected = [CpuSession(model).run(sample)["y"] for sample in test]
     reached = {}
     for soc in ("qcs6490", "sm8450", "sm8550"):
         quantized = quantize(model, n.samples(8), act_bitwidth=bits, target=soc)
         with HtpSession(prepare(quantized, [soc]), soc) as session:
             found = [session.run(sample)["y"] for sample in test]
         ours = [CpuSession(quantized).run(sample)["y"] for sample in test]
-        reached[soc] = decibels(wanted, found)
+        reached[soc] = decibels(expected, found)
         assert decibels(ours, found) > same
     assert min(reached.values()) > least, reached
     assert reached["sm8550"] - min(reached.values()) < 6.0, reached

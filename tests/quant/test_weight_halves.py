@@ -21,7 +21,7 @@ def with_outliers(tensor, rng, count):
 
 
 def heavy(net):
-    """Return a network whose weights have outliers: a convolution, a depthwise one, FullyConnected."""
+    """Return a network of three layers whose weights have outliers."""
     n = net(1, 8, 8, 4)
     c = n.conv(n.x, 16, "c")
     r = n.neuron(c, RELU, "r")
@@ -71,12 +71,12 @@ def test_bias_and_input_are_read_by_the_high_bytes_and_the_low_ones(net):
 def test_old_generations_gain_what_wide_weights_gain(net):
     n, model = heavy(net)
     (feeds,) = n.samples(1, seed=5)
-    wanted = xdlc.run(model, feeds)["y"]
+    expected = xdlc.run(model, feeds)["y"]
     made = [
         quantize(model, n.samples(8), target="qcs6490", act_bitwidth=16, weights_bitwidth=bits)
         for bits in (8, 16)
     ]
-    narrow, wide = (sqnr(wanted, xdlc.run(one, feeds)["y"]) for one in made)
+    narrow, wide = (sqnr(expected, xdlc.run(one, feeds)["y"]) for one in made)
     assert wide > narrow + 10.0
 
 
@@ -108,7 +108,7 @@ def test_a_saturated_half_saturates_the_sum(net):
 def test_on_htp(net, soc):
     n, model = heavy(net)
     (feeds,) = n.samples(1, seed=5)
-    wanted = xdlc.run(model, feeds)["y"]
+    expected = xdlc.run(model, feeds)["y"]
     narrow, wide = (
         xdlc.run(
             quantize(model, n.samples(8), target=soc, act_bitwidth=16, weights_bitwidth=bits),
@@ -118,7 +118,7 @@ def test_on_htp(net, soc):
         )["y"]
         for bits in (8, 16)
     )
-    assert sqnr(wanted, wide) > sqnr(wanted, narrow) + 10.0
+    assert sqnr(expected, wide) > sqnr(expected, narrow) + 10.0
 
 
 @pytest.mark.parametrize(("stride", "least"), [(1, 2.0**-22), (2, 2.0**-14)])

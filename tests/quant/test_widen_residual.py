@@ -17,7 +17,7 @@ TOKENS, SIZE = 8, 32
 
 @pytest.fixture(scope="module")
 def stretched(tmp_path_factory):
-    """A transformer of which each norm makes one channel a hundred times as large as the others."""
+    """A transformer whose norms make one channel 100 times as large as the others."""
     model = transformer(tokens=TOKENS, size=SIZE)
     scales = {node.input[1] for node in model.graph.node if node.op_type == "LayerNormalization"}
     for held in model.graph.initializer:

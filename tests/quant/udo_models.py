@@ -1,4 +1,4 @@
-"""Models with UDOs for the tests of the quantizer: definitions, graphs, and their kernels."""
+"""Models with UDOs for tests of the quantizer: definitions, graphs, kernels."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def results(kernels: Path, model: Model, samples: Sequence[Sample]) -> list[Samp
 
 
 def quality(kernels: Path, model: Model, made: Model, samples: Sequence[Sample], name: str) -> float:
-    """Return the SQNR in dB of an output of a quantized model; one process runs both models."""
+    """Return the SQNR in dB of an output; one process runs both models."""
     with Kernels(kernels, model=made) as held:
         wanted, found = (CpuSession(one, kernels=held) for one in (model, made))
         return sqnr([wanted.run(one) for one in samples], [found.run(one) for one in samples], name)

@@ -27,7 +27,7 @@ def _param(key: str, value: Any) -> Any:
 
 
 class OneOp:
-    """Builds graphs of one op from arrays; arrays in ``static`` positions become weights."""
+    """Builds graphs of one op; arrays in ``static`` positions become weights."""
 
     def graph(
         self,

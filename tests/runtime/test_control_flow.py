@@ -58,7 +58,7 @@ def test_while_counts(tmp_path, count):
 
 
 def nested():
-    """A loop with a branch inside: ``x`` is doubled where ``c`` holds, else kept, three times."""
+    """Return a loop with a branch: ``x`` is doubled where ``c`` holds, three times."""
     model = loop_model(most=3)
     del model.graphs["main_body"]
     types = [("p", (3,), FLOAT32), ("i", (1,), INT32), ("n", (1,), INT32), ("f", (3,), FLOAT32)]

@@ -10,7 +10,7 @@ from xdlc.runtime.engine import open_session
 
 
 def test_layer_normalization_across_a_cast(models):
-    """Half in, float inside, half out: onnxruntime fuses it into an op of two types and refuses that."""
+    """onnxruntime fuses the casts into an op of two types, and refuses it."""
     nodes = [
         helper.make_node("ReduceMean", ["x"], ["mean"], axes=[-1]),
         helper.make_node("Sub", ["x", "mean"], ["d"]),

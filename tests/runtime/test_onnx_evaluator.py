@@ -1,4 +1,4 @@
-"""Evaluation of ONNX messages in a child: each failure is an error, and the next message is evaluated."""
+"""ONNX messages in a child: a failure is an error, the next one is evaluated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add(name: str) -> Any:
 
 
 def endless() -> Any:
-    """Evaluate what takes years: numpy wraps an index of a GatherElements step by step."""
+    """Evaluate what needs years: an index that numpy wraps step by step."""
     node = helper.make_node("GatherElements", ["x", "i"], ["y"])
     given = {"x": ArrayData(np.ones(1, np.float32)), "i": ArrayData(INDEX)}
     types = {name: (data.dtype, data.shape) for name, data in given.items()}
@@ -80,13 +80,13 @@ def test_frequent_constant_nodes_start_no_child(monkeypatch: pytest.MonkeyPatch,
         helper.make_node("Concat", ["half", "twice"], ["shape"], axis=0),
         helper.make_node("Reshape", ["x", "shape"], ["y"]),
     ]
-    held = {"zero": [0], "one": [1], "two": [2]}
+    constants = {"zero": [0], "one": [1], "two": [2]}
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info("x", 1, [2, 8])],
         [helper.make_tensor_value_info("y", 1, None)],
-        [numpy_helper.from_array(np.array(value), name) for name, value in held.items()],
+        [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
     )
     path = tmp_path / "m.onnx"
     path.write_bytes(

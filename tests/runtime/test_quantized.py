@@ -1,4 +1,4 @@
-"""Quantized graphs against integer arithmetic in numpy, and the forms that ONNX lacks."""
+"""Quantized graphs against integer arithmetic in numpy; forms ONNX lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real networks: what the importer makes of them computes what onnxruntime computes."""
+"""Real networks: the imported model computes what onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODELS = {
 
 
 def sample(tensor, rng):
-    """Return what the source takes for an input, which a quantized one takes as real numbers."""
+    """Return the source's value of an input, which a quantized one reads as reals."""
     if tensor.dtype.is_float or tensor.dtype.is_fixed:
         dtype = np.float32 if tensor.dtype.is_fixed else tensor.dtype.numpy
         return rng.standard_normal(tensor.shape).astype(dtype)

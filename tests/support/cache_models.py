@@ -18,15 +18,15 @@ BUILD = "v2.51.0.260929181845"
 
 def port(tensor: Tensor) -> dict[str, Any]:
     """Return how a cache describes an input or output."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": tensor.name,
         "dataType": vendor_name(tensor.dtype),
         "dimensions": list(tensor.shape),
     }
     if isinstance(tensor.encoding, ScaleOffset):
         step = struct.unpack("<f", struct.pack("<f", tensor.encoding.scale))[0]
-        found["quantizeParams"] = {"scaleOffset": {"scale": step, "offset": tensor.encoding.offset}}
-    return found
+        fields["quantizeParams"] = {"scaleOffset": {"scale": step, "offset": tensor.encoding.offset}}
+    return fields
 
 
 def described(graph: Graph, vtcm_mb: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def put_cache(
     noted: bool = True,
     graph: Graph | None = None,
 ) -> str:
-    """Put a cache of a graph, default the main one, into a model and return the name of its record.
+    """Put a cache of a graph into a model and return the name of its record.
 
     Args:
         model: The model.
@@ -65,7 +65,7 @@ def put_cache(
         noted: Whether xdlc made it and noted what it was made from.
         graph: What it holds.
     """
-    held, target = graph or model.main, find_soc(soc)
+    cached_graph, target = graph or model.main, find_soc(soc)
     memory = vtcm_mb if vtcm_mb is not None else target.vtcm_mb or 0
     entry = {
         "header": {},
@@ -80,7 +80,7 @@ def put_cache(
         "numContextTensors": 0,
         "contextTensors": [],
         "numGraphs": 1,
-        "graphs": [described(held, memory)],
+        "graphs": [described(cached_graph, memory)],
         "platformInfo": {},
         "contextMetadataSize": 8,
         "contextMetadata": {"dspArch": target.arch},
@@ -89,7 +89,12 @@ def put_cache(
     name = add_cache(model, target.name, BINARY, entry)
     if noted:
         facts = CacheFacts(
-            {held.name: GraphFacts(fingerprint(held), held.name)}, memory, 2, None, dlbc=False, xdlc="0.5.0"
+            {cached_graph.name: GraphFacts(fingerprint(cached_graph), cached_graph.name)},
+            memory,
+            2,
+            None,
+            dlbc=False,
+            xdlc="0.5.0",
         )
         cache_provenance.write(model, {**cache_provenance.read(model), name: facts})
     return name

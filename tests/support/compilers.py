@@ -1,4 +1,4 @@
-"""C compilers for tests: what needs one, and how libraries of user-defined operations are built."""
+"""C compilers for tests: marks, and building of libraries of operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRICT = ("-Wall", "-Wextra", "-Werror", "-O1")
 
 
 def build_library(source: Path, target: Path, *flags: str) -> Path:
-    """Compile a C file, which includes ``xdlc_udo.h``, to a shared library; warnings are errors."""
+    """Compile a C file with ``xdlc_udo.h`` to a shared library; warnings are errors."""
     run_cc([*STRICT, "-fPIC", "-shared", f"-I{INCLUDE}", *flags, str(source), "-o", str(target)])
     return target
 

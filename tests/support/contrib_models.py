@@ -1,4 +1,4 @@
-"""Compares operators of com.microsoft: our model, saved and read back, with onnxruntime on the source."""
+"""Compares operators of com.microsoft in saved models with onnxruntime."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def reference(path, feeds):
 
 
 def check(models, type, inputs, outputs=1, *, wanted=None, host=False, tol=1e-5, **options):
-    """Convert, save, load, run, and compare with onnxruntime or with ``wanted``; return the graph.
+    """Convert, save, load, run and compare a model; return the graph.
 
     Args:
         models: The fixture.
@@ -92,13 +92,13 @@ def check(models, type, inputs, outputs=1, *, wanted=None, host=False, tol=1e-5,
     expected = reference(path, feeds) if wanted is None else {f"y{i}": w for i, w in enumerate(wanted)}
     xdlc.convert(path).save(path.with_suffix(".dlc"))
     model = xdlc.load(path.with_suffix(".dlc"))
-    found = xdlc.run(model, feeds)
+    results = xdlc.run(model, feeds)
     for name, array in expected.items():
-        assert found[name].shape == array.shape
-        assert found[name].dtype == array.dtype
+        assert results[name].shape == array.shape
+        assert results[name].dtype == array.dtype
         if array.dtype.kind == "f":
-            np.testing.assert_allclose(found[name], array, rtol=tol, atol=tol)
+            np.testing.assert_allclose(results[name], array, rtol=tol, atol=tol)
         else:
-            np.testing.assert_array_equal(found[name], array)
+            np.testing.assert_array_equal(results[name], array)
     assert host == any(op.package != NATIVE_PACKAGE for op in model.main.ops)
     return model.main

@@ -61,7 +61,7 @@ def while_params(name="main"):
 
 
 def loop_model(most=None) -> Model:
-    """``y = x * f ** n`` by a loop: m = 1 (product), k = 1 (counter), n = 2 (trip count, factor).
+    """Return ``y = x * f ** n`` by a loop.
 
     Args:
         most: What the condition compares the counter with instead of ``n``.

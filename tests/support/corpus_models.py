@@ -1,4 +1,4 @@
-"""The models of the corpus that the first importer must take, and their reference inputs."""
+"""Models of the corpus for the first importer, with reference inputs."""
 
 from __future__ import annotations
 

@@ -85,15 +85,17 @@ def onnx_model(
     functions: Sequence[Any] = (),
     imports: Sequence[tuple[str, int]] = (("", 17),),
 ) -> Any:
-    """Return a model whose values are declared as (numpy type, dims); an output may be undeclared."""
+    """Return a model whose values are declared as (numpy type, dims) or not."""
 
-    def info(name: str, given: tuple[Any, Sequence[Any]] | None) -> Any:
-        if given is None:
+    def info(name: str, dtype_and_shape: tuple[Any, Sequence[Any]] | None) -> Any:
+        if dtype_and_shape is None:
             return onnx.ValueInfoProto(name=name)
         element = (
-            TensorProto.STRING if given[0] is str else helper.np_dtype_to_tensor_dtype(np.dtype(given[0]))
+            TensorProto.STRING
+            if dtype_and_shape[0] is str
+            else helper.np_dtype_to_tensor_dtype(np.dtype(dtype_and_shape[0]))
         )
-        return helper.make_tensor_value_info(name, element, given[1])
+        return helper.make_tensor_value_info(name, element, dtype_and_shape[1])
 
     graph = helper.make_graph(
         list(nodes),

@@ -1,4 +1,4 @@
-"""Ops that the vendor's HTP library computes wrongly, each alone in a graph, with an input of it."""
+"""Ops that the vendor's HTP library computes wrongly, each with an input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small graphs for the tests of the HTP backend, and the mark of tests that need its library."""
+"""Small graphs for tests of the HTP backend, and the mark of its library."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def cnn(*, quantized: bool) -> Model:
 
 
 def prepared_cnn(*socs: str, quantized: bool = True) -> Model:
-    """Return ``cnn`` with caches, which are compiled once a process; what a test changes is its own."""
+    """Return a copy of ``cnn`` with caches, which are compiled once a process."""
     return _prepared(socs, quantized).clone()
 
 
@@ -119,7 +119,7 @@ def validate(model: Any, **options: Any) -> None:
 
 
 def refused() -> Model:
-    """Return a graph of which HTP refuses two ops: ``softmax`` over an inner axis and a 6-D ``tile``."""
+    """Return a graph with two ops that HTP refuses: ``softmax`` and ``tile``."""
     graph = Graph("refused")
     x = graph.add_input(Tensor("x", (1, 4, 4, 8), dt.FLOAT32))
     y = Tensor("y", x.shape, dt.FLOAT32)
@@ -134,7 +134,7 @@ def refused() -> Model:
 
 
 def partly(*, quantized: bool) -> Model:
-    """Return ``c = a + conv(softmax(a))`` with ``a = conv(x)``; HTP refuses softmax over an inner axis."""
+    """Return ``c = a + conv(softmax(a))``, ``a = conv(x)``; HTP refuses the softmax."""
     rng = np.random.default_rng(3)
     graph = Graph("my graph")
 

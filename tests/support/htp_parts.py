@@ -26,12 +26,12 @@ def in_segments(
     for each in schedule(model.main, parts):
         names = [op.name for op in each.ops]
         graph = partition_graph(model.main, names, each.name or model.main.name)
-        given = {tensor.name: values[tensor.name] for tensor in graph.inputs}
+        graph_inputs = {tensor.name: values[tensor.name] for tensor in graph.inputs}
         if each.name is None:
             whole = Model({graph.name: graph, **without(model, graph.name)}, model.metadata)
-            results = CpuSession(whole).run(given, native=True)
+            results = CpuSession(whole).run(graph_inputs, native=True)
         else:
-            results = run_htp(graph, given, native=True)
+            results = run_htp(graph, graph_inputs, native=True)
         for tensor in graph.outputs:
             values[tensor.name] = results[tensor.name].astype(tensor.dtype.numpy)
     return values

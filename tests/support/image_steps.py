@@ -1,4 +1,4 @@
-"""Preprocessing of images in numpy, channels last: the reference of what graphs compute in front."""
+"""Preprocessing of images in numpy, channels last, as reference of graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHANNELS = {"bgr": "BGR", "rgb": "RGB", "rgba": "RGBA", "argb32": "BGRA"}
 
 
 def decoded(planes: np.ndarray, source: str) -> np.ndarray:
-    """Return RGB values [batch, height, width, 3] of NV12 or NV21 by the equations of JFIF 1.02."""
+    """Return RGB [batch, height, width, 3] of NV12 or NV21, as JFIF 1.02 does."""
     batch, rows, width = planes.shape
     height = rows * 2 // 3
     values = planes.astype(np.float64)
@@ -23,17 +23,19 @@ def decoded(planes: np.ndarray, source: str) -> np.ndarray:
 
 def resized(image: np.ndarray, size: Sequence[int], mode: str) -> np.ndarray:
     """Return an image in another size, as OpenCV and PyTorch do without smoothing."""
-    for axis, wanted in ((1, size[0]), (2, size[1])):
-        held = image.shape[axis]
+    for axis, size_after in ((1, size[0]), (2, size[1])):
+        size_before = image.shape[axis]
         if mode == "nearest":
-            image = image.take(np.arange(wanted) * held // wanted, axis)
+            image = image.take(np.arange(size_after) * size_before // size_after, axis)
             continue
         # In float32, whose rounding of places far from zero shows in images of noise.
-        centres = np.arange(wanted, dtype=np.float32) + np.float32(0.5)
-        places = np.clip(centres / np.float32(wanted / held) - np.float32(0.5), 0, held - 1)
+        centres = np.arange(size_after, dtype=np.float32) + np.float32(0.5)
+        places = np.clip(centres / np.float32(size_after / size_before) - np.float32(0.5), 0, size_before - 1)
         low = np.floor(places).astype(int)
         part = (places - low).reshape([-1 if at == axis else 1 for at in range(4)])
-        image = image.take(low, axis) * (1 - part) + image.take(np.minimum(low + 1, held - 1), axis) * part
+        image = (
+            image.take(low, axis) * (1 - part) + image.take(np.minimum(low + 1, size_before - 1), axis) * part
+        )
     return image
 
 
@@ -46,9 +48,9 @@ def preprocessed(
     mean: float | Sequence[float] = 0.0,
     scale: float | str | Sequence[float] = 1.0,
 ) -> np.ndarray:
-    """Return the float32 image of the network [batch, *size, channels] from what callers feed."""
+    """Return the network's float32 image [batch, *size, channels] of fed values."""
     source, target = [*(encoding.split() if isinstance(encoding, str) else encoding), "bgr"][:2]
-    image, held = np.asarray(fed, np.float64), CHANNELS.get(source, "RGB")
+    image, channels = np.asarray(fed, np.float64), CHANNELS.get(source, "RGB")
     if source in ("nv12", "nv21"):
         image = decoded(fed, source)
     resize = resize.split(",") if isinstance(resize, str) else list(resize)
@@ -61,5 +63,5 @@ def preprocessed(
     if resize:
         image = resized(image, size, str(resize[2]) if len(resize) > 2 else "bilinear")
     if source != target:
-        image = image[..., [held.index(channel) for channel in CHANNELS[target]]]
+        image = image[..., [channels.index(channel) for channel in CHANNELS[target]]]
     return ((image - np.asarray(mean, float)) * np.asarray(scale, float)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Networks of one op, each in a form that HTP does not support or computes wrongly, with feeds."""
+"""Networks of one op that HTP lacks or computes wrongly, with feeds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def binary(operation: int, x: np.ndarray, y: np.ndarray | Tensor, result: dtype.
 
 
 def quotients(operation: int) -> Case:
-    """Whole multiples and halves of divisors of both signs, at which a rounded quotient is off by one."""
+    """Return multiples and halves of divisors, where rounded quotients are off by 1."""
     y = np.float32([0.75, -0.75, 1.5, -2, 3, 0.375])
     x = np.arange(-24, 25, dtype=np.float32)[:, None] * 0.5 * y
     return binary(operation, x.astype(np.float32), y)
@@ -135,7 +135,7 @@ def normed(kind: str, shape: tuple[int, ...], **params: Param) -> Case:
 
 
 def permuted(shape: tuple[int, ...], perm: list[int]) -> Case:
-    """Return a Transpose, of rank 6 and more, between the Reshapes of a split into windows."""
+    """Return a Transpose of rank 6 or more between Reshapes of a split into windows."""
     graph, rows = Graph("views"), (int(np.prod(shape[:3])), int(np.prod(shape[3:])))
     result = tuple(shape[axis] for axis in perm)
     flat = (int(np.prod(result[:3])), int(np.prod(result[3:])))

@@ -1,4 +1,4 @@
-"""Small ONNX models of a few nodes, held to onnxruntime or to ONNX's reference implementation."""
+"""Small ONNX models, compared with onnxruntime or ONNX's reference."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ def check(
         atol: Absolute tolerance.
     """
     model = build(nodes, feeds, weights, outputs, opset, domain_opset)
-    wanted = expected(model, feeds, reference)
+    references = expected(model, feeds, reference)
     path = models.save(model)
     converted = xdlc.convert(path)
     packages = {op.package for graph in converted.graphs.values() for op in graph.ops}
     assert (packages <= {NATIVE_PACKAGE}) == native, sorted(packages)
     converted.save(path.with_suffix(".dlc"))
-    found = xdlc.run(xdlc.load(path.with_suffix(".dlc")), feeds)
-    for name, value in zip(outputs, wanted, strict=True):
-        assert found[name].shape == value.shape
-        assert found[name].dtype == value.dtype
+    results = xdlc.run(xdlc.load(path.with_suffix(".dlc")), feeds)
+    for name, value in zip(outputs, references, strict=True):
+        assert results[name].shape == value.shape
+        assert results[name].dtype == value.dtype
         if value.dtype.kind in "biu":
-            np.testing.assert_array_equal(found[name], value)
+            np.testing.assert_array_equal(results[name], value)
         else:
-            np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol)
+            np.testing.assert_allclose(results[name], value, rtol=rtol, atol=atol)
     return converted

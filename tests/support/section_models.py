@@ -1,4 +1,4 @@
-"""Small quantized networks that are divided into sections, and records that divide them."""
+"""Small quantized networks in sections, and records that divide them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _residual(seed: int) -> Model:
 
 
 def residual(seed: int = 0) -> Model:
-    """Return a quantized network with branches; two layers in the middle are none of HTA's."""
+    """Return a quantized network with branches and two layers that HTA lacks."""
     return _residual(seed).clone()
 
 
@@ -135,7 +135,7 @@ def with_record(model: Model, sections: Sequence[Section], name: str = OWN_RECOR
 
 
 def on_cpu(model: Model, cuts: Sequence[int]) -> Model:
-    """Return the model with a record of sections on HNN that begin at the layers named, and at 0."""
+    """Return the model with HNN sections that begin at 0 and the layers named."""
     edges = [0, *sorted(set(cuts)), len(model.main)]
     sections = [Section(Engine.HNN, one, other - 1, ()) for one, other in itertools.pairwise(edges)]
     return with_record(model, sections)

@@ -49,7 +49,7 @@ class _Net:
 
 
 def transformer(*, tokens: int = 16, size: int = 64, heads: int = 4, layers: int = 2, seed: int = 0) -> Any:
-    """Return an ``onnx.ModelProto`` from x [1, tokens, size] to y of the same shape, float32."""
+    """Return an ``onnx.ModelProto`` from x to y [1, tokens, size], float32."""
     net = _Net(seed)
     x = "x"
     for _ in range(layers):

@@ -32,13 +32,13 @@ ROLES = {
 
 
 def vendor_name(name: str) -> str:
-    """Return a name as the vendor's reader hands it out: it must be one of the C language."""
+    """Return a name as the vendor's reader returns it: an identifier of C."""
     clean = re.sub(rb"[^A-Za-z0-9_]", b"_", name.encode()).decode()
     return f"_{clean}" if clean[:1].isdigit() else clean
 
 
 def vendor_names(graph: Graph) -> dict[Tensor, str]:
-    """Return the names of a graph's tensors at the vendor's: the first keeps one that several would have."""
+    """Return the vendor's names of a graph's tensors; the first keeps a shared one."""
     names: dict[Tensor, str] = {}
     taken: set[str] = set()
     for tensor in graph.tensors.values():
@@ -50,30 +50,30 @@ def vendor_names(graph: Graph) -> dict[Tensor, str]:
 
 
 def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
-    """Return what differs between a graph and the one of ``vendor_check.py read --json``.
+    """Return the differences between a graph and the vendor's JSON of it.
 
     Compares ops in order (name, package, type, operands, parameters), tensors (type, dtype, shape, dynamic
     axes, encoding, sha256 of the data) and the order of inputs and outputs.  Ids and the order of tensors
     do not count.
     """
-    found: list[str] = []
+    problems: list[str] = []
     names = vendor_names(graph)
-    _expect(found, "graph name", vendor_name(graph.name), vendor_name(vendor_graph["name"]))
+    _expect(problems, "graph name", vendor_name(graph.name), vendor_name(vendor_graph["name"]))
     for side in ("inputs", "outputs"):
-        _expect(found, side, [names[tensor] for tensor in getattr(graph, side)], vendor_graph[side])
+        _expect(problems, side, [names[tensor] for tensor in getattr(graph, side)], vendor_graph[side])
     vendor_tensors = {tensor["name"]: tensor for tensor in vendor_graph["tensors"]}
     used = {tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None}
     for tensor in used:
         theirs = vendor_tensors.get(names[tensor])
         if theirs is None:
-            found.append(f"tensor {tensor.name!r} is missing in the vendor's graph")
+            problems.append(f"tensor {tensor.name!r} is missing in the vendor's graph")
         else:
-            _tensor(found, f"tensor {tensor.name!r}", tensor, theirs)
+            _tensor(problems, f"tensor {tensor.name!r}", tensor, theirs)
     ops, vendor_ops = list(graph.ops), vendor_graph["ops"]
-    _expect(found, "number of ops", len(ops), len(vendor_ops))
+    _expect(problems, "number of ops", len(ops), len(vendor_ops))
     for op, theirs in zip(ops, vendor_ops, strict=False):
-        _op(found, op, theirs, names)
-    return found
+        _op(problems, op, theirs, names)
+    return problems
 
 
 def _expect(found: list[str], what: str, ours: object, theirs: object) -> None:
@@ -81,47 +81,47 @@ def _expect(found: list[str], what: str, ours: object, theirs: object) -> None:
         found.append(f"{what}: {ours!r} here, {theirs!r} there")
 
 
-def _op(found: list[str], op: Op, theirs: dict[str, Any], names: dict[Tensor, str]) -> None:
+def _op(problems: list[str], op: Op, theirs: dict[str, Any], names: dict[Tensor, str]) -> None:
     where = f"op {op.name!r}"
-    _expect(found, f"{where} name", vendor_name(op.name), vendor_name(theirs["name"]))
-    _expect(found, f"{where} type", (op.package, op.type), (theirs["package"], theirs["type"]))
+    _expect(problems, f"{where} name", vendor_name(op.name), vendor_name(theirs["name"]))
+    _expect(problems, f"{where} type", (op.package, op.type), (theirs["package"], theirs["type"]))
     inputs = ["" if tensor is None else names[tensor] for tensor in op.inputs]
     for index, (ours, name) in enumerate(zip(inputs, theirs["inputs"], strict=False)):
         if ours:  # an absent operand appears as a null tensor of any name
-            _expect(found, f"{where} input {index}", ours, name)
-    _expect(found, f"{where} number of inputs", len(inputs), len(theirs["inputs"]))
-    _expect(found, f"{where} outputs", [names[tensor] for tensor in op.outputs], theirs["outputs"])
+            _expect(problems, f"{where} input {index}", ours, name)
+    _expect(problems, f"{where} number of inputs", len(inputs), len(theirs["inputs"]))
+    _expect(problems, f"{where} outputs", [names[tensor] for tensor in op.outputs], theirs["outputs"])
     params = {param["name"]: param for param in theirs["params"]}
-    _expect(found, f"{where} parameters", sorted(op.params), sorted(params))
+    _expect(problems, f"{where} parameters", sorted(op.params), sorted(params))
     for name in op.params.keys() & params.keys():
-        ours, other = op.params[name], params[name]
+        ours, vendor_param = op.params[name], params[name]
         at = f"{where} parameter {name!r}"
-        if isinstance(ours, Tensor) and "tensor" in other:
-            _tensor(found, at, ours, other["tensor"], role="static")
-        elif isinstance(ours, Scalar) and "tensor" not in other:
-            _expect(found, f"{at} type", ours.dtype.name, other["dtype"])
-            _expect(found, at, ours.value, other["value"])
+        if isinstance(ours, Tensor) and "tensor" in vendor_param:
+            _tensor(problems, at, ours, vendor_param["tensor"], role="static")
+        elif isinstance(ours, Scalar) and "tensor" not in vendor_param:
+            _expect(problems, f"{at} type", ours.dtype.name, vendor_param["dtype"])
+            _expect(problems, at, ours.value, vendor_param["value"])
         else:
-            found.append(f"{at}: a scalar on one side, a tensor on the other")
+            problems.append(f"{at}: a scalar on one side, a tensor on the other")
 
 
 def _tensor(
-    found: list[str], where: str, tensor: Tensor, theirs: dict[str, Any], role: str | None = None
+    problems: list[str], where: str, tensor: Tensor, theirs: dict[str, Any], role: str | None = None
 ) -> None:
     ours = role or ("static" if tensor.is_static else ROLES[tensor.role])
-    _expect(found, f"{where} type", ours, theirs["type"])
-    _expect(found, f"{where} dtype", tensor.dtype.name, theirs["dtype"])
-    _expect(found, f"{where} shape", list(tensor.shape), theirs["dims"])
-    _expect(found, f"{where} dynamic axes", list(tensor.dynamic_axes), theirs.get("dynamic_dims", []))
+    _expect(problems, f"{where} type", ours, theirs["type"])
+    _expect(problems, f"{where} dtype", tensor.dtype.name, theirs["dtype"])
+    _expect(problems, f"{where} shape", list(tensor.shape), theirs["dims"])
+    _expect(problems, f"{where} dynamic axes", list(tensor.dynamic_axes), theirs.get("dynamic_dims", []))
     if tensor.data is not None:
         digest = hashlib.sha256(tensor.data.numpy().tobytes()).hexdigest()
-        _expect(found, f"{where} data", digest, theirs.get("data_sha256"))
-    _encoding(found, f"{where} encoding", tensor.encoding, theirs.get("encoding"))
+        _expect(problems, f"{where} data", digest, theirs.get("data_sha256"))
+    _encoding(problems, f"{where} encoding", tensor.encoding, theirs.get("encoding"))
 
 
-def _encoding(found: list[str], where: str, ours: Encoding | None, theirs: dict[str, Any] | None) -> None:
+def _encoding(problems: list[str], where: str, ours: Encoding | None, theirs: dict[str, Any] | None) -> None:
     if ours is None or theirs is None:
-        _expect(found, where, ours, theirs)
+        _expect(problems, where, ours, theirs)
         return
     fields = _fields(ours)
     if isinstance(ours, BlockScaleOffset):
@@ -129,7 +129,7 @@ def _encoding(found: list[str], where: str, ours: Encoding | None, theirs: dict[
         theirs = {**theirs, **{key: theirs[key][: len(ours.scales)] for key in ("scales", "offsets")}}
     for key, value in fields.items():
         if not _same(value, theirs.get(key)):
-            found.append(f"{where} {key}: {value!r} here, {theirs.get(key)!r} there")
+            problems.append(f"{where} {key}: {value!r} here, {theirs.get(key)!r} there")
 
 
 def _same(ours: object, theirs: object) -> bool:

@@ -29,14 +29,14 @@ def test_nothing_named_is_nothing_known() -> None:
 def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
     b = write(tmp_path / "b.json", "B", "Blur")
-    known = configured_ops([a], str(b))
-    assert [(op.definition.package, op.definition.name, op.source) for op in known.ops] == [
+    configured = configured_ops([a], str(b))
+    assert [(op.definition.package, op.definition.name, op.source) for op in configured.ops] == [
         ("A", "Blur", f"{a}: P.Operators[0]"),
         ("A", "Sharpen", f"{a}: P.Operators[1]"),
         ("B", "Blur", f"{b}: P.Operators[0]"),
     ]
-    assert [op.definition.package for op in known.candidates("onnx", "Blur", "any.domain")] == ["A", "B"]
-    assert list(known.collections) == ["A", "B"]
+    assert [op.definition.package for op in configured.candidates("onnx", "Blur", "any.domain")] == ["A", "B"]
+    assert list(configured.collections) == ["A", "B"]
 
 
 def test_packages_of_one_name_are_merged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the caches of a model should be, and what they are by the vendor's reader and emulation."""
+"""Caches of a model, expected and as the vendor's reader and emulation have them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _listed(found: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def misfits(answer: Mapping[str, Any], model: Model, socs: Sequence[str] = SEVEN) -> list[str]:
-    """Return where the vendor's list of caches is not one cache for each SoC with its VTCM and its I/O.
+    """Return where the vendor's caches are not one for each SoC, VTCM and I/O.
 
     Args:
         answer: Of ``vendor_check.py caches``.
@@ -70,7 +70,7 @@ def misfits(answer: Mapping[str, Any], model: Model, socs: Sequence[str] = SEVEN
 
 
 def stored(graph: Graph, seed: int) -> dict[str, np.ndarray]:
-    """Return random stored values for the inputs of a quantized graph, over all of their range."""
+    """Return random stored values over all of the range of a graph's inputs."""
     rng = np.random.default_rng(seed)
     return {
         tensor.name: rng.integers(*tensor.dtype.limits, tensor.shape, endpoint=True).astype(
@@ -81,7 +81,7 @@ def stored(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 
 def differing(path: Path, model: Model, soc: str, inputs: int) -> Iterator[str]:
-    """Yield the outputs that a stored cache and the composed graph do not agree on, to the last bit.
+    """Yield the outputs in which a stored cache and the composed graph differ.
 
     Args:
         path: The prepared DLC, which is composed.

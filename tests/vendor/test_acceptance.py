@@ -30,7 +30,7 @@ BELOW = {
 
 @pytest.fixture(scope="module")
 def written(corpus, tmp_path_factory):
-    """Convert and quantize each model once: name -> (source, float path, quantized path)."""
+    """Convert and quantize each model once: (source, float, quantized) by name."""
     folder = tmp_path_factory.mktemp("dlc")
     files = {}
 

@@ -1,4 +1,4 @@
-"""Types, constants and sizes that HTP lacks: its emulation outputs what onnxruntime does."""
+"""HTP's emulation with types, constants and sizes that HTP lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches of real networks: the vendor finds them all, and they compute what the composed graph does."""
+"""Caches of real networks: the vendor finds and runs them all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INPUTS = 3
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def prepared(request, corpus, tmp_path_factory):
-    """Return the path of a quantized network with caches for all SoCs, and of a second one made otherwise."""
+    """Return the paths of two quantized networks, the first with all caches."""
     folder = tmp_path_factory.mktemp("caches")
     source = CorpusModel(corpus, request.param)
     xdlc.quantize(source.convert(), source.samples(2)).save(folder / "q.dlc")
@@ -75,7 +75,7 @@ os._exit(0)
 
 @pytest.mark.corpus
 def test_vendors_runtime_picks_the_record_of_its_device_and_loads_it(prepared):
-    """The library takes a whole DLC for a binary, and takes this machine for an SM8350 with 4 MB."""
+    """The library reads a DLC as a binary, and this machine as an SM8350."""
     words = [sys.executable, "-c", LOAD, str(prepared / "p.dlc")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Operators that are written with several QNN operations: HTP's emulation gives what onnxruntime gives."""
+"""Operators written as several QNN operations: HTP's emulation is right."""
 
 from __future__ import annotations
 

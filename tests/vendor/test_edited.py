@@ -1,4 +1,4 @@
-"""Real networks with other outputs, types and dims: the vendor composes and compiles them as they are."""
+"""Real networks with other outputs, types and dims: the vendor compiles them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network(corpus):
 
 
 def inner(model):
-    """Return the name of a quantized tensor inside of a network, few ops from the input, and its op."""
+    """Return the name and the op of a quantized tensor near the input."""
     op = list(model.main.ops)[4]
     return op.outputs[0].name, op.name
 

@@ -1,4 +1,4 @@
-"""Ops that HTP's library computes wrongly are computed right in the forms that take their place."""
+"""Ops that HTP computes wrongly are right in the forms that replace them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats of 16 bits: the host rounds as HTP does, and HTP supports the weights beside them."""
+"""Floats of 16 bits: the host rounds as HTP does, with all kinds of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTP computes ops that it does not support, and some that it computes wrongly, by other forms."""
+"""HTP computes ops that it lacks, or computes wrongly, by other forms."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_a_quantized_model(netron: Netron, models: Any, options: dict[str, int],
 
 
 def _holder(*statics: Tensor, **params: Param) -> Model:
-    """Return a model of one op of a package of its own, which takes static tensors of any type."""
+    """Return a model of one custom op with static tensors of any type."""
     graph = Graph("held")
     x = graph.add_input(Tensor("x", (1, 2), dtypes.FLOAT32))
     y = graph.add_tensor(Tensor("y", (1, 2), dtypes.FLOAT32))
@@ -353,7 +353,7 @@ def test_scalars_that_need_64_bits(netron: Netron, tmp_path: Path) -> None:
 
 
 def test_a_wide_graph_is_recognised(netron: Netron, tmp_path: Path) -> None:
-    """Netron takes a buffer for flatbuffers only if its root and vtable lie as it expects."""
+    """Netron recognizes a flatbuffer only by the places of its root and vtable."""
     graph = Graph("wide")
     tensor = graph.add_input(Tensor("x", (1, 4), dtypes.FLOAT32))
     for index in range(500):

@@ -1,4 +1,4 @@
-"""Real models of which HTP takes only partitions: they are cached in partitions that run as their ops do."""
+"""Real models that HTP supports in part: cached partitions run as their ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One op at a time, given the same stored input, HTP's emulation and our run agree within a step.
+"""HTP's emulation and our run of one op agree within a step.
 
 Where whole networks drift apart, this tells a wrong mapping from differences of single roundings that
 the network amplifies.

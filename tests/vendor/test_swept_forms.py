@@ -1,4 +1,4 @@
-"""Forms for HTP of faults that the sweep found: fixed-point products, logarithms, sums and pools."""
+"""Forms for HTP of faults of the sweep: products, logarithms, sums, pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in the child of each service: one error, and neither a process nor a file is left."""
+"""Faults in a service's child: one error, no process or file is left."""
 
 from __future__ import annotations
 

@@ -114,18 +114,18 @@ def test_a_service_that_does_not_start_is_a_death() -> None:
 def test_what_is_in_pythonpath_comes_first_unless_it_is_another_xdlc(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    site, other = tmp_path / "site", tmp_path / "other"
-    for folder in (site / "xdlc", other / "xdlc", tmp_path / "libraries"):
+    site, second_folder = tmp_path / "site", tmp_path / "other"
+    for folder in (site / "xdlc", second_folder / "xdlc", tmp_path / "libraries"):
         folder.mkdir(parents=True)
         (folder / "__init__.py").touch()
     monkeypatch.setattr(errors, "__file__", str(site / "xdlc" / "errors.py"))
-    for given, expected in [
+    for pythonpath, expected in [
         ([], [site]),
         ([tmp_path / "libraries"], [tmp_path / "libraries", site]),
         ([tmp_path / "libraries", site], [tmp_path / "libraries", site]),
-        ([other], [site, other]),
+        ([second_folder], [site, second_folder]),
     ]:
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, given)))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, pythonpath)))
         assert environment()["PYTHONPATH"].split(os.pathsep) == list(map(str, expected))
 
 

@@ -53,7 +53,7 @@ def double_blob(array: np.ndarray) -> bytes:
 
 
 def caffemodel(weights: Mapping[str, Arrays], version: int = 2, one: Callable[..., bytes] = blob) -> bytes:
-    """Return a NetParameter with the weights of layers, as Caffe's versions 0, 1 or 2 write it."""
+    """Return a NetParameter with weights, as Caffe's versions 0, 1 or 2 write it."""
     layers = []
     for name, arrays in weights.items():
         blobs = [one(np.asarray(array)) for array in arrays]

@@ -1,4 +1,4 @@
-"""Real Caffe and Caffe2 nets: references, refusals, and what the vendor's compiler makes of each."""
+"""Real Caffe and Caffe2 nets: references, refusals, the vendor's compilation."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def reference(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return recorded inputs and outputs; of large outputs, every third element."""
     (path,) = folder.glob("*.npz")
     inputs, outputs = {}, {}
-    with np.load(path) as held:
-        for key in held.files:
+    with np.load(path) as arrays:
+        for key in arrays.files:
             kind, _, name = key.partition("::")
             if kind == "in":
-                inputs[name] = held[key]
+                inputs[name] = arrays[key]
             elif kind.startswith("out") and kind != "outshape":
-                outputs[name] = held[key]
+                outputs[name] = arrays[key]
     return inputs, outputs
 
 
@@ -114,7 +114,7 @@ def test_a_predict_net_alone_is_refused(corpus: Path) -> None:
 
 def random_weights(net: Path, **options: Any) -> bytes:
     """Return weights for a net, of the shapes that its layers need."""
-    generator, made = np.random.default_rng(17), {}
+    generator, blobs = np.random.default_rng(17), {}
 
     def weights(node: Any, g: Any, *shapes: Any) -> list[Any]:
         arrays = []
@@ -122,7 +122,7 @@ def random_weights(net: Path, **options: Any) -> bytes:
             scale = math.sqrt(2 / math.prod(shape[1:]))
             plain = generator.uniform(0.5, 1.5, shape)
             arrays.append((generator.normal(0, scale, shape) if len(shape) > 1 else plain).astype(np.float32))
-        made[node.own_name] = arrays
+        blobs[node.own_name] = arrays
         return [g.builder.const(array) for array in arrays]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -131,12 +131,12 @@ def random_weights(net: Path, **options: Any) -> bytes:
             if getattr(module, "weights", None) is params.weights:
                 patch.setattr(module, "weights", weights)
         xdlc.convert(net, notify=lambda _: None, **options)
-    return nets.caffemodel(made)
+    return nets.caffemodel(blobs)
 
 
 @pytest.fixture(scope="module")
 def converted(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], xdlc.Model]:
-    """Return a function that converts a net without the detection that the host computes."""
+    """Return a function that converts a net without its detection on the host."""
     folder = tmp_path_factory.mktemp("weights")
 
     def convert(name: str) -> xdlc.Model:

@@ -1,4 +1,4 @@
-"""Layers of Caffe that work on elements, channels and axes, compared with formulas in numpy."""
+"""Caffe layers of elements, channels and axes, compared with numpy formulas."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ SUMS = [
 def test_functions_of_several_bottoms(tmp_path):
     inputs = {name: normal(2, 3, 4, 5) for name in "abc"} | {"s": normal(2, 3, 1, 1)}
     text = "".join(data(*array.shape, name=name) for name, array in inputs.items())
-    wanted = {}
+    expected = {}
     for number, (params, formula) in enumerate(SUMS):
         text += layer("Eltwise", params, "a b c", f"y{number}")
-        wanted[f"y{number}"] = formula(*(inputs[name] for name in "abc"))
+        expected[f"y{number}"] = formula(*(inputs[name] for name in "abc"))
     text += layer("Axpy", "", "s a b", "axpy")
-    wanted["axpy"] = inputs["s"] * inputs["a"] + inputs["b"]
-    check(tmp_path, text, inputs, None, wanted)
+    expected["axpy"] = inputs["s"] * inputs["a"] + inputs["b"]
+    check(tmp_path, text, inputs, None, expected)
 
 
 X = normal(2, 3, 4, 5)
@@ -153,12 +153,12 @@ AFFINE = [
 
 
 def test_layers_with_numbers_per_channel(tmp_path):
-    text, weights, wanted = data(*X.shape), {}, {}
+    text, weights, expected = data(*X.shape), {}, {}
     for number, (type, params, blobs, result) in enumerate(AFFINE):
         text += layer(type, params, top=f"y{number}")
         weights[f"y{number}"] = blobs
-        wanted[f"y{number}"] = result
-    check(tmp_path, text, {"data": X}, weights, wanted)
+        expected[f"y{number}"] = result
+    check(tmp_path, text, {"data": X}, weights, expected)
 
 
 def deviated(x, axes, epsilon=1e-9):
@@ -229,14 +229,14 @@ def test_layers_of_other_ranks(tmp_path):
         ("Sigmoid", "line", [], sigmoid(line)),
         ("Normalize", "row", [V], V * row / np.sqrt((row * row).sum(1, keepdims=True) + 1e-4)),
     ]
-    weights, wanted = {}, {}
+    weights, expected = {}, {}
     for number, (type, bottom, blobs, result) in enumerate(cases):
         params = "norm_param { across_spatial: false channel_shared: false eps: 1e-4 }"
         text += layer(type, params if type == "Normalize" else "", bottom, f"y{number}")
         weights[f"y{number}"] = blobs
-        wanted[f"y{number}"] = result
+        expected[f"y{number}"] = result
     inputs = {"row": row, "cube": cube, "line": line}
-    check(tmp_path, text, inputs, {name: blobs for name, blobs in weights.items() if blobs}, wanted)
+    check(tmp_path, text, inputs, {name: blobs for name, blobs in weights.items() if blobs}, expected)
 
 
 def test_factors_that_are_a_second_bottom(tmp_path):

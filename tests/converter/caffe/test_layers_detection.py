@@ -15,7 +15,7 @@ LOWEST = -3e38
 
 
 def overlap(a: np.ndarray, b: np.ndarray, last: float = 0.0) -> float:
-    """Return the intersection of two boxes over their union; ``last`` pixels are added to sides."""
+    """Return the intersection over union; ``last`` pixels are added to sides."""
     if (a[2:] < a[:2]).any() or (b[2:] < b[:2]).any():
         return 0.0
     sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]) + last
@@ -54,7 +54,7 @@ def detections(
     least: float = LOWEST,
 ) -> np.ndarray:
     """Return the rows of SSD's DetectionOutput."""
-    images, count, found = len(loc), prior.shape[2] // 4, []
+    images, count, detected = len(loc), prior.shape[2] // 4, []
     loc = loc.reshape(images, count, 1 if shared else classes, 4)
     conf, (prior, factors) = conf.reshape(images, count, classes), prior.reshape(2, count, 4)
     size = prior[:, 2:] - prior[:, :2]
@@ -73,8 +73,8 @@ def detections(
             kept = suppressed(boxes, order if top < 0 else order[:top], bar, eta)
             rows += [[image, label, scores[at], *boxes[at]] for at in kept]
         best = sorted(range(len(rows)), key=lambda at: -rows[at][2])[: keep if keep >= 0 else None]
-        found += [rows[at] for at in sorted(best)]
-    return np.asarray(found or [[image, *[-1] * 6] for image in range(images)])
+        detected += [rows[at] for at in sorted(best)]
+    return np.asarray(detected or [[image, *[-1] * 6] for image in range(images)])
 
 
 CASES = {
@@ -117,12 +117,12 @@ def test_detection_output(case: str, tmp_path: Path) -> None:
     own = f"num_classes: {classes} code_type: {code} {fields} nms_param {{ {nms} }}"
     text += nets.layer("DetectionOutput", f"detection_output_param {{ {own} }}", " ".join(inputs))
     got = nets.run(tmp_path, text, inputs)["y"]
-    wanted = detections(*inputs.values(), classes, code, **options)
+    expected = detections(*inputs.values(), classes, code, **options)
     most = (classes - (options.get("background", 0) >= 0)) * min(count, options.get("top", count))
     assert got.shape == (1, 1, images * options.get("keep", most), 7)
     rows = got.reshape(-1, 7)
-    np.testing.assert_allclose(rows[: len(wanted)], wanted, rtol=1e-5, atol=1e-5)
-    assert not rows[len(wanted) :].any()
+    np.testing.assert_allclose(rows[: len(expected)], expected, rtol=1e-5, atol=1e-5)
+    assert not rows[len(expected) :].any()
 
 
 def test_prior_box(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_prior_box(tmp_path: Path) -> None:
     text += nets.data(1, 2, 192, name="x") + nets.layer("Concat", "", "x p")
     got = nets.run(tmp_path, text, {"data": np.zeros((1, 2, 2, 3)), "x": np.zeros((1, 2, 192))})["y"]
     got = got[0, 2:]
-    wanted = []
+    expected = []
     for y in (6, 18):
         for x in (6, 18, 30):
             for small, large in ((16, 40), (30, 50)):
@@ -140,17 +140,17 @@ def test_prior_box(tmp_path: Path) -> None:
                 long, short = small * np.sqrt(2), small / np.sqrt(2)
                 sides = ((small, small), (side, side), (long, short), (short, long))
                 for width, height in sides:
-                    wanted += [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-    np.testing.assert_allclose(got[0], np.asarray(wanted) / 50, rtol=1e-5, atol=1e-6)
+                    expected += [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+    np.testing.assert_allclose(got[0], np.asarray(expected) / 50, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(got[1], 0.1, rtol=1e-6)
 
 
 def proposals(
     scores: np.ndarray, moves: np.ndarray, info: np.ndarray, least: float, after: int, bar: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return regions and scores of py-faster-rcnn's proposal layer with two anchors of ratio 1."""
+    """Return regions and scores of py-faster-rcnn's proposal layer with two anchors."""
     count, rows, columns = scores.shape[1] // 2, *scores.shape[2:]
-    found = []
+    candidates = []
     for y in range(rows):
         for x in range(columns):
             for anchor, side in enumerate((32, 64)):
@@ -159,8 +159,8 @@ def proposals(
                 reach = np.exp([dw, dh]) * side / 2
                 box = np.clip(np.hstack([center - reach, center + reach]), 0, np.tile(info[0, [1, 0]], 2) - 1)
                 if min(box[2:] - box[:2] + 1) >= least * info[0, 2]:
-                    found.append([scores[0, count + anchor, y, x], *box])
-    table = np.asarray(sorted(found, key=lambda row: -row[0]))
+                    candidates.append([scores[0, count + anchor, y, x], *box])
+    table = np.asarray(sorted(candidates, key=lambda row: -row[0]))
     kept = suppressed(table[:, 1:], list(range(len(table))), bar, last=1.0)[:after]
     out, best = np.zeros((after, 5)), np.zeros(after)
     out[: len(kept), 1:], best[: len(kept)] = table[kept, 1:], table[kept, 0]
@@ -209,7 +209,7 @@ def test_position_sensitive_regions(tmp_path: Path) -> None:
     got = nets.run(tmp_path, text + nets.layer("PSROIPooling", own, "data rois"), {"data": x, "rois": rois})[
         "y"
     ]
-    wanted = np.zeros((4, 2, 3, 3))
+    expected = np.zeros((4, 2, 3, 3))
     for r, (image, *corners) in enumerate(rois):
         x1, y1, x2, y2 = np.floor(np.add(corners, [0.5, 0.5, 1.5, 1.5])) * 0.125
         for i, j in np.ndindex(3, 3):
@@ -224,8 +224,8 @@ def test_position_sensitive_regions(tmp_path: Path) -> None:
             )
             for c in range(2):
                 part = x[int(image), (c * 3 + i) * 3 + j, rows, columns]
-                wanted[r, c, i, j] = part.mean() if part.size else 0
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+                expected[r, c, i, j] = part.mean() if part.size else 0
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_region_pooling(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_region_pooling(tmp_path: Path) -> None:
     own = "roi_pooling_param { spatial_scale: 0.25 pooled_h: 2 pooled_w: 3 }"
     inputs = {"data": x, "rois": rois}
     got = nets.run(tmp_path, text + nets.layer("ROIPooling", own, "data rois"), inputs)["y"]
-    wanted = np.zeros((4, 3, 2, 3))
+    expected = np.zeros((4, 3, 2, 3))
     for r, (image, *corners) in enumerate(rois):
         x1, y1, x2, y2 = (int(np.floor(each * 0.25 + 0.5)) for each in corners)
         for i, j in np.ndindex(2, 3):
@@ -248,5 +248,5 @@ def test_region_pooling(tmp_path: Path) -> None:
                 for at, step, first, edge in spans
             )
             part = x[int(image), :, rows, columns].reshape(3, -1)
-            wanted[r, :, i, j] = part.max(1) if part.size else 0
-    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+            expected[r, :, i, j] = part.max(1) if part.size else 0
+    np.testing.assert_allclose(got, expected, rtol=1e-6)

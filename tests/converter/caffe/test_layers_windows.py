@@ -1,4 +1,4 @@
-"""Convolutions, pools and products of Caffe, compared with sums over windows in numpy."""
+"""Convolutions, pools and products of Caffe, compared with sums in numpy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def convolved(x, weight, bias, stride, pad, dilation, group=1):
 
 
 def spread(x, weight, bias, stride, pad, dilation, group=1):
-    """Return a transposed convolution over all axes from 2 on: every element adds a kernel."""
+    """Return a transposed convolution over axes 2 and up, added kernel by kernel."""
     count, inner, kernel = weight.shape[1], x.shape[1] // group, weight.shape[2:]
     sizes = [
         s * (n - 1) + d * (k - 1) + 1
@@ -150,7 +150,7 @@ CONVOLUTIONS = [
 
 
 def test_convolutions(tmp_path):
-    text, inputs, weights, wanted = "", {}, {}, {}
+    text, inputs, weights, expected = "", {}, {}, {}
     for number, (type, x, params, blobs, result) in enumerate(CONVOLUTIONS):
         name = f"y{number}"
         inputs[f"x{number}"], weights[name] = x, blobs
@@ -162,13 +162,13 @@ def test_convolutions(tmp_path):
             result = convolved(x[None], *blobs, np.zeros(3), [1] * 2, [0] * 2, [1] * 2)[0]
         elif isinstance(result, str):
             result = convolved(x, *blobs, [1] * 2, [1] * 2, [1] * 2, x.shape[1])
-        wanted[name] = result
-    check(tmp_path, text, inputs, weights, wanted)
+        expected[name] = result
+    check(tmp_path, text, inputs, weights, expected)
 
 
 def windows(x, kernel, stride, pad, rounds_up=True):
-    """Return the ranges of the windows of each axis, padding included, as pooling_layer.cpp has them."""
-    found = []
+    """Return the padded windows of each axis, as pooling_layer.cpp has them."""
+    ranges = []
     for axis in range(2):
         room = x.shape[2 + axis] + 2 * pad[axis] - kernel[axis]
         count = (-(-room // stride[axis]) if rounds_up else room // stride[axis]) + 1
@@ -176,8 +176,8 @@ def windows(x, kernel, stride, pad, rounds_up=True):
             count -= 1
         starts = [each * stride[axis] - pad[axis] for each in range(count)]
         limit = x.shape[2 + axis] + pad[axis]
-        found.append([(start, min(start + kernel[axis], limit)) for start in starts])
-    return found
+        ranges.append([(start, min(start + kernel[axis], limit)) for start in starts])
+    return ranges
 
 
 def pooled(x, method, kernel, stride=(1, 1), pad=(0, 0), rounds_up=True):
@@ -222,14 +222,14 @@ PLANES[0, 0, :3, :3] = 0
 
 
 def test_pools(tmp_path):
-    text, wanted = data(*PLANES.shape), {}
+    text, expected = data(*PLANES.shape), {}
     for number, (params, given) in enumerate(POOLS):
         tops = f"y{number} w{number}" if given[0] == "MAX" else f"y{number}"
         text += layer("Pooling", f"pooling_param {{ {params} }}", top=tops)
-        wanted.update(zip(tops.split(), pooled(PLANES, *given), strict=False))
+        expected.update(zip(tops.split(), pooled(PLANES, *given), strict=False))
         text += layer("Pooling", f"pooling_param {{ {params} }}", top=f"z{number}")
-        wanted[f"z{number}"] = wanted[f"y{number}"]
-    check(tmp_path, text, {"data": PLANES}, None, wanted)
+        expected[f"z{number}"] = expected[f"y{number}"]
+    check(tmp_path, text, {"data": PLANES}, None, expected)
 
 
 def test_pyramids_columns_products_and_rows(tmp_path):
@@ -260,7 +260,7 @@ def test_pyramids_columns_products_and_rows(tmp_path):
         ),
     }
     weights = {"fc": [wide.T.reshape(1, 1, 4, 105), v.reshape(1, 1, 1, 4)], "fc3": [square], "embed": [table]}
-    wanted = {
+    expected = {
         "spp1": pooled(x, "AVE", (5, 7))[0],
         "spp2": np.concatenate([each.reshape(2, -1) for each in level], 1),
         "col": np.stack(taps, 2).reshape(2, 18, 3, 5),
@@ -269,7 +269,7 @@ def test_pyramids_columns_products_and_rows(tmp_path):
         "embed": table[indices.astype(int)],
     }
     text = data(*x.shape) + data(2, 3, name="indices") + "".join(cases.values())
-    check(tmp_path, text, {"data": x, "indices": indices}, weights, wanted)
+    check(tmp_path, text, {"data": x, "indices": indices}, weights, expected)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])

@@ -1,4 +1,4 @@
-"""Rules of Caffe nets: versions, phases, blobs written in place, inputs and outputs, training layers."""
+"""Rules of Caffe nets: versions, phases, blobs in place, training layers."""
 
 import h5py
 import numpy as np

@@ -1,4 +1,4 @@
-"""Test of the layers of Caffe and operators of Caffe2 on recorded nets of one each."""
+"""Layers of Caffe and operators of Caffe2 on recorded nets of one each."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ def detections(array: np.ndarray) -> np.ndarray:
 
 
 def differences(row: dict[str, Any], target: Path) -> Iterator[str]:
-    """Iterate over what is wrong with the outputs of a net, from the DLC that is made of it."""
+    """Iterate over the faults in the outputs of a net that is converted and run."""
     with np.load(row["folder"] / "ref.npz") as held:
         arrays = {key: held[key] for key in held.files}
     xdlc.save(convert(row), target)
-    found = xdlc.run(target, {key[4:]: array for key, array in arrays.items() if key.startswith("in::")})
+    results = xdlc.run(target, {key[4:]: array for key, array in arrays.items() if key.startswith("in::")})
     for key, array in arrays.items():
         if not key.startswith("out::"):
             continue
         name = key[5:].replace("|", "/")
-        have, want = np.asarray(found[name], np.float64), np.asarray(array, np.float64)
+        have, want = np.asarray(results[name], np.float64), np.asarray(array, np.float64)
         if row["compare"] == "rows":
             have, want = detections(have), detections(want)
         elif row["compare"] == "prefix":  # the others are padding

@@ -38,7 +38,7 @@ class Net(bytes):
 
 
 def argument(name: str, value: Any, *, packed: bool = False) -> bytes:
-    """Return an ``Argument``: a number, text, bytes, an array or a list of one of these, or a net.
+    """Return an ``Argument``: a number, text, bytes, an array, a list or a net.
 
     Args:
         name: Its name.
@@ -104,7 +104,7 @@ class TinyNet:
         return name
 
     def op(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **args: Any) -> TinyNet:
-        """Add an operator to the predict net; ``name`` is its name, the others are its arguments."""
+        """Add an operator to the predict net, with its arguments as keywords."""
         self.ops.append(operator(type, inputs, outputs, **args))
         return self
 

@@ -32,7 +32,7 @@ def model_of(nodes, inputs, constants, outputs, notices=None):
 
 
 def run(type, values, args, outputs=1, constants=()):
-    """Return the outputs of one operator; values at the positions ``constants`` are stored."""
+    """Return the outputs of one operator; inputs in ``constants`` are stored."""
     names = [f"x{index}" for index in range(len(values))]
     given = dict(zip(names, values, strict=True))
     stored = {names[index]: given.pop(names[index]) for index in constants}

@@ -1,4 +1,4 @@
-"""Tests of Caffe2's operators of regions, boxes and keypoints against formulas in numpy."""
+"""Caffe2's operators of regions, boxes and keypoints against numpy formulas."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tests.converter.caffe2.operators import LAST, run, some
 
 def moved(rois, deltas, info, weights=(1, 1, 1, 1), scales=True, extra=1):
     """Return boxes of regions [image, x1, y1, x2, y2] moved by deltas, one by one."""
-    found = np.zeros(deltas.shape)
+    boxes_after = np.zeros(deltas.shape)
     for row, (image, *corners) in enumerate(rois):
         height, width, scale = info[int(image)]
         x1, y1, x2, y2 = np.array(corners) / scale
@@ -21,8 +21,8 @@ def moved(rois, deltas, info, weights=(1, 1, 1, 1), scales=True, extra=1):
             pw, ph = (np.exp(min(d, np.log(1000 / 16))) * size for d, size in ((dw, w), (dh, h)))
             box = [cx - pw / 2, cy - ph / 2, cx + pw / 2 - extra, cy + ph / 2 - extra]
             limits = [int(width / scale + 0.5) - extra, int(height / scale + 0.5) - extra] * 2
-            found[row, place : place + 4] = np.clip(box, 0, limits) * (scale if scales else 1)
-    return found
+            boxes_after[row, place : place + 4] = np.clip(box, 0, limits) * (scale if scales else 1)
+    return boxes_after
 
 
 def test_boxes_are_moved_by_deltas():
@@ -43,7 +43,7 @@ def test_boxes_are_moved_by_deltas():
 
 def aligned(x, rois, size, scale, samples, shift):
     """Return the means of samples x samples bilinear samples of each part of regions."""
-    found = np.zeros((len(rois), x.shape[1], size, size))
+    pooled = np.zeros((len(rois), x.shape[1], size, size))
     for row, (image, *corners) in enumerate(rois):
         x1, y1, x2, y2 = np.array(corners) * scale - shift
         w, h = (max(length, 0 if shift else 1) for length in (x2 - x1, y2 - y1))
@@ -53,8 +53,8 @@ def aligned(x, rois, size, scale, samples, shift):
             a, b = min(int(y), x.shape[2] - 2), min(int(z), x.shape[3] - 2)
             fy, fz = min(y - a, 1), min(z - b, 1)
             part = x[int(image), :, a : a + 2, b : b + 2]
-            found[row, :, i, j] += np.einsum("chw,h,w->c", part, [1 - fy, fy], [1 - fz, fz])
-    return found / samples**2
+            pooled[row, :, i, j] += np.einsum("chw,h,w->c", part, [1 - fy, fy], [1 - fz, fz])
+    return pooled / samples**2
 
 
 @pytest.mark.parametrize("shift", [0, 0.5])
@@ -85,9 +85,9 @@ def test_regions_are_pooled():
 
 
 def keypoints(maps, boxes):
-    """Return [N, 4, K] of the extreme of the quadratic form around the greatest element of each map."""
+    """Return [N, 4, K]: the peak of a quadratic form around each map's maximum."""
     size = maps.shape[-1]
-    found = np.zeros((*maps.shape[:2], 4))
+    points = np.zeros((*maps.shape[:2], 4))
     for n, k in itertools.product(*map(range, maps.shape[:2])):
         f = maps[n, k].astype(float)
         y, x = np.unravel_index(f.argmax(), f.shape)
@@ -99,8 +99,8 @@ def keypoints(maps, boxes):
         d /= max(1, np.abs(d).max() / 1.5)
         start, reach = boxes[n, :2], np.maximum(boxes[n, 2:4] - boxes[n, :2], 1)
         place = start + (np.array([x, y]) + 0.5 + d) * reach / size
-        found[n, k] = [*place, v[1, 1] - b @ d + d @ a @ d / 2, np.exp(f.max()) / np.exp(f).sum()]
-    return found.transpose(0, 2, 1)
+        points[n, k] = [*place, v[1, 1] - b @ d + d @ a @ d / 2, np.exp(f.max()) / np.exp(f).sum()]
+    return points.transpose(0, 2, 1)
 
 
 def test_keypoints_are_refined_between_elements():

@@ -1,4 +1,4 @@
-"""Tests of Caffe2's Int8 operators: fixed point between input and output, encodings, names."""
+"""Caffe2's Int8 operators: fixed point throughout, encodings, names."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def reals(x, scale, zero):
 
 
 def between(nodes, inputs, scales):
-    """Return nodes with an Int8Quantize of each input, and an Int8Dequantize of value q as y."""
+    """Return nodes between an Int8Quantize of each input and an Int8Dequantize."""
     before = [
         ("Int8Quantize", [name], [f"{name}q"], {"Y_scale": scale, "Y_zero_point": zero})
         for name, (scale, zero) in zip(inputs, scales, strict=True)

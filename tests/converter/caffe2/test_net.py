@@ -20,13 +20,13 @@ def scaled(made=None):
 
 
 def test_the_last_writer_of_a_name_rules(tmp_path):
-    made = TinyNet()
-    made.op("Abs", ["data"], ["a"])
-    made.op("Add", ["a", "data"], ["a"])
-    made.op("Negative", ["a"], ["a"])
-    made.op("Add", ["a", "data"], ["data"])
+    builder = TinyNet()
+    builder.op("Abs", ["data"], ["a"])
+    builder.op("Add", ["a", "data"], ["a"])
+    builder.op("Negative", ["a"], ["a"])
+    builder.op("Add", ["a", "data"], ["data"])
     notices = []
-    model = made.convert(tmp_path, SHAPE, ["a", "data"], notify=notices.append)
+    model = builder.convert(tmp_path, SHAPE, ["a", "data"], notify=notices.append)
     got = xdlc.run(model, {"data": X})
     np.testing.assert_allclose(got.pop("a"), -(abs(X) + X))
     assert [name for name in got if repr(name) in notices[0] and "'data'" in notices[0]]
@@ -42,17 +42,17 @@ def test_the_trace_has_each_value_of_a_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stated", "found"), [([], ["y", "z"]), (["y", "old"], ["y"]), (["y", "w"], ["y"]), (["w"], ["w"])]
+    ("stated", "expected"), [([], ["y", "z"]), (["y", "old"], ["y"]), (["y", "w"], ["y"]), (["w"], ["w"])]
 )
-def test_outputs(tmp_path, stated, found):
-    made = TinyNet()
-    made.op("Relu", ["data"], ["r"])
-    made.op("Reshape", ["r"], ["y", "old"], shape=[1, -1])
-    made.op("Add", ["r", made.fill("w", X)], ["z"])
+def test_outputs(tmp_path, stated, expected):
+    builder = TinyNet()
+    builder.op("Relu", ["data"], ["r"])
+    builder.op("Reshape", ["r"], ["y", "old"], shape=[1, -1])
+    builder.op("Add", ["r", builder.fill("w", X)], ["z"])
     notices = []
-    model = made.convert(tmp_path, SHAPE, stated, notify=notices.append)
-    assert [tensor.name for tensor in model.main.outputs] == found
-    assert len(notices) == len(stated or found) - len(found)
+    model = builder.convert(tmp_path, SHAPE, stated, notify=notices.append)
+    assert [tensor.name for tensor in model.main.outputs] == expected
+    assert len(notices) == len(stated or expected) - len(expected)
 
 
 def test_what_computes_nothing_is_passed_over(tmp_path):
@@ -64,13 +64,13 @@ def test_what_computes_nothing_is_passed_over(tmp_path):
 
 
 def test_fills_of_the_predict_net_and_other_operators_of_the_init_net(tmp_path):
-    made = TinyNet()
-    made.fill("v", np.float32([4]))
-    made.init("Sqrt", ["w"], ["v"])
-    made.op("ConstantFill", [], ["c"], shape=[1], value=3.0)
-    made.op("Mul", ["data", "w"], ["m"])
-    made.op("Add", ["m", "c"], ["y"])
-    np.testing.assert_allclose(made.run(tmp_path, {"data": X})["y"], X * 2 + 3)
+    builder = TinyNet()
+    builder.fill("v", np.float32([4]))
+    builder.init("Sqrt", ["w"], ["v"])
+    builder.op("ConstantFill", [], ["c"], shape=[1], value=3.0)
+    builder.op("Mul", ["data", "w"], ["m"])
+    builder.op("Add", ["m", "c"], ["y"])
+    np.testing.assert_allclose(builder.run(tmp_path, {"data": X})["y"], X * 2 + 3)
 
 
 # ------------------------------------------------------------------ inputs
@@ -138,12 +138,12 @@ def test_shapes_beside_the_nets(tmp_path):
 
 
 def test_indices_are_integers_and_a_batch_is_bound(tmp_path):
-    made = TinyNet()
-    made.op("Gather", [made.fill("w", X.reshape(6, 2)), "data"], ["y"])
-    model = made.convert(tmp_path, {"data": [3]})
+    builder = TinyNet()
+    builder.op("Gather", [builder.fill("w", X.reshape(6, 2)), "data"], ["y"])
+    model = builder.convert(tmp_path, {"data": [3]})
     assert model.main.inputs[0].dtype.name == "int32"
     (tmp_path / "value_info.json").write_text('{"data": [6, [1, 2]]}')
-    assert made.convert(tmp_path, None, batch=4).main.outputs[0].shape == (4, 2, 2)
+    assert builder.convert(tmp_path, None, batch=4).main.outputs[0].shape == (4, 2, 2)
 
 
 def test_an_input_can_be_fixed(tmp_path):

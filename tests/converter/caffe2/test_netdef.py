@@ -1,4 +1,4 @@
-"""Tests of the reading of ``NetDef`` files: forms of values, text, untrusted input."""
+"""Reading of ``NetDef`` files: forms of values, text, untrusted input."""
 
 import struct
 
@@ -89,13 +89,13 @@ def test_constants(tmp_path, args, expected):
 
 
 def test_quantized_weights_keep_their_integers(tmp_path):
-    made = TinyNet()
-    made.init(
+    builder = TinyNet()
+    builder.init(
         "Int8GivenTensorFill", ["w"], shape=[4], values=bytes([0, 3, 200, 9]), Y_scale=0.5, Y_zero_point=3
     )
-    made.op("Int8Dequantize", ["w"], ["f"])
-    made.op("Add", ["data", "f"], ["y"])
-    got = made.run(tmp_path, {"data": np.ones((1, 4), np.float32)})["y"]
+    builder.op("Int8Dequantize", ["w"], ["f"])
+    builder.op("Add", ["data", "f"], ["y"])
+    got = builder.run(tmp_path, {"data": np.ones((1, 4), np.float32)})["y"]
     np.testing.assert_allclose(got, [[-0.5, 1, 99.5, 4]])
 
 
@@ -111,17 +111,17 @@ def test_values_of_arguments(tmp_path):
     }
     path = tmp_path / "n.pb"
     path.write_bytes(net([operator("X", ["a"], ["b"], **values)]))
-    found = read_net(path).ops[0]
-    assert {name: each.value() for name, each in found.args.items()} == values
+    net_op = read_net(path).ops[0]
+    assert {name: each.value() for name, each in net_op.args.items()} == values
     path.write_text(
         'name: "n"  # a comment\nop {\n input: "a" output: "b" type: "X" engine: "CUDNN" '
         'device_option { device_type: 1 }\n arg { name: "f" f: 0.5 } arg { name: "i" i: -3 }, '
         'arg { name: "s" s: "te" "xt" } arg < name: "floats" floats: [0.5, 2] >; arg { name: "ints" ints: 1 '
         'ints: -2 } arg { name: "strings" strings: "a" strings: "b" } arg { name: "none" } }\n'
     )
-    found = read_net(path).ops[0]
-    assert {name: each.value() for name, each in found.args.items()} == values
-    assert found.line == 2
+    net_op = read_net(path).ops[0]
+    assert {name: each.value() for name, each in net_op.args.items()} == values
+    assert net_op.line == 2
 
 
 def test_a_text_is_converted(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests of Caffe2's operators against formulas in numpy, and of the refusal of wrong arguments."""
+"""Caffe2's operators against numpy formulas; refusal of wrong arguments."""
 
 import numpy as np
 import pytest

@@ -13,7 +13,7 @@ import numpy as np
 
 
 def layer(kind: str, name: str, inbound: Any = None, module: str = "keras.layers", **config: Any) -> dict:
-    """A serialized layer; ``inbound`` are its calls, each a list of references or a dictionary."""
+    """Return a serialized layer; ``inbound`` are its calls."""
     given = (
         {"name": name, "trainable": True, **config} if module.endswith("layers") else {"name": name, **config}
     )
@@ -73,13 +73,13 @@ def sequential(*layers: dict, name: str = "model") -> dict:
 
 def weights_file(weights: dict[str, list], **options: Any) -> bytes:
     """The HDF5 file of a ``.keras`` archive: arrays by the path of a layer's group."""
-    held = io.BytesIO()
-    with h5py.File(held, "w") as file:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
         for path, arrays in weights.items():
             group = file.create_group(f"{path}/vars")
             for number, array in enumerate(arrays):
                 group.create_dataset(str(number), data=np.asarray(array, np.float32), **options)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def archive(
@@ -100,7 +100,7 @@ def archive(
 
 
 def legacy(path: Path, model: Any, weights: dict[str, dict[str, Any]], version: str = "2.15.0") -> Path:
-    """Write an ``.h5`` file: arrays by their names, by layer; the model without modules."""
+    """Write an ``.h5`` file with arrays by name and layer."""
     with h5py.File(path, "w") as file:
         file.attrs["model_config"] = json.dumps(_without_modules(model))
         file.attrs["keras_version"] = version
@@ -114,11 +114,11 @@ def legacy(path: Path, model: Any, weights: dict[str, dict[str, Any]], version: 
     return path
 
 
-def _without_modules(given: Any) -> Any:
-    if isinstance(given, dict):
+def _without_modules(config: Any) -> Any:
+    if isinstance(config, dict):
         return {
             key: _without_modules(each)
-            for key, each in given.items()
+            for key, each in config.items()
             if key not in ("module", "registered_name")
         }
-    return [_without_modules(each) for each in given] if isinstance(given, list) else given
+    return [_without_modules(each) for each in config] if isinstance(config, list) else config

@@ -1,4 +1,4 @@
-"""Keras files: archives and HDF5, names, weights, calls, models inside models, layers."""
+"""Keras files: archives, HDF5, names, weights, calls, nested models, layers."""
 
 import sys
 import zipfile
@@ -310,15 +310,15 @@ def lstm(x, kernel, recurrence, bias, mask=None):
         return 1 / (1 + np.exp(-v))
 
     hidden = cell = np.zeros((len(x), recurrence.shape[0]), np.float32)
-    found = []
+    states = []
     for step in range(x.shape[1]):
         i, f, g, o = np.split(x[:, step] @ kernel + hidden @ recurrence + bias, 4, -1)
         new = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
         shown = sigmoid(o) * np.tanh(new)
         active = np.ones((len(x), 1), bool) if mask is None else mask[:, step : step + 1]
         cell, hidden = np.where(active, new, cell), np.where(active, shown, hidden)
-        found.append(hidden)
-    return np.stack(found, 1)
+        states.append(hidden)
+    return np.stack(states, 1)
 
 
 CELL = [RNG.normal(size=shape).astype(np.float32) for shape in ((3, 8), (2, 8), (8,))]

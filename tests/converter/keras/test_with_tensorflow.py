@@ -1,4 +1,4 @@
-"""Keras layers against Keras itself: each saved in both formats, converted and run."""
+"""Keras layers, saved in both formats, against Keras itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axis orders: transposes appear at the graph's boundary only, and where the source has them."""
+"""Axis orders: transposes are at the boundary or where the source has them."""
 
 from __future__ import annotations
 

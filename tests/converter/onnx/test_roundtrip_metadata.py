@@ -1,4 +1,4 @@
-"""Notes on nodes about the ops they stand for: taken where they fit, harmless where they do not."""
+"""Notes on nodes about their ops: used where they fit, else harmless."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_value_with_two_sources_is_refused(models):
 
 
 def test_last_constant_of_a_name_counts(models):
-    """onnxruntime takes the last initializer or Constant node of a name, if they are of one type."""
+    """onnxruntime reads the last constant of a name, if all are of one type."""
     nodes = [
         helper.make_node("Constant", [], ["c"], value_floats=[1.0]),
         helper.make_node("Add", ["x", "c"], ["s"]),
@@ -201,15 +201,15 @@ def test_last_constant_of_a_name_counts(models):
         helper.make_node("Mul", ["s", "w"], ["y"]),
     ]
     weights = [onnx.numpy_helper.from_array(np.full(2, value, np.float32), "w") for value in (3, 5)]
-    made = models.make(nodes, {"x": [2]}, {"y": None})
-    made.graph.initializer.extend(weights)
-    (found,) = xdlc.run(xdlc.convert(models.save(made)), {"x": np.zeros(2, np.float32)}).values()
+    model = models.make(nodes, {"x": [2]}, {"y": None})
+    model.graph.initializer.extend(weights)
+    (found,) = xdlc.run(xdlc.convert(models.save(model)), {"x": np.zeros(2, np.float32)}).values()
     np.testing.assert_array_equal(found, [10, 10])
     for place, name in ((0, "c"), (4, "c"), (4, "w")):
-        made.graph.node.insert(place, helper.make_node("Relu", ["x"], [name]))
+        model.graph.node.insert(place, helper.make_node("Relu", ["x"], [name]))
         with pytest.raises(ModelError, match=f"two nodes produce '{name}'|'w' is stored"):
-            xdlc.convert(models.save(made))
-        del made.graph.node[place]
+            xdlc.convert(models.save(model))
+        del model.graph.node[place]
 
 
 def test_stored_tensors_that_nothing_reads_may_be_anything(models):

@@ -122,12 +122,12 @@ def test_group_norm(models, activation, last):
         return array if last else np.ascontiguousarray(np.moveaxis(array, -1, 1))
 
     options = dict(groups=4, activation=activation, channels_last=last)
-    wanted = group_normalized(x, scale, shift, 4, 1e-5, activation)
-    check(models, "GroupNorm", [lying(x), scale, shift], static=(1, 2), wanted=[lying(wanted)], **options)
+    expected = group_normalized(x, scale, shift, 4, 1e-5, activation)
+    check(models, "GroupNorm", [lying(x), scale, shift], static=(1, 2), wanted=[lying(expected)], **options)
     total = x + skip[:, None, None] + bias
-    wanted = group_normalized(total, scale, shift, 4, 1e-5, activation)
+    expected = group_normalized(total, scale, shift, 4, 1e-5, activation)
     inputs = [lying(x), scale, shift, skip, bias]
-    results = [lying(wanted), lying(total)]
+    results = [lying(expected), lying(total)]
     check(models, "SkipGroupNorm", inputs, 2, static=(1, 2, 4), wanted=results, **options)
 
 

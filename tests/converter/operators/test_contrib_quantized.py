@@ -44,7 +44,7 @@ def test_products_with_blocks(models, bits, width, units, size, signs, zeros):
     steps = (np.abs(floats(units, count)) + 0.1) * signs
     if signs < 0:
         steps[0, 0] = 0
-    given = {
+    weights = {
         "middle": None,
         "packed": unsigned(units, -(-count * bits // 8)),
         "real": floats(units, count) + 2,
@@ -53,7 +53,7 @@ def test_products_with_blocks(models, bits, width, units, size, signs, zeros):
         floats(2, 3, width),
         unsigned(units, count, size * bits // 8),
         steps,
-        given,
+        weights,
         None,
         floats(units),
     ]

@@ -81,14 +81,16 @@ def nested_ifs(depth):
     leaf = onnx.helper.make_graph(
         [onnx.helper.make_node("Neg", ["x"], ["y"])], "g", [], [onnx.ValueInfoProto(name="y")]
     ).SerializeToString()
-    other = onnx.helper.make_attribute("else_branch", onnx.GraphProto.FromString(leaf)).SerializeToString()
+    else_branch = onnx.helper.make_attribute(
+        "else_branch", onnx.GraphProto.FromString(leaf)
+    ).SerializeToString()
     tail = onnx.helper.make_graph([], "g", [], [onnx.ValueInfoProto(name="y")]).SerializeToString()
     head = onnx.NodeProto(input=["c"], output=["y"], op_type="If").SerializeToString()
     kind = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.GRAPH).SerializeToString()
     graph = leaf
     for _ in range(depth):
         attribute = kind + _field(6, graph)
-        graph = _field(1, head + _field(5, attribute) + _field(5, other)) + tail
+        graph = _field(1, head + _field(5, attribute) + _field(5, else_branch)) + tail
     inputs = [
         onnx.helper.make_tensor_value_info("c", 9, ()),
         onnx.helper.make_tensor_value_info("x", 1, (1,)),

@@ -124,14 +124,14 @@ def test_function_body_of_a_standard_operator(models, tmp_path):
 
 def nested_functions(depth, width):
     """Return functions where each calls the next ``width`` times."""
-    made = []
+    functions = []
     for level in range(depth):
         values = ["x", *(f"v{index}" for index in range(width - 1)), "y"]
         inner, domain = ("Neg", "") if level == depth - 1 else (f"F{level + 1}", "my")
         nodes = [helper.make_node(inner, [a], [b], domain=domain) for a, b in itertools.pairwise(values)]
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
-        made.append(helper.make_function("my", f"F{level}", ["x"], ["y"], nodes, opsets))
-    return made
+        functions.append(helper.make_function("my", f"F{level}", ["x"], ["y"], nodes, opsets))
+    return functions
 
 
 def with_functions(models, functions):

@@ -15,14 +15,14 @@ def shifted(x, amounts, direction):
     """Return what ONNX 28 says, by Python's integers."""
     info = np.iinfo(x.dtype)
     span = 1 << info.bits
-    made = []
+    values = []
     for value, count in zip(x.tolist(), amounts.tolist(), strict=True):
         count = info.bits if not 0 <= count < info.bits else count
         found = (
             value >> count if direction == "RIGHT" else (value << count if count < info.bits else 0) % span
         )
-        made.append(found - span if found > info.max else found)
-    return np.array(made, x.dtype)
+        values.append(found - span if found > info.max else found)
+    return np.array(values, x.dtype)
 
 
 SHIFTS = [(dtype, way) for dtype in INTEGERS for way in ("LEFT", "RIGHT")]
@@ -82,14 +82,14 @@ def test_conv_integer_with_a_zero_point_per_channel(models, group):
     }
     attributes = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": group}
     path = models.save(build([node("ConvInteger", "x w xz wz", **attributes)], feeds, weights, ("y",), 17))
-    found = xdlc.run(xdlc.convert(path), feeds)["y"]
+    results = xdlc.run(xdlc.convert(path), feeds)["y"]
     plain = [node("Conv", "x w", **attributes)]
     x = feeds["x"].astype(np.float64) - 120
     w = weights["w"].astype(np.float64) - weights["wz"].reshape(-1, 1, 1, 1)
     from onnx.reference import ReferenceEvaluator
 
     (wanted,) = ReferenceEvaluator(build(plain, {"x": x}, {"w": w}, ("y",), 17)).run(None, {"x": x})
-    np.testing.assert_array_equal(found, wanted.astype(np.int32))
+    np.testing.assert_array_equal(results, wanted.astype(np.int32))
 
 
 def test_remainders_that_become_integers(models):

@@ -215,7 +215,7 @@ def test_trees_of_a_classifier(models, case):
 
 def test_a_tree_ensemble_of_version_5(models):
     """A node may compare with a set; its true branch and a leaf are stated by position."""
-    made = {
+    tree = {
         "nodes_featureids": [0, 1, 2],
         "nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [3], [0, 6, 3]),
         "nodes_splits": helper.make_tensor("s", TensorProto.FLOAT, [3], [0.25, 0, 1]),
@@ -229,7 +229,7 @@ def test_a_tree_ensemble_of_version_5(models):
         "membership_values": helper.make_tensor("v", TensorProto.FLOAT, [4], [1, 3, 5, NAN]),
     }
     x = np.array([[0.25, 3, 0], [0, 2, 0], [0.5, 0, 1], [7, 0, 1.5]], np.float32)
-    check(models, [ml("TreeEnsemble", n_targets=2, **made)], {"x": x}, domain_opset=5)
+    check(models, [ml("TreeEnsemble", n_targets=2, **tree)], {"x": x}, domain_opset=5)
 
 
 KEPT = {
@@ -319,7 +319,7 @@ def test_nodes_that_are_no_trees_are_refused(models, case):
 
 
 def test_a_loop_of_nodes_is_refused(models):
-    made = {
+    tree = {
         "nodes_featureids": [0],
         "nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [1], [0]),
         "nodes_splits": helper.make_tensor("s", TensorProto.FLOAT, [1], [0.25]),
@@ -331,7 +331,7 @@ def test_a_loop_of_nodes_is_refused(models):
         "leaf_targetids": [0],
         "leaf_weights": helper.make_tensor("w", TensorProto.FLOAT, [1], [1]),
     }
-    model = build([ml("TreeEnsemble", n_targets=1, **made)], {"x": floats(2, 3)}, {}, ["y"], 17, 5)
+    model = build([ml("TreeEnsemble", n_targets=1, **tree)], {"x": floats(2, 3)}, {}, ["y"], 17, 5)
     with pytest.raises(ModelError):
         xdlc.convert(models.save(model))
 
@@ -351,7 +351,7 @@ def test_a_network_after_a_scaler_of_doubles_keeps_its_shapes(models):
 def test_htp_computes_the_same(case):
     if case in SIMPLE:
         type, x, attributes = SIMPLE[case]
-        made, outputs = ml(type, **attributes), ["y"]
+        node, outputs = ml(type, **attributes), ["y"]
     else:
         outputs, x = ["l", "s"], floats(6, 3)
         if case in CLASSIFIERS:
@@ -362,8 +362,8 @@ def test_htp_computes_the_same(case):
             attributes = (
                 Trees(3).weighted("class", weight, targets) | more | {"classlabels_int64s": [5, 9, 2][:count]}
             )
-        made = ml(type, outputs="l s", **attributes)
-    model = build([made], {"x": x}, {}, outputs, 17, 3 if type.startswith("Tree") else 2)
+        node = ml(type, outputs="l s", **attributes)
+    model = build([node], {"x": x}, {}, outputs, 17, 3 if type.startswith("Tree") else 2)
     found = xdlc.run(xdlc.convert(model), {"x": x}, runtime="htp", soc="sm8650")
     for name, want in zip(outputs, expected(model, {"x": x}, reference=False), strict=True):
         tolerance = 0 if want.dtype.kind == "i" else 1e-2 * np.abs(want).max()

@@ -423,20 +423,20 @@ def test_branches_compute_in_fixed_point_between_reals(models, condition):
     np.testing.assert_array_equal(xdlc.run(converted, feeds)["y"], wanted)
 
 
-@pytest.mark.parametrize("other", ["static", "computed"])
-def test_stored_integers_beside_plain_ones(models, other):
+@pytest.mark.parametrize("second_input", ["static", "computed"])
+def test_stored_integers_beside_plain_ones(models, second_input):
     source, feeds = Source(), {"x": reals(1, 3)}
     parameters = source.encoding("x", 0.03, np.int8(0))
     stored = source.node("QuantizeLinear", ["x", *parameters], "q")
     moved = source.node("Transpose", [stored], "t", perm=[0, 1])
     beside = source.put("c", integers(1, 2))
-    if other == "computed":
+    if second_input == "computed":
         feeds["i"] = integers(1, 2).astype(np.int32)
         beside = source.node("Cast", ["i"], "c8", to=TensorProto.INT8)
     joined = source.node("Concat", [moved, beside], "j", axis=1)
     source.node("DequantizeLinear", [joined, *parameters], "y")
     graph = check(models, source, feeds)
-    assert is_fixed(graph) == (other == "static")
+    assert is_fixed(graph) == (second_input == "static")
 
 
 @pytest.mark.parametrize("kind", ["Pad", "Relu"])

@@ -89,13 +89,13 @@ def exact(path, feeds):
 def compare(models, monkeypatch, path, feeds):
     """Compare with onnxruntime on the source, and bit for bit with weights stored as reals."""
     model, size = saved(path)
-    found = xdlc.run(model, feeds)
-    for name, wanted in exact(path, feeds).items():
-        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)
+    results = xdlc.run(model, feeds)
+    for name, expected in exact(path, feeds).items():
+        np.testing.assert_allclose(results[name], expected, rtol=1e-4, atol=1e-4)
     with_reals(monkeypatch)
     reals, whole = saved(path)
-    for name, wanted in xdlc.run(reals, feeds).items():
-        np.testing.assert_array_equal(found[name], wanted)
+    for name, expected in xdlc.run(reals, feeds).items():
+        np.testing.assert_array_equal(results[name], expected)
     return model, size / whole
 
 
@@ -112,12 +112,12 @@ def test_integers_are_kept(models, monkeypatch, reader, kind, form):
     options = {"tensor": {}, "axis": {"axis": axis}, "blocks": {"axis": along, "block_size": 16}}[form]
     path, feeds = weight_only(models, reader, kind, positive(*count), zeros, **options)
     model, _ = compare(models, monkeypatch, path, feeds)
-    held = weight(model)
+    stored = weight(model)
     wanted = {"tensor": ScaleOffset, "axis": AxisScaleOffset, "blocks": BlockScaleOffset}[form]
-    assert isinstance(held.encoding, wanted)
+    assert isinstance(stored.encoding, wanted)
     in_bytes = (reader, form) == ("Gather", "tensor")  # this becomes one on fixed point, with HTP's types
-    assert held.dtype.bits == (4 if kind.endswith("4") and not in_bytes else 8)
-    assert held.data.nbytes == held.nbytes
+    assert stored.dtype.bits == (4 if kind.endswith("4") and not in_bytes else 8)
+    assert stored.data.nbytes == stored.nbytes
 
 
 def test_blocks_become_an_expansion_where_that_is_exact(models, monkeypatch):

@@ -70,12 +70,12 @@ def refused(folder, text, opset=17, **options):
 )
 def test_pieces_of_a_tensor(tmp_path, split, keepdims, pieces):
     weights = f"<{split}, " if split else "<"
-    given = "x, n" if split else "x"
+    inputs = "x, n" if split else "x"
     model = same(
         tmp_path,
         f"""g (float[6,4] x) => (float[a,b] y, float[c,d] z, int64 n_pieces)
         {weights} int64 first = {{0}}, int64 last = {{-1}}> {{
-            s = SplitToSequence <axis = 0 {keepdims}> ({given})
+            s = SplitToSequence <axis = 0 {keepdims}> ({inputs})
             n_pieces = SequenceLength (s)
             p = SequenceAt (s, first)
             q = SequenceAt (s, last)
@@ -373,8 +373,8 @@ def test_maps_run_their_body_for_each_element(tmp_path):
 # ---------------------------------------------------------------------------- optionals
 
 
-@pytest.mark.parametrize(("given", "wanted"), [("x", True), ("", False)])
-def test_optionals_known_while_converting(tmp_path, given, wanted):
+@pytest.mark.parametrize(("given", "has_element"), [("x", True), ("", False)])
+def test_optionals_known_while_converting(tmp_path, given, has_element):
     attribute = "" if given else "<type = float[4]>"
     text = f"""g (float[4] x) => (float[4] y) {{
         o = Optional {attribute} ({given})
@@ -385,21 +385,21 @@ def test_optionals_known_while_converting(tmp_path, given, wanted):
         >
     }}"""
     model = same(tmp_path, text, {"x": X[0]})
-    assert types(model) == ["ElementWiseUnary" if wanted else "ElementWiseNeuron"]
+    assert types(model) == ["ElementWiseUnary" if has_element else "ElementWiseNeuron"]
 
 
 @pytest.mark.parametrize("kind", ["tensor", "sequence"])
 def test_optionals_that_a_branch_leaves_empty(tmp_path, kind):
     """Which branch it was goes along as a truth value of its own."""
-    held = "float[4]" if kind == "tensor" else "seq(float[4])"
+    element = "float[4]" if kind == "tensor" else "seq(float[4])"
     wrapped = "o = Optional (x)" if kind == "tensor" else "s = SequenceConstruct (x, x) o = Optional (s)"
     taken = "q = OptionalGetElement (i)"
     if kind == "sequence":
         taken = "t = OptionalGetElement (i) q = SequenceAt (t, zero)"
     text = f"""g (float[4] x, bool c) => (float[4] y, bool has) <int64 zero = {{0}}> {{
         i = If (c) <
-            then_branch = a () => (optional({held}) o) {{ {wrapped} }},
-            else_branch = b () => (optional({held}) e) {{ e = Optional <type = {held}> () }}
+            then_branch = a () => (optional({element}) o) {{ {wrapped} }},
+            else_branch = b () => (optional({element}) e) {{ e = Optional <type = {element}> () }}
         >
         has = OptionalHasElement (i)
         y = If (has) <

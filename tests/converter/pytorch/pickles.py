@@ -78,7 +78,7 @@ def pickled(value: Any) -> bytes:
 
 
 def tensor(key: str, array: np.ndarray, quantizer: Sequence[Any] = ()) -> Call:
-    """Return a contiguous tensor whose elements a record has; with a quantizer a quantized one."""
+    """Return a contiguous tensor of a record's elements, quantized if asked."""
     strides = tuple(stride // array.itemsize for stride in np.zeros(array.shape, array.dtype).strides)
     storage = Stored(_STORAGES[array.dtype.name], key, array.size)
     hooks = Call("collections.OrderedDict", ())

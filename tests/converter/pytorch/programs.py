@@ -1,4 +1,4 @@
-"""Small programs of torch.export, written in code: ``.pt2`` archives without torch."""
+"""Small ``.pt2`` programs of torch.export, written without torch."""
 
 from __future__ import annotations
 
@@ -146,19 +146,19 @@ class TinyProgram:
         stated = schema(target)
         kinds = {each.name: each.kind for each in stated or ()}
         names = [*kinds, *(f"arg{index}" for index in range(len(kinds), len(arguments)))]
-        given = [*zip(names, arguments, strict=False), *keywords.items(), *(named or {}).items()]
+        named_arguments = [*zip(names, arguments, strict=False), *keywords.items(), *(named or {}).items()]
         inputs = [
             {"name": key, "arg": argument(value, kinds.get(key, "")), "kind": 1 + (index >= len(arguments))}
-            for index, (key, value) in enumerate(given)
+            for index, (key, value) in enumerate(named_arguments)
         ]
         base = target.split(".")[0 if stated else 1 if "." in target else 0]
         if number is not None:
-            made = SymbolRef(self._free(base))
-            self.numbers[made] = self._size(number)
-            outputs: list[Any] = [{"as_sym_int": {"as_name": made}}]
+            symbol = SymbolRef(self._free(base))
+            self.numbers[symbol] = self._size(number)
+            outputs: list[Any] = [{"as_sym_int": {"as_name": symbol}}]
             self._last = []
         else:
-            found = self._results(given, shape, dtype, results)
+            found = self._results(named_arguments, shape, dtype, results)
             self._last = []
             for size, kind in found:
                 self._last.append(Ref(self._free(base)))
@@ -176,7 +176,7 @@ class TinyProgram:
             }
         )
         if number is not None:
-            return made
+            return symbol
         return self._last if results is not None else self._last[0]
 
     def _results(
@@ -208,7 +208,7 @@ class TinyProgram:
     # ------------------------------------------------------------------ files
 
     def document(self, outputs: Sequence[Any] | None = None) -> dict[str, Any]:
-        """Return the program as JSON; outputs are by default ``ends``, or the results of the last op."""
+        """Return the program as JSON; outputs default to the results of the last op."""
         ends = list(next(each for each in (outputs, self.ends, self._last) if each is not None))
         specs = sorted(self.specs, key=lambda spec: "user_input" in spec)
         inputs = [_of_spec(*next(iter(spec.items()))) for spec in specs]
@@ -258,7 +258,7 @@ class TinyProgram:
 
 
 def archive(path: Path, records: Mapping[str, bytes], top: str = "net") -> Path:
-    """Write records below a folder as a zip archive, as torch does, and return its path."""
+    """Write records as a zip archive, as torch does, and return its path."""
     with zipfile.ZipFile(path, "w") as file:
         for name, content in records.items():
             file.writestr(zipfile.ZipInfo(f"{top}/{name}"), content)
@@ -298,7 +298,7 @@ def results(
         named: As of ``TinyProgram.op``.
         **keywords: Arguments by name.
     """
-    made, feed = TinyProgram(), {}
+    builder, feed = TinyProgram(), {}
 
     def passed(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -306,7 +306,7 @@ def results(
         if isinstance(value, np.ndarray):
             name = f"x{len(feed)}"
             feed[name] = value
-            return made.input(name, value.shape, str(value.dtype))
+            return builder.input(name, value.shape, str(value.dtype))
         return value
 
     stated = [(each.shape, str(each.dtype)) for each in (like if isinstance(like, list) else [like])]
@@ -314,8 +314,8 @@ def results(
     keywords, named = (
         {key: passed(value) for key, value in each.items()} for each in (keywords, dict(named or {}))
     )
-    ends = made.op(target, *given, results=stated, named=named, **keywords)
-    model = made.convert(folder, ends)
+    ends = builder.op(target, *given, results=stated, named=named, **keywords)
+    model = builder.convert(folder, ends)
     got = xdlc.run(model, feed)
     found = [got[tensor.name] for tensor in model.main.outputs]
     return found if isinstance(like, list) else found[0]

@@ -15,7 +15,7 @@ from tests.converter.pytorch.pickles import Made, pickled, tensor
 
 
 def module(kind: str, **fields: Any) -> Made:
-    """Return an object of a class of the code; attributes that are arrays become stored tensors."""
+    """Return an object of a class of the code, with arrays as stored tensors."""
     return Made(f"__torch__.{kind}", fields)
 
 

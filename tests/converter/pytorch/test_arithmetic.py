@@ -1,4 +1,4 @@
-"""Handlers of element-wise arithmetic: values at which formulas differ, and promotion of types."""
+"""Handlers of element-wise arithmetic: odd values and type promotion."""
 
 import math
 

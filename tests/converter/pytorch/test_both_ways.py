@@ -1,4 +1,4 @@
-"""Networks read as programs, and as ONNX that torch makes of them: both ways compute what torch computes."""
+"""Networks read as programs and as torch's ONNX compute what torch computes."""
 
 from __future__ import annotations
 
@@ -130,13 +130,13 @@ def test_both_ways_compute_what_torch_computes(torch, name):
     args = tuple(
         torch.randint(0, 5, shape[1]) if isinstance(shape[0], str) else torch.randn(shape) for shape in shapes
     )
-    wanted = net(*args)
-    wanted = [each.detach().numpy() for each in (wanted if isinstance(wanted, tuple) else (wanted,))]
+    expected = net(*args)
+    expected = [each.detach().numpy() for each in (expected if isinstance(expected, tuple) else (expected,))]
     for options in ({}, {"torch_exporter": "onnx"}):
         model = xdlc.convert(net, args, importer_options=options, notify=lambda _: None)
         feed = dict(zip((each.name for each in model.main.inputs), map(np.asarray, args), strict=True))
         got = xdlc.run(model, feed)
-        for output, value in zip(model.main.outputs, wanted, strict=True):
+        for output, value in zip(model.main.outputs, expected, strict=True):
             np.testing.assert_allclose(got[output.name], value, rtol=1e-3, atol=1e-5, err_msg=str(options))
             assert got[output.name].dtype == value.dtype
 

@@ -1,4 +1,4 @@
-"""Handlers of comparisons and activations: promotion, values that are no numbers, options."""
+"""Handlers of comparisons and activations: promotion, NaN, options."""
 
 import math
 

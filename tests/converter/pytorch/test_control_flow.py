@@ -1,4 +1,4 @@
-"""Tests of operators that run graphs: branches, loops, scans, regions that run once."""
+"""Operators that run graphs: branches, loops, scans, regions that run once."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
 
 
 def graph(*inputs: tuple, ops) -> TinyProgram:
-    """Return a graph for an operator that runs it; ``ops`` adds its calls and returns its outputs."""
+    """Return a graph for an operator; ``ops`` adds calls and returns outputs."""
     made = TinyProgram()
     outputs = ops(made, *(made.input(f"a{index}", *each) for index, each in enumerate(inputs)))
     made.ends = outputs
@@ -27,38 +27,38 @@ def run(made: TinyProgram, tmp_path, ends, feed, **options) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("positive", [True, False])
 def test_cond(tmp_path, positive):
-    made = TinyProgram()
-    x, flag = made.input("x", (3, 2)), made.input("flag", (), "bool")
+    builder = TinyProgram()
+    x, flag = builder.input("x", (3, 2)), builder.input("flag", (), "bool")
     then = graph(((3, 2),), ops=lambda g, a: [g.op("relu", a), g.op("add.Tensor", a, 1)])
     other = graph(((3, 2),), ops=lambda g, a: [g.op("neg", a), a])
-    ends = made.op("higher_order.cond", flag, then, other, [x], results=[((3, 2), "float32")] * 2)
-    got = run(made, tmp_path, ends, {"x": X, "flag": np.asarray(positive)})
+    ends = builder.op("higher_order.cond", flag, then, other, [x], results=[((3, 2), "float32")] * 2)
+    got = run(builder, tmp_path, ends, {"x": X, "flag": np.asarray(positive)})
     wanted = [np.maximum(X, 0), X + 1] if positive else [-X, X]
     np.testing.assert_allclose(got, wanted)
 
 
 @pytest.mark.parametrize(("limit", "unrolled"), [(5, True), (1000, False)])
 def test_while_loop(tmp_path, limit, unrolled):
-    made = TinyProgram()
-    x, start = made.input("x", (3, 2)), made.weight("start", np.int64(0), "buffer")
+    builder = TinyProgram()
+    x, start = builder.input("x", (3, 2)), builder.weight("start", np.int64(0), "buffer")
     shapes = ((), "int64"), ((3, 2),), ((2,),)
     test = graph(*shapes, ops=lambda g, i, a, b: [g.op("lt.Scalar", i, limit, shape=(), dtype="bool")])
     body = graph(*shapes, ops=lambda g, i, a, b: [g.op("add.Tensor", i, 1), g.op("add.Tensor", a, b)])
-    step = made.weight("step", np.float32([1, 2]))
+    step = builder.weight("step", np.float32([1, 2]))
     results = [((), "int64"), ((3, 2), "float32")]
-    ends = made.op("higher_order.while_loop", test, body, [start, x], [step], results=results)
-    count, total = run(made, tmp_path, ends, {"x": X})
+    ends = builder.op("higher_order.while_loop", test, body, [start, x], [step], results=results)
+    count, total = run(builder, tmp_path, ends, {"x": X})
     assert count == limit
     np.testing.assert_allclose(total, X + limit * np.float32([1, 2]), rtol=1e-4)
-    hosts = [op for op in made.convert(tmp_path, ends).main.ops if op.type == "While"]
+    hosts = [op for op in builder.convert(tmp_path, ends).main.ops if op.type == "While"]
     assert (not hosts) == unrolled
 
 
 @pytest.mark.parametrize("rows", [3, 40])
 def test_scan_and_map(tmp_path, rows):
     data = np.linspace(0, 1, rows * 2, dtype=np.float32).reshape(rows, 2)
-    made = TinyProgram()
-    x, h, w = made.input("x", (rows, 2)), made.input("h", (2,)), made.weight("w", np.float32([2, 3]))
+    builder = TinyProgram()
+    x, h, w = builder.input("x", (rows, 2)), builder.input("h", (2,)), builder.weight("w", np.float32([2, 3]))
 
     def ops(g, state, row, scale):
         after = g.op("add.Tensor", state, g.op("mul.Tensor", row, scale))
@@ -66,10 +66,10 @@ def test_scan_and_map(tmp_path, rows):
 
     body = graph(((2,),), ((2,),), ((2,),), ops=ops)
     results = [((2,), "float32"), ((rows, 2), "float32")]
-    last, each = made.op("higher_order.scan", body, [h], [x], [w], results=results)
+    last, each = builder.op("higher_order.scan", body, [h], [x], [w], results=results)
     row = graph(((2,),), ((2,),), ops=lambda g, a, b: [g.op("mul.Tensor", a, b)])
-    (products,) = made.op("higher_order.map_impl", row, [x], [w], results=results[1:])
-    got = run(made, tmp_path, [last, each, products], {"x": data, "h": np.float32([1, -1])})
+    (products,) = builder.op("higher_order.map_impl", row, [x], [w], results=results[1:])
+    got = run(builder, tmp_path, [last, each, products], {"x": data, "h": np.float32([1, -1])})
     sums = np.float32([1, -1]) + np.cumsum(data * np.float32([2, 3]), axis=0)
     wanted = [sums[-1], -sums, data * np.float32([2, 3])]
     for one, other in zip(got, wanted, strict=True):
@@ -77,14 +77,14 @@ def test_scan_and_map(tmp_path, rows):
 
 
 def test_regions_run_in_place_of_their_calls(tmp_path):
-    made = TinyProgram()
-    x = made.input("x", (3, 2))
+    builder = TinyProgram()
+    x = builder.input("x", (3, 2))
     body = graph(((3, 2),), ops=lambda g, a: [g.op("neg", g.op("add.Tensor", a, 1)), a])
     results = [((3, 2), "float32")] * 2
-    first, same = made.op("higher_order.wrap_with_set_grad_enabled", False, body, x, results=results)
-    second, _ = made.op("higher_order.invoke_subgraph", body, "body", first, results=results)
-    second, _ = made.op("higher_order.tag_activation_checkpoint", body, second, results=results)
-    model = made.convert(tmp_path, [second, same])
+    first, same = builder.op("higher_order.wrap_with_set_grad_enabled", False, body, x, results=results)
+    second, _ = builder.op("higher_order.invoke_subgraph", body, "body", first, results=results)
+    second, _ = builder.op("higher_order.tag_activation_checkpoint", body, second, results=results)
+    model = builder.convert(tmp_path, [second, same])
     assert [op.type for op in model.main.ops if op.type == "If"] == []
     got = xdlc.run(model, {"x": X})
     np.testing.assert_allclose([got[end.name] for end in model.main.outputs], [-X - 1, X], atol=1e-6)
@@ -92,26 +92,26 @@ def test_regions_run_in_place_of_their_calls(tmp_path):
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_autocast(tmp_path, enabled):
-    made = TinyProgram()
-    x = made.input("x", (2, 2))
+    builder = TinyProgram()
+    x = builder.input("x", (2, 2))
     body = graph(((2, 2),), ops=lambda g, a: [g.op("mm", a, a)])
     arguments = ["cpu", np.dtype("float16"), enabled, None, body, x]
-    ends = made.op("higher_order.wrap_with_autocast", *arguments, results=[((2, 2), "float32")])
+    ends = builder.op("higher_order.wrap_with_autocast", *arguments, results=[((2, 2), "float32")])
     if enabled:
         with pytest.raises(xdlc.XdlcError, match="autocast"):
-            made.convert(tmp_path, ends)
+            builder.convert(tmp_path, ends)
     else:
-        (got,) = run(made, tmp_path, ends, {"x": X[:2]})
+        (got,) = run(builder, tmp_path, ends, {"x": X[:2]})
         np.testing.assert_allclose(got, X[:2] @ X[:2], rtol=1e-6)
 
 
 def test_an_operator_of_the_user_that_changes_a_tensor_has_its_new_value_as_a_result(tmp_path):
-    made = TinyProgram()
-    x = made.input("x", (3, 2))
+    builder = TinyProgram()
+    x = builder.input("x", (3, 2))
     name, given = "higher_order.auto_functionalized_v2", {"_x_base_index": 0, "_all_bases": [x]}
-    made.op(name, "torch.ops.mine.change.default", y=x, **given, results=[((3, 2), "float32")])
+    builder.op(name, "torch.ops.mine.change.default", y=x, **given, results=[((3, 2), "float32")])
     with pytest.raises(xdlc.XdlcError, match="mine::change"):
-        made.convert(tmp_path)
+        builder.convert(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
 
 def rows(made):
-    """Return a program with a dynamic number of rows, twice a symbol, and results that depend on it."""
+    """Return a program with a dynamic number of rows, and results that depend on it."""
     made.ranges = {"s0": {"min_val": 1, "max_val": 8}}
     x = made.input("x", ("2*s0", 3))
     count = made.op("sym_size.int", x, 0, number="2*s0")
@@ -21,13 +21,13 @@ def rows(made):
 
 
 def test_dimensions_are_those_of_the_example_unless_they_are_given(tmp_path):
-    made = TinyProgram({"s0": 1})
-    ends = rows(made)
+    builder = TinyProgram({"s0": 1})
+    ends = rows(builder)
     notices = []
-    assert made.convert(tmp_path, ends, notify=notices.append).main.inputs[0].shape == (2, 3)
+    assert builder.convert(tmp_path, ends, notify=notices.append).main.inputs[0].shape == (2, 3)
     assert [("'x'" in text, "--input_dim" in text) for text in notices] == [(True, True)]
     for options in ({"input_dims": {"x": (6, 3)}}, {"batch": 6}, {"define_symbol": {"s0": 3}}):
-        model = made.convert(tmp_path, ends, notify=notices.append, **options)
+        model = builder.convert(tmp_path, ends, notify=notices.append, **options)
         assert model.main.inputs[0].shape == (6, 3)
         values = np.arange(18, dtype=np.float32).reshape(6, 3)
         got = xdlc.run(model, {"x": values})

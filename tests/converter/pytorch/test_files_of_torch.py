@@ -61,18 +61,18 @@ def test_state_over_many_runs(torch, tmp_path, functional):
         self.past.copy_(torch.cat([self.past, x], 1)[:, -3:])
         return self.past.mean(1) * self.count
 
-    held = {"count": torch.zeros((), dtype=torch.int64), "past": torch.zeros(2, 3)}
-    program = saved(torch, tmp_path / "a.pt2", forward, (torch.randn(2, 2),), held)
+    buffers = {"count": torch.zeros((), dtype=torch.int64), "past": torch.zeros(2, 3)}
+    program = saved(torch, tmp_path / "a.pt2", forward, (torch.randn(2, 2),), buffers)
     if functional:
         torch.export.save(program.run_decompositions({}), tmp_path / "a.pt2")
     model, reference = xdlc.convert(tmp_path / "a.pt2"), program.module()
-    state = {name: np.zeros(model.main.tensors[name].shape, np.float32) for name in held}
+    state = {name: np.zeros(model.main.tensors[name].shape, np.float32) for name in buffers}
     state["count"] = state["count"].astype(np.int64)
     for _ in range(20):
         x = torch.randn(2, 2)
         got = xdlc.run(model, {"x": x.numpy(), **state})
         np.testing.assert_allclose(got["output_0"], reference(x).numpy(), rtol=1e-5, atol=1e-6)
-        state = {name: got[f"{name}_next"] for name in held}
+        state = {name: got[f"{name}_next"] for name in buffers}
 
 
 def test_dynamic_dimensions(torch, tmp_path):

@@ -106,48 +106,50 @@ def meta(torch: Any, value: Any) -> Meta:
 
 
 def program(torch: Any, seed: int) -> tuple[CallGraph, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return a random program, its inputs before and after, and all of its tensors at the end."""
+    """Return a random program, inputs before and after, and its last tensors."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     inputs = {"x": torch.randint(-9, 9, (4, 3, 2)).float(), "y": torch.randint(-9, 9, (6, 4)).float()}
     before = {name: value.clone() for name, value in inputs.items()}
-    held = dict(inputs)
+    tensors = dict(inputs)
     graph = CallGraph(list(inputs), [], [], {name: meta(torch, value) for name, value in inputs.items()})
     for step in range(14):
-        name = rng.choice(list(held))
-        x = held[name]
+        name = rng.choice(list(tensors))
+        x = tensors[name]
         table = CHANGES if rng.random() < 0.4 else VIEWS
         operator = rng.choice(list(table))
         if x.numel() == 0 or (x.dim() == 0 and table is VIEWS):
             continue
-        if operator in ("t_", "squeeze_", "unsqueeze_") and any(x is held[one] for one in graph.inputs):
+        if operator in ("t_", "squeeze_", "unsqueeze_") and any(x is tensors[one] for one in graph.inputs):
             continue  # the shape of an input itself
         try:
-            given = table[operator](rng, x)
+            options = table[operator](rng, x)
             viewed = schema(operator)[0].name
             result = (
-                called(torch, operator, {viewed: x, **given}) if operator != "view" else x.view(given["size"])
+                called(torch, operator, {viewed: x, **options})
+                if operator != "view"
+                else x.view(options["size"])
             )
         except (RuntimeError, IndexError, ValueError):
             continue
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         names = [f"v{step}_{index}" for index in range(len(outputs))]
         arguments = {each.name: each.default for each in schema(operator) if each.default is not REQUIRED}
-        for key, value in given.items():
+        for key, value in options.items():
             if isinstance(value, torch.Tensor):
                 place = f"c{step}_{key}"
-                same = next((one for one, other in held.items() if other is value), None)
+                same = next((one for one, other in tensors.items() if other is value), None)
                 if same is None:
-                    held[place], before[place] = value, value.clone()
+                    tensors[place], before[place] = value, value.clone()
                     graph.inputs.append(place)
                     graph.values[place] = meta(torch, value)
-                given[key] = Ref(same or place)
-        graph.calls.append(Call(f"aten.{operator}", arguments | {viewed: Ref(name)} | given, names))
+                options[key] = Ref(same or place)
+        graph.calls.append(Call(f"aten.{operator}", arguments | {viewed: Ref(name)} | options, names))
         for output, value in zip(names, outputs, strict=True):
-            held[output] = torch.ops.aten.alias(value) if value is x and table is VIEWS else value
+            tensors[output] = torch.ops.aten.alias(value) if value is x and table is VIEWS else value
             graph.values[output] = meta(torch, value)
-    graph.outputs = [Ref(name) for name in held]
-    return graph, before, {name: held[name] for name in graph.inputs}, held
+    graph.outputs = [Ref(name) for name in tensors]
+    return graph, before, {name: tensors[name] for name in graph.inputs}, tensors
 
 
 def interpreted(torch: Any, graph: CallGraph, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -174,14 +176,14 @@ def interpreted(torch: Any, graph: CallGraph, inputs: dict[str, Any]) -> dict[st
 def test_random_programs(torch):
     refused = 0
     for seed in range(400):
-        graph, before, after, held = program(torch, seed)
+        graph, before, after, expected = program(torch, seed)
         try:
             form = functional(graph)
         except UnsupportedOp:
             refused += 1
             continue
         values = interpreted(torch, form.graph, before)
-        for output, (name, wanted) in zip(form.graph.outputs, held.items(), strict=True):
+        for output, (name, wanted) in zip(form.graph.outputs, expected.items(), strict=True):
             assert torch.equal(values[output], wanted), (seed, name)
         for name, wanted in after.items():
             assert torch.equal(values[form.written.get(name, name)], wanted), (seed, name)

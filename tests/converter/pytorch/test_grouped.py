@@ -1,4 +1,4 @@
-"""Products of rows with one matrix for each group: against the product of each row."""
+"""Products of rows with one matrix for each group, against single products."""
 
 import numpy as np
 import pytest
@@ -21,15 +21,15 @@ GROUPS = {
 
 
 def program(rows, weights, target, *, stored=True):
-    made = TinyProgram()
-    x, ends = made.input("x", rows.shape), made.input("ends", (len(weights),), "int32")
-    held = made.weight("w", weights) if stored else made.input("w", weights.shape)
+    builder = TinyProgram()
+    x, ends = builder.input("x", rows.shape), builder.input("ends", (len(weights),), "int32")
+    weight = builder.weight("w", weights) if stored else builder.input("w", weights.shape)
     shape = (len(rows), weights.shape[2])
     if target == FALLBACK:
-        made.op(target, shape=shape, named={"input": x, "weight": held, "offs": ends})
+        builder.op(target, shape=shape, named={"input": x, "weight": weight, "offs": ends})
     else:
-        made.op(target, x, held, ends, shape=shape)
-    return made
+        builder.op(target, x, weight, ends, shape=shape)
+    return builder
 
 
 def arrays(case):

@@ -46,12 +46,12 @@ def test_a_file_is_loaded_by_torch_only_if_trusted(tmp_path, monkeypatch, option
     ],
 )
 def test_errors_of_the_process_that_loads(tmp_path, monkeypatch, printed, kind):
-    made = TinyProgram()
-    made.op("relu", made.input("x", (1, 3)))
+    builder = TinyProgram()
+    builder.op("relu", builder.input("x", (1, 3)))
     done = types.SimpleNamespace(returncode=1, stdout=printed, stderr="")
     monkeypatch.setattr("subprocess.run", lambda *_, **__: done)
     with pytest.raises(kind) as caught:
-        made.convert(tmp_path, importer_options={"torch_exporter": "onnx", "trust": True})
+        builder.convert(tmp_path, importer_options={"torch_exporter": "onnx", "trust": True})
     assert caught.value.fix
 
 

@@ -1,4 +1,4 @@
-"""Handlers of losses and distances: their options, against the formulas in double precision."""
+"""Handlers of losses and distances, against formulas in double precision."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Element-wise operators and reductions against PyTorch: data types, promotion, odd values, forms of axes."""
+"""Element-wise operators and reductions against PyTorch: types, values, axes."""
 
 import itertools
 import math
@@ -46,13 +46,13 @@ def check(torch, tmp_path, functions, inputs):
 
     class Net(torch.nn.Module):
         def forward(self, *given):
-            found = []
+            outputs = []
             for name, function in used.items():
                 result = function(*given)
                 each = list(result) if isinstance(result, tuple) else [result]
                 names.extend([name] * len(each))
-                found += each
-            return tuple(found)
+                outputs += each
+            return tuple(outputs)
 
     with torch.no_grad():
         want = Net()(*inputs)
@@ -69,7 +69,7 @@ def check(torch, tmp_path, functions, inputs):
 
 
 def samples(torch):
-    """Return tensors of the data types that promotion distinguishes, none of them 0 where it divides."""
+    """Return tensors of each type that promotion distinguishes, divisors not 0."""
     torch.manual_seed(1)
     whole = torch.tensor([[-4, 3, 1], [2, -1, 5]])
     return {
@@ -103,9 +103,9 @@ PAIRS += [
 def test_functions_of_two_tensors(torch, tmp_path, first, second):
     if first == "odd":
         odd = [-math.inf, -2.5, -1.0, -0.0, 0.0, 1.0, 3.0, math.inf, math.nan]
-        given = list(torch.tensor(list(itertools.product(odd, repeat=2))).T.contiguous())
+        pair = list(torch.tensor(list(itertools.product(odd, repeat=2))).T.contiguous())
     else:
-        given = [samples(torch)[first], samples(torch)[second]]
+        pair = [samples(torch)[first], samples(torch)[second]]
     names = [
         name
         for name in BINARY.split()
@@ -114,7 +114,7 @@ def test_functions_of_two_tensors(torch, tmp_path, first, second):
     functions = {name: getattr(torch, name) for name in names if name != "pow" or first != "int64"}
     if second == "bool":
         functions.pop("div")
-    check(torch, tmp_path, functions, given)
+    check(torch, tmp_path, functions, pair)
 
 
 AXES = [*itertools.product(["float", "int64", "bool"], [None, 0, -1, (0, 1), ()])]

@@ -236,31 +236,33 @@ def test_elements_are_those_of_numpy(tmp_path: Path, name: str) -> None:
 
 
 def test_strided_views_look_at_the_storage(tmp_path: Path) -> None:
-    """A strided view of a transposed tensor has the elements of the tensor below; others are refused."""
-    made = TinyProgram()
-    turned = made.op("t", made.input("x", (3, 4)), shape=(4, 3))
-    made.op("as_strided", turned, [2, 2], [1, 2], None, shape=(2, 2))
-    model = made.convert(tmp_path)
-    found = xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name]
-    np.testing.assert_array_equal(found, [[0, 2], [1, 3]])
-    made = TinyProgram()
-    part = made.op("slice.Tensor", made.input("x", (3, 4)), 0, 1, shape=(2, 4))
-    made.op("as_strided", part, [2, 2], [1, 2], None, shape=(2, 2))
+    """A strided view of a transposed tensor reads its storage; others are refused."""
+    builder = TinyProgram()
+    turned = builder.op("t", builder.input("x", (3, 4)), shape=(4, 3))
+    builder.op("as_strided", turned, [2, 2], [1, 2], None, shape=(2, 2))
+    model = builder.convert(tmp_path)
+    results = xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name]
+    np.testing.assert_array_equal(results, [[0, 2], [1, 3]])
+    builder = TinyProgram()
+    part = builder.op("slice.Tensor", builder.input("x", (3, 4)), 0, 1, shape=(2, 4))
+    builder.op("as_strided", part, [2, 2], [1, 2], None, shape=(2, 2))
     with pytest.raises(UnsupportedOp):
-        made.convert(tmp_path)
+        builder.convert(tmp_path)
     for offset in (None, 6):  # counted from the start of the storage, in which the parameter is not first
-        made = TinyProgram()
-        held = made.weight("w", np.arange(8, dtype=np.float32), sizes=[4], strides=[1], storage_offset=4)
-        made.op(
-            "add.Tensor", made.op("as_strided", held, [2], [1], offset, shape=(2,)), made.input("x", (2,))
+        builder = TinyProgram()
+        held = builder.weight("w", np.arange(8, dtype=np.float32), sizes=[4], strides=[1], storage_offset=4)
+        builder.op(
+            "add.Tensor",
+            builder.op("as_strided", held, [2], [1], offset, shape=(2,)),
+            builder.input("x", (2,)),
         )
         if offset is None:
-            model = made.convert(tmp_path)
-            found = xdlc.run(model, {"x": np.zeros(2, np.float32)})[model.main.outputs[0].name]
-            np.testing.assert_array_equal(found, [4, 5])
+            model = builder.convert(tmp_path)
+            results = xdlc.run(model, {"x": np.zeros(2, np.float32)})[model.main.outputs[0].name]
+            np.testing.assert_array_equal(results, [4, 5])
         else:
             with pytest.raises(UnsupportedOp):
-                made.convert(tmp_path)
+                builder.convert(tmp_path)
 
 
 OPEN: dict[str, tuple[str, list[Any], dict[str, Any], Callable[[np.ndarray], np.ndarray]]] = {
@@ -278,34 +280,36 @@ OPEN: dict[str, tuple[str, list[Any], dict[str, Any], Callable[[np.ndarray], np.
 @pytest.mark.parametrize("name", OPEN)
 def test_dimensions_may_stay_open(tmp_path: Path, name: str) -> None:
     """A dimension that is kept open takes other sizes than in the example."""
-    target, arguments, stated, wanted = OPEN[name]
+    target, arguments, stated, expected = OPEN[name]
     made = TinyProgram({"n": 3})
     ends = made.op(target, made.input("x", ("n", 4)), *arguments, **stated)
     model = made.convert(tmp_path, ends if isinstance(ends, list) else [ends], input_dims={"x": [-1, 4]})
     x = np.arange(20, dtype=np.float32).reshape(5, 4)
-    np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], wanted(x))
+    np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], expected(x))
 
 
 def test_sizes_are_computed_with(tmp_path: Path) -> None:
     """Arithmetic of Python with an open dimension is done when the graph runs."""
-    made = TinyProgram({"n": 3})
-    x = made.input("x", ("n", 4))
-    size = made.op("sym_size.int", x, 0, number="n")
-    half = made.op("_operator.floordiv", a=size, b=2, number="n//2")
-    made.op("slice.Tensor", x, 0, made.op("_operator.neg", a=half, number="-1*(n//2)"), shape=("n//2", 4))
-    model = made.convert(tmp_path, input_dims={"x": [-1, 4]})
+    builder = TinyProgram({"n": 3})
+    x = builder.input("x", ("n", 4))
+    size = builder.op("sym_size.int", x, 0, number="n")
+    half = builder.op("_operator.floordiv", a=size, b=2, number="n//2")
+    builder.op(
+        "slice.Tensor", x, 0, builder.op("_operator.neg", a=half, number="-1*(n//2)"), shape=("n//2", 4)
+    )
+    model = builder.convert(tmp_path, input_dims={"x": [-1, 4]})
     x = np.arange(20, dtype=np.float32).reshape(5, 4)
     np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], x[-2:])
 
 
 def test_changes_take_functional_forms_of_other_names(tmp_path: Path) -> None:
-    """Operators that write have functional forms with other overloads, or none in ATen."""
-    made = TinyProgram()
-    x = made.input("x", (3, 4))
-    held = made.op("clone", x)
-    made.op("pow_.Tensor", held, x)
-    made.op("fill_diagonal_", held, 7)
-    model = made.convert(tmp_path, [held])
+    """Operators that write have functional forms with other overloads, or none."""
+    builder = TinyProgram()
+    x = builder.input("x", (3, 4))
+    held = builder.op("clone", x)
+    builder.op("pow_.Tensor", held, x)
+    builder.op("fill_diagonal_", held, 7)
+    model = builder.convert(tmp_path, [held])
     wanted = SQUARE**SQUARE
     np.fill_diagonal(wanted, 7)
     np.testing.assert_allclose(xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name], wanted, 1e-5)

@@ -1,4 +1,4 @@
-"""Handlers of networks: windows, normalizations, products, attention, recurrent layers, resized images."""
+"""Handlers of windows, normalizations, products, attention and recurrences."""
 
 import math
 
@@ -175,12 +175,12 @@ def test_gates_of_an_lstm(tmp_path):
     for row in x:
         hidden, cell = lstm_step(row, hidden, cell, w, u, b)
         rows.append(hidden)
-    made = TinyProgram()
-    params = [made.weight(name, array) for name, array in (("w", w), ("u", u), ("b", b), ("z", 0 * b))]
-    inputs = made.input("x", x.shape), [made.input("h", h.shape), made.input("c", c.shape)]
+    builder = TinyProgram()
+    params = [builder.weight(name, array) for name, array in (("w", w), ("u", u), ("b", b), ("z", 0 * b))]
+    inputs = builder.input("x", x.shape), [builder.input("h", h.shape), builder.input("c", c.shape)]
     stated = [((3, 2, 5), "float32"), ((1, 2, 5), "float32"), ((1, 2, 5), "float32")]
-    ends = made.op("lstm.input", *inputs, params, True, 1, 0.0, False, False, False, results=stated)
-    model = made.convert(tmp_path, ends)
+    ends = builder.op("lstm.input", *inputs, params, True, 1, 0.0, False, False, False, results=stated)
+    model = builder.convert(tmp_path, ends)
     assert [op.type for op in model.main.ops].count("Lstm") == 1
     got = xdlc.run(model, {"x": x, "h": h, "c": c})
     for name, want in zip(got, (np.stack(rows), hidden[None], cell[None]), strict=True):
@@ -208,14 +208,14 @@ def test_an_encoder_layer_is_its_parts(tmp_path):
     sizes = [(12, 4), (12,), (4, 4), (4,), (4,), (4,), (4,), (4,), (6, 4), (6,), (4, 6), (4,)]
     w, b, proj, shift, *norms, up, up_bias, down, down_bias = weights = [f32(*size) for size in sizes]
     hidden = np.array([[False, False, True], [False, True, False]])
-    given = [X, 4, 2, *weights[:4], False, False, 1e-5, *weights[4:], hidden, 1]
+    arguments = [X, 4, 2, *weights[:4], False, False, 1e-5, *weights[4:], hidden, 1]
     q, k, v = (X @ w.T + b).reshape(2, 3, 3, 2, 2).transpose(2, 0, 3, 1, 4)
     scores = np.where(hidden[:, None, None], -1e30, q @ k.swapaxes(2, 3) / 2**0.5)
     attended = (softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(X.shape) @ proj.T + shift
     first = normalized(X + attended, (2,)) * norms[0] + norms[1]
     second = first + np.maximum(first @ up.T + up_bias, 0) @ down.T + down_bias
     want = (normalized(second, (2,)) * norms[2] + norms[3]).astype(np.float32)
-    got = results(tmp_path, "_transformer_encoder_layer_fwd", *given, like=want)
+    got = results(tmp_path, "_transformer_encoder_layer_fwd", *arguments, like=want)
     np.testing.assert_allclose(got, want, atol=1e-4)
 
 
@@ -240,12 +240,14 @@ def test_bfloat16_is_computed_with_float32(tmp_path, target, given):
 
 
 def test_complex_values_are_pairs(tmp_path):
-    made = TinyProgram()
-    x = made.input("x", (4,))
-    half = made.op("fft_rfft", x, shape=(3,), dtype="complex64")
-    power = made.op("mul.Tensor", half, made.op("conj_physical", half))
-    end = made.op("view_as_real", made.op("slice.Tensor", power, 0, 1, 3), shape=(2, 2), dtype="float32")
-    model = made.convert(tmp_path, [end])
+    builder = TinyProgram()
+    x = builder.input("x", (4,))
+    half = builder.op("fft_rfft", x, shape=(3,), dtype="complex64")
+    power = builder.op("mul.Tensor", half, builder.op("conj_physical", half))
+    end = builder.op(
+        "view_as_real", builder.op("slice.Tensor", power, 0, 1, 3), shape=(2, 2), dtype="float32"
+    )
+    model = builder.convert(tmp_path, [end])
     data = np.float32([1, 2, -1, 4])
     (got,) = xdlc.run(model, {"x": data}).values()
     want = np.abs(np.fft.rfft(data))[1:] ** 2

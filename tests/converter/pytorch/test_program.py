@@ -77,12 +77,12 @@ def holder(kind, keys, *children):
     ],
 )
 def test_outputs_have_the_names_of_the_returned_containers(tmp_path, spec, names):
-    made = TinyProgram()
-    x = made.input("x", (2, 3))
-    y = made.op("neg", x)
-    made.calls = [{"fqn": "", "signature": {"out_spec": json.dumps([1, spec])}}]
-    made.fields = {"NT": {"field_names": ["mean", "scale"]}}
-    model = made.convert(tmp_path, [y, y, x, 2.5])
+    builder = TinyProgram()
+    x = builder.input("x", (2, 3))
+    y = builder.op("neg", x)
+    builder.calls = [{"fqn": "", "signature": {"out_spec": json.dumps([1, spec])}}]
+    builder.fields = {"NT": {"field_names": ["mean", "scale"]}}
+    model = builder.convert(tmp_path, [y, y, x, 2.5])
     assert [tensor.name for tensor in model.main.outputs] == names
     got = list(xdlc.run(model, {"x": X}).values())
     for found, wanted in zip(got, [-X, -X, X, np.float32(2.5)], strict=True):
@@ -100,13 +100,13 @@ def test_outputs_that_are_no_tensors_are_named_in_notices(tmp_path):
 
 
 def test_tensors_that_are_the_same_elements_are_one(tmp_path):
-    made = TinyProgram()
-    x = made.input("x", (2, 3))
+    builder = TinyProgram()
+    x = builder.input("x", (2, 3))
     table = np.float32([1, 2, 3, 4, 5, 6])
-    first = made.weight("emb.weight", table[:3])
-    tied = made.weight("head.weight", table[:3], of="emb.weight")
-    y = made.op("maximum", made.op("minimum", x, first), tied)
-    model = made.convert(tmp_path)
+    first = builder.weight("emb.weight", table[:3])
+    tied = builder.weight("head.weight", table[:3], of="emb.weight")
+    y = builder.op("maximum", builder.op("minimum", x, first), tied)
+    model = builder.convert(tmp_path)
     assert "emb.weight" in model.main.tensors
     assert "head.weight" not in model.main.tensors
     assert "head.weight" in model.metadata["tensors"]["main"]["emb.weight"]
@@ -130,25 +130,25 @@ def test_weights_of_any_strides(tmp_path, array):
 
 
 def counter(written):
-    """Return a program that adds its input to a buffer, in place or by a statement of what it becomes."""
-    made = TinyProgram()
-    x = made.input("x", (3,))
-    total = made.weight("total", np.float32([1, 2, 3]), "buffer")
+    """Return a program that adds its input to a buffer."""
+    builder = TinyProgram()
+    x = builder.input("x", (3,))
+    total = builder.weight("total", np.float32([1, 2, 3]), "buffer")
     if written == "in place":
-        made.op("add_.Tensor", total, x)
-        ends = [made.op("neg", total)]
+        builder.op("add_.Tensor", total, x)
+        ends = [builder.op("neg", total)]
     else:
-        after = made.op("add.Tensor", total, x)
-        ends = [made.op("neg", after)]
-        made.output_specs = [{"buffer_mutation": {"arg": {"name": after}, "buffer_name": "total"}}]
-    return made, ends
+        after = builder.op("add.Tensor", total, x)
+        ends = [builder.op("neg", after)]
+        builder.output_specs = [{"buffer_mutation": {"arg": {"name": after}, "buffer_name": "total"}}]
+    return builder, ends
 
 
 @pytest.mark.parametrize("written", ["in place", "stated"])
 def test_a_changed_buffer_is_state(tmp_path, written):
-    made, ends = counter(written)
+    builder, ends = counter(written)
     notices = []
-    model = made.convert(tmp_path, ends, notify=notices.append)
+    model = builder.convert(tmp_path, ends, notify=notices.append)
     assert model.metadata["states"] == {"total": {"output": "total_next", "initial": [1, 2, 3]}}
     assert any("'total_next'" in notice for notice in notices)
     state = np.float32([1, 2, 3])
@@ -156,7 +156,7 @@ def test_a_changed_buffer_is_state(tmp_path, written):
         got = xdlc.run(model, {"x": X[1], "total": state})
         np.testing.assert_allclose(got["output_0"], -(state + X[1]))
         state = got["total_next"]
-    frozen = made.convert(tmp_path, ends, importer_options={"state": "frozen"}, notify=notices.append)
+    frozen = builder.convert(tmp_path, ends, importer_options={"state": "frozen"}, notify=notices.append)
     assert [tensor.name for tensor in (*frozen.main.inputs, *frozen.main.outputs)] == ["x", "output_0"]
     assert "total keep" in notices[-1]
     np.testing.assert_allclose(xdlc.run(frozen, {"x": X[1]})["output_0"], -([1, 2, 3] + X[1]), rtol=1e-6)
@@ -172,16 +172,16 @@ def test_programs_of_training_are_refused(tmp_path):
 
 
 def test_arguments_that_are_numbers(tmp_path):
-    made = TinyProgram({"s0": 5})
-    x = made.input("x", (2, 3))
-    n = made.number("n", "s0")
-    made.specs.append({"constant_input": {"name": "mask", "value": {"as_none": True}}})
-    made.op("mul.Tensor", x, n)
+    builder = TinyProgram({"s0": 5})
+    x = builder.input("x", (2, 3))
+    n = builder.number("n", "s0")
+    builder.specs.append({"constant_input": {"name": "mask", "value": {"as_none": True}}})
+    builder.op("mul.Tensor", x, n)
     notices = []
-    got = xdlc.run(made.convert(tmp_path, notify=notices.append), {"x": X})["output_0"]
+    got = xdlc.run(builder.convert(tmp_path, notify=notices.append), {"x": X})["output_0"]
     np.testing.assert_allclose(got, 5 * X)
     assert [repr(name) in text for name, text in zip(["mask", "n"], notices, strict=False)] == [True, True]
-    model = made.convert(tmp_path, define_symbol={"n": 7})
+    model = builder.convert(tmp_path, define_symbol={"n": 7})
     np.testing.assert_allclose(xdlc.run(model, {"x": X})["output_0"], 7 * X)
 
 
@@ -202,14 +202,14 @@ def test_float64_is_float32_where_it_fits(tmp_path):
 
 @pytest.mark.parametrize("place", ["input", "output"])
 def test_complex_inputs_and_outputs_are_refused(tmp_path, place):
-    made = TinyProgram()
-    x = made.input("x", (2, 2), "complex64" if place == "input" else "float32")
+    builder = TinyProgram()
+    x = builder.input("x", (2, 2), "complex64" if place == "input" else "float32")
     kinds = (
         ("view_as_real", (2, 2, 2), "float32") if place == "input" else ("view_as_complex", (2,), "complex64")
     )
-    made.op(kinds[0], x, shape=kinds[1], dtype=kinds[2])
+    builder.op(kinds[0], x, shape=kinds[1], dtype=kinds[2])
     with pytest.raises(UnsupportedOp) as caught:
-        made.convert(tmp_path)
+        builder.convert(tmp_path)
     assert place in str(caught.value)
 
 
@@ -281,17 +281,17 @@ def saved_tensors(folder, tensors):
 
 
 def test_the_trace_has_modules_and_on_request_lines(tmp_path):
-    made = TinyProgram()
-    x = made.input("x", (2, 3))
-    made.op("neg", made.op("abs", made.op("relu", x, module="body.act"), module="body.act@1"))
-    for node, place in zip(made.nodes, ("net.py", "torch/nn/modules/act.py", ""), strict=True):
+    builder = TinyProgram()
+    x = builder.input("x", (2, 3))
+    builder.op("neg", builder.op("abs", builder.op("relu", x, module="body.act"), module="body.act@1"))
+    for node, place in zip(builder.nodes, ("net.py", "torch/nn/modules/act.py", ""), strict=True):
         trace = f'File "/home/me/net.py", line 7, in forward\n    y\nFile "/lib/{place}", line 9, in f\n    z'
         node["metadata"]["stack_trace"] = trace if place else ""
-    plain = made.convert(tmp_path).metadata["nodes"]
+    plain = builder.convert(tmp_path).metadata["nodes"]
     assert [node[:2] for node in plain] == [
         ["body.act.relu", "relu"],
         ["body.act.abs", "abs"],
         ["neg", "neg"],
     ]
-    lines = made.convert(tmp_path, importer_options={"source_lines": True}).metadata["nodes"]
+    lines = builder.convert(tmp_path, importer_options={"source_lines": True}).metadata["nodes"]
     assert [node[1] for node in lines] == ["relu (/lib/net.py:9)", "abs (/home/me/net.py:7)", "neg"]

@@ -1,4 +1,4 @@
-"""Quantized programs: encodings of PT2E, torchao and fake quantization, and scales that are computed."""
+"""Quantized programs: encodings of PT2E, torchao and fake quantization."""
 
 import numpy as np
 import pytest
@@ -114,23 +114,23 @@ class Net(TinyProgram):
 
 @pytest.fixture
 def network():
-    """A convolution with a float bias, Relu6 after the rounding, and a layer of products."""
-    made, rng = Net(), np.random.default_rng(5)
-    x = made.crossed(made.input("x", (1, 3, 6, 6)), (1, 3, 6, 6), 0.02, -4)
+    """Write a convolution, a Relu6 after the rounding, and a layer of products."""
+    net, rng = Net(), np.random.default_rng(5)
+    x = net.crossed(net.input("x", (1, 3, 6, 6)), (1, 3, 6, 6), 0.02, -4)
     kernel = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
-    weight = made.frozen("_frozen_param0", kernel, np.float32([0.002, 0.001, 0.003, 0.002]))
-    bias = made.weight("conv.bias", np.float32([0.1, -0.2, 0.3, 0]))
-    x = made.op("conv2d", x, weight, bias, shape=(1, 4, 4, 4), module="conv")
-    x = made.crossed(x, (1, 4, 4, 4), 0.01, 5)
-    x = made.op("hardtanh", x, 0.0, 6.0)
-    x = made.crossed(x, (1, 4, 4, 4), 0.01, 5)
-    x = made.op("flatten.using_ints", x, 1, -1, shape=(1, 64))
+    weight = net.frozen("_frozen_param0", kernel, np.float32([0.002, 0.001, 0.003, 0.002]))
+    bias = net.weight("conv.bias", np.float32([0.1, -0.2, 0.3, 0]))
+    x = net.op("conv2d", x, weight, bias, shape=(1, 4, 4, 4), module="conv")
+    x = net.crossed(x, (1, 4, 4, 4), 0.01, 5)
+    x = net.op("hardtanh", x, 0.0, 6.0)
+    x = net.crossed(x, (1, 4, 4, 4), 0.01, 5)
+    x = net.op("flatten.using_ints", x, 1, -1, shape=(1, 64))
     matrix = rng.integers(-127, 128, (5, 64)).astype(np.int8)
-    x = made.op("linear", x, made.frozen("_frozen_param1", matrix, np.full(5, 0.01, np.float32)),
-                made.weight("fc.bias", np.zeros(5, np.float32)), shape=(1, 5), module="fc")  # fmt: skip
-    made.crossed(x, (1, 5), 0.1, 0)
-    made.kernel = kernel
-    return made
+    x = net.op("linear", x, net.frozen("_frozen_param1", matrix, np.full(5, 0.01, np.float32)),
+                net.weight("fc.bias", np.zeros(5, np.float32)), shape=(1, 5), module="fc")  # fmt: skip
+    net.crossed(x, (1, 5), 0.1, 0)
+    net.kernel = kernel
+    return net
 
 
 def test_a_program_of_pt2e_is_fixed_point(tmp_path, network):
@@ -152,7 +152,7 @@ def test_a_program_of_pt2e_is_fixed_point(tmp_path, network):
 
 def test_a_program_of_pt2e_computes_what_its_floats_do(tmp_path, network):
     x = np.random.default_rng(6).standard_normal((1, 3, 6, 6)).astype(np.float32)
-    found = xdlc.run(network.convert(tmp_path), {"x": x})
+    results = xdlc.run(network.convert(tmp_path), {"x": x})
     rounded_input = fake(x, 0.02, -4, -128, 127)
     windows = np.lib.stride_tricks.sliding_window_view(rounded_input[0], (3, 3), (1, 2))
     weight = restored(network.kernel, np.float32([0.002, 0.001, 0.003, 0.002]).reshape(4, 1, 1, 1), 0)
@@ -160,22 +160,22 @@ def test_a_program_of_pt2e_computes_what_its_floats_do(tmp_path, network):
     y = fake(np.clip(fake(y, 0.01, 5, -128, 127), 0, 6), 0.01, 5, -128, 127).reshape(1, -1)
     matrix = network.stored["weights"]["_frozen_param1"][0]
     wanted = fake(y @ restored(matrix, 0.01, 0).T, 0.1, 0, -128, 127)
-    np.testing.assert_allclose(next(iter(found.values())), wanted, atol=0.101)
+    np.testing.assert_allclose(next(iter(results.values())), wanted, atol=0.101)
 
 
 @pytest.mark.parametrize(
     ("low", "dtype", "stored"), [(-8, np.int8, SFIXED4), (0, np.uint8, ir.dtype.UFIXED4)]
 )
 def test_weights_of_four_bits_stay_packed(tmp_path, low, dtype, stored):
-    made = TinyProgram()
-    x = made.input("x", (2, 16))
-    weight = made.weight("fc.parametrizations.weight.original0", (W + (low + 8)).astype(dtype))
-    zero = made.weight("z", np.full((6, 4), 3, np.int32))
-    given = {"input": weight, "block_size": [1, 4], "scale": made.weight("s", GROUPS), "zero_point": zero}
+    builder = TinyProgram()
+    x = builder.input("x", (2, 16))
+    weight = builder.weight("fc.parametrizations.weight.original0", (W + (low + 8)).astype(dtype))
+    zero = builder.weight("z", np.full((6, 4), 3, np.int32))
+    given = {"input": weight, "block_size": [1, 4], "scale": builder.weight("s", GROUPS), "zero_point": zero}
     given |= {"input_dtype": dtype, "quant_min": low, "quant_max": low + 15, "output_dtype": np.float32}
-    real = made.op("torchao.dequantize_affine", named=given, shape=(6, 16), dtype="float32")
-    made.op("linear", x, real, None, shape=(2, 6))
-    model = made.convert(tmp_path)
+    real = builder.op("torchao.dequantize_affine", named=given, shape=(6, 16), dtype="float32")
+    builder.op("linear", x, real, None, shape=(2, 6))
+    model = builder.convert(tmp_path)
     (held,) = (tensor for tensor in model.main.tensors.values() if tensor.is_static)
     assert (held.name, held.dtype) == ("fc.weight", stored)
     feed = np.random.default_rng(4).standard_normal((2, 16)).astype(np.float32)
@@ -184,16 +184,23 @@ def test_weights_of_four_bits_stay_packed(tmp_path, low, dtype, stored):
 
 
 def test_weights_that_the_program_rounds_keep_their_name(tmp_path):
-    made, kernel = TinyProgram(), ROWS[:, :, None, None]
-    given = {"scales": made.weight("s", SCALES), "zero_points": made.weight("z", np.zeros(4, np.int64))}
-    given |= {"axis": 0, **INT8, "quant_min": -127}
-    x = made.input("x", (1, 16, 2, 2))
+    builder, kernel = TinyProgram(), ROWS[:, :, None, None]
+    rounding = {
+        "scales": builder.weight("s", SCALES),
+        "zero_points": builder.weight("z", np.zeros(4, np.int64)),
+    }
+    rounding |= {"axis": 0, **INT8, "quant_min": -127}
+    x = builder.input("x", (1, 16, 2, 2))
     target = "quantized_decomposed.{}_per_channel"
-    q = made.op(target.format("quantize"), named={"input": made.weight("fc.weight", kernel), **given},
-                shape=kernel.shape, dtype="int8")  # fmt: skip
-    w = made.op(target.format("dequantize"), named={"input": q, **given}, shape=kernel.shape, dtype="float32")
-    made.op("conv2d", x, w, shape=(1, 4, 2, 2))
-    tensors = made.convert(tmp_path).main.tensors
+    weight = builder.weight("fc.weight", kernel)
+    q = builder.op(
+        target.format("quantize"), named={"input": weight, **rounding}, shape=kernel.shape, dtype="int8"
+    )
+    w = builder.op(
+        target.format("dequantize"), named={"input": q, **rounding}, shape=kernel.shape, dtype="float32"
+    )
+    builder.op("conv2d", x, w, shape=(1, 4, 2, 2))
+    tensors = builder.convert(tmp_path).main.tensors
     assert tensors["fc.weight"].dtype is SFIXED8
     expected = rounded(ROWS, SCALES[:, None], 0, -127, 127).T
     np.testing.assert_array_equal(tensors["fc.weight"].numpy()[0, 0], expected)

@@ -1,4 +1,4 @@
-"""Handlers of reductions and running results: forms of axes, types of results, odd values."""
+"""Handlers of reductions and running results: axes, types, odd values."""
 
 import math
 

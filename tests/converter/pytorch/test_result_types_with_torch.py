@@ -39,13 +39,13 @@ def test_types_of_results():
     for name, operator in operators(torch):
         for kinds in KINDS:
             arguments, tensors = {}, {}
-            for index, each in enumerate(operator._schema.arguments):
-                if each.has_default_value():
-                    arguments[each.name] = each.default_value
+            for index, argument in enumerate(operator._schema.arguments):
+                if argument.has_default_value():
+                    arguments[argument.name] = argument.default_value
                     continue
                 kind = kinds[index % 2]
-                tensors[each.name] = torch.ones(SHAPE, dtype=getattr(torch, kind))
-                arguments[each.name] = Tensor("x", ScalarType(NUMBERS[kind]), SHAPE)
+                tensors[argument.name] = torch.ones(SHAPE, dtype=getattr(torch, kind))
+                arguments[argument.name] = Tensor("x", ScalarType(NUMBERS[kind]), SHAPE)
             try:
                 result = operator(**tensors)
             except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""Tests of TorchScript archives: control flow, numbers, modules, state, names, damage."""
+"""TorchScript archives: control flow, numbers, modules, state, names, damage."""
 
 from __future__ import annotations
 

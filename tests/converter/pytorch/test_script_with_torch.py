@@ -105,18 +105,18 @@ def _leaves(value: Any) -> list[np.ndarray]:
 def _runs(model: ir.Model, steps: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
     """Return the outputs of one run after the other, states carried along."""
     states = model.metadata.get("states", {})
-    held = {}
+    state_values = {}
     for each in model.main.inputs:
         if each.name in states:
             initial = np.asarray(states[each.name]["initial"], each.dtype.numpy)
-            held[each.name] = np.broadcast_to(initial, each.shape)
+            state_values[each.name] = np.broadcast_to(initial, each.shape)
     names = [each.name for each in model.main.inputs if each.name not in states]
-    found = []
+    runs = []
     for arrays in steps:
-        results = xdlc.run(model, dict(zip(names, arrays, strict=True)) | held)
-        held = {name: results.pop(state["output"]) for name, state in states.items()}
-        found.append([results[each.name] for each in model.main.outputs if each.name in results])
-    return found
+        results = xdlc.run(model, dict(zip(names, arrays, strict=True)) | state_values)
+        state_values = {name: results.pop(state["output"]) for name, state in states.items()}
+        runs.append([results[each.name] for each in model.main.outputs if each.name in results])
+    return runs
 
 
 WAYS = [(name, way) for name in NAMES for way in ("script", "trace", "freeze")]
@@ -129,19 +129,19 @@ def test_numbers_are_those_of_torch(torch: Any, tmp_path: Any, name: str, way: s
     network, inputs = modules()[name]
     network.eval()
     with torch.no_grad():
-        made = torch.jit.trace(network, tuple(inputs)) if way == "trace" else torch.jit.script(network)
+        script = torch.jit.trace(network, tuple(inputs)) if way == "trace" else torch.jit.script(network)
         if way == "freeze":
-            made = torch.jit.freeze(made)
+            script = torch.jit.freeze(script)
         path = tmp_path / "net.pt"
-        made.save(str(path))
-        made = torch.jit.load(str(path))
+        script.save(str(path))
+        script = torch.jit.load(str(path))
         steps = [[each * (step + 1) for each in inputs] for step in range(3)]
-        wanted = [_leaves(made(*step)) for step in steps]
-    names = [each.name for each in made.forward.schema.arguments[1:]]
+        torch_runs = [_leaves(script(*step)) for step in steps]
+    names = [each.name for each in script.forward.schema.arguments[1:]]
     dims = {key: list(each.shape) for key, each in zip(names, inputs, strict=False)}
     model = xdlc.convert(path, dims)
     found = _runs(model, [[each.numpy() for each in step] for step in steps])
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(found, torch_runs, strict=True):
         for array, expected in zip(one, other, strict=True):
             np.testing.assert_allclose(array, expected, rtol=2e-4, atol=2e-5)
 

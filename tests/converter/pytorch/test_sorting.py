@@ -1,4 +1,4 @@
-"""Handlers of sorting, quantiles, histograms, and of tensors that a program creates."""
+"""Handlers of sorting, quantiles, histograms, and of created tensors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Handlers of special functions: both sides of their ranges, poles, and exactness of small results."""
+"""Handlers of special functions: ranges, poles, exact small results."""
 
 import math
 

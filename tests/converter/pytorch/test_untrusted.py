@@ -1,4 +1,4 @@
-"""Tests of damaged and hostile ``.pt2`` files: a clear error, nothing of the file runs."""
+"""Damaged and hostile ``.pt2`` files: a clear error, and no code is run."""
 
 import json
 import pickle
@@ -223,15 +223,15 @@ def chain(count):
 
 
 def nested(depth):
-    """Return a program whose branches nest, the innermost with an operator without a mapping."""
-    made = TinyProgram()
-    x, test = made.input(f"x{depth}", (2, 3)), made.input(f"test{depth}", (), "bool")
+    """Return nested branches, the innermost with an operator without a mapping."""
+    builder = TinyProgram()
+    x, test = builder.input(f"x{depth}", (2, 3)), builder.input(f"test{depth}", (), "bool")
     if depth:
         graphs = [nested(depth - 1), nested(depth - 1)]
-        made.op("higher_order.cond", test, *graphs, [x, test], results=[((2, 3), "float32")], listed=True)
+        builder.op("higher_order.cond", test, *graphs, [x, test], results=[((2, 3), "float32")], listed=True)
     else:
-        made.op("foo.bar.default", x)
-    return made
+        builder.op("foo.bar.default", x)
+    return builder
 
 
 @pytest.mark.parametrize(

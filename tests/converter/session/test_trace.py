@@ -1,4 +1,4 @@
-"""Every op of a DLC names its source nodes or its reason; every source node its ops or why it has none."""
+"""Each op names its source nodes or a reason; each node its ops or a reason."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def check_trace(model: Model) -> dict[str, str | None]:
 
 def check_stored(model: Model, folder: Path) -> dict[str, str | None]:
     """Check the trace before and after it went through a file."""
-    found = check_trace(model)
+    reasons = check_trace(model)
     model.save(folder / "model.dlc")
     stored = xdlc.load(folder / "model.dlc")
-    assert check_trace(stored) == found
+    assert check_trace(stored) == reasons
     assert stored.metadata["nodes"] == model.metadata["nodes"]
     assert [op.origin for op in stored.main.ops] == [op.origin for op in model.main.ops]
-    return found
+    return reasons
 
 
 def origins(model: Model, type: str) -> list[tuple[str, ...]]:
@@ -191,12 +191,12 @@ def test_fused_ops_name_all_their_sources(models: Any) -> None:
 
 
 def test_nodes_without_ops_say_why(models: Any) -> None:
-    found = check_trace(xdlc.convert(models.save(without_ops(models))))
-    assert found["shape"] == found["zeros"] == KNOWN
-    assert found["identity"] == VIEW
-    assert found["turn"] in (VIEW, DROPPED["merge_views"])
-    assert found["unread"] == UNUSED
-    assert found["add"] is None
+    reasons = check_trace(xdlc.convert(models.save(without_ops(models))))
+    assert reasons["shape"] == reasons["zeros"] == KNOWN
+    assert reasons["identity"] == VIEW
+    assert reasons["turn"] in (VIEW, DROPPED["merge_views"])
+    assert reasons["unread"] == UNUSED
+    assert reasons["add"] is None
 
 
 def test_bodies_of_functions_are_traced_to_the_call(models: Any) -> None:

@@ -44,14 +44,14 @@ class Net:
         **weights: np.ndarray,
     ) -> list[Tensor]:
         name = f"{type}_{len(self.graph)}"
-        made = [Tensor(f"{name}:{index}", tuple(shape), FLOAT32) for index, shape in enumerate(outputs)]
+        tensors = [Tensor(f"{name}:{index}", tuple(shape), FLOAT32) for index, shape in enumerate(outputs)]
         given = [static(f"{name}.{key}", value) for key, value in weights.items()]
         params = {key: _param(key, value) for key, value in (attributes or {}).items()}
         params["layer_id"] = i32(len(self.graph) + 1)
         reads = self.last if inputs is None else list(inputs)
-        self.graph.append(Op(type, [*reads, *given], made, params, name=name, package=PACKAGE))
-        self.last = made
-        return made
+        self.graph.append(Op(type, [*reads, *given], tensors, params, name=name, package=PACKAGE))
+        self.last = tensors
+        return tensors
 
     def model(self) -> Model:
         for tensor in self.last:
@@ -77,12 +77,12 @@ def correlate(x: np.ndarray, weight: np.ndarray, stride: int, begin: int, out: i
     """Slide a window over an image of one batch; beyond the image are zeros."""
     size = weight.shape[0]
     padded = np.pad(x[0], ((begin, size + stride), (begin, size + stride), (0, 0)))
-    found = np.zeros((1, out, out, weight.shape[-1]), np.float32)
+    output = np.zeros((1, out, out, weight.shape[-1]), np.float32)
     for row in range(out):
         for column in range(out):
             patch = padded[row * stride : row * stride + size, column * stride : column * stride + size]
-            found[0, row, column] = np.tensordot(patch, weight, 3)
-    return found
+            output[0, row, column] = np.tensordot(patch, weight, 3)
+    return output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""If, Case and While, lists of tensors, and the Switches and Merges of TensorFlow 1."""
+"""If, Case, While, lists of tensors, and Switch and Merge of TensorFlow 1."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_a_loop_that_a_value_ends_is_kept(tmp_path):
 
 
 def mapped(count, shape=(3,)):
-    """Return a graph that doubles the rows of x one by one, into a list of unknown element shape."""
+    """Return a graph that doubles the rows of x into a list of unknown shape."""
     graph = Graph().input("x", count, *shape).const("i", np.int32(0)).const("shape", np.int32(-1))
     graph.const("row", np.asarray(shape, np.int32)).const("n", np.int32(count))
     graph.node("TensorListFromTensor", "in", ["x", "row"], element_dtype=FLOAT, shape_type=I32)

@@ -48,14 +48,14 @@ def test_gather_of_batches(axis, batch, known):
     if batch == 2:
         indices = np.asarray([[0, 1, 2, 3], [4, 0, 1, 2], [3, 4, 0, 1]], np.int32)
     constant = (1, 2) if known else (2,)
-    found = evaluate("GatherV2", X, indices, np.int32(axis), constant=constant, batch_dims=batch)
+    result = evaluate("GatherV2", X, indices, np.int32(axis), constant=constant, batch_dims=batch)
     if batch == 0:
-        wanted = np.take(X, indices, axis)
+        expected = np.take(X, indices, axis)
     elif batch == 2:
-        wanted = np.take_along_axis(X, indices[..., None], 2)[..., 0]
+        expected = np.take_along_axis(X, indices[..., None], 2)[..., 0]
     else:
-        wanted = np.stack([np.take(x, i, axis - 1) for x, i in zip(X, indices, strict=True)])
-    np.testing.assert_array_equal(found, wanted)
+        expected = np.stack([np.take(x, i, axis - 1) for x, i in zip(X, indices, strict=True)])
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(("block", "pads"), [([2, 2], [[1, 1], [0, 1]]), ([2], [[0, 1]]), ([3], [[1, 0]])])

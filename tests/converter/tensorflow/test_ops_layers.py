@@ -1,4 +1,4 @@
-"""Convolutions, pools, sizes of images, normalizations, quantization, suppression, transforms."""
+"""Convolutions, pools, image sizes, normalizations, quantization, transforms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_padding_and_data_format_of_a_convolution(padding, pads, layout):
         RNG.normal(size=(2, 6, 7, 3)).astype(np.float32),
         RNG.normal(size=(3, 3, 3, 4)).astype(np.float32),
     )
-    wanted = convolved(x, weight, (2, 2), pads)
+    expected = convolved(x, weight, (2, 2), pads)
     strides, explicit = [1, 2, 2, 1], [0, 0, *pads[0], *pads[1], 0, 0]
     if layout == "NCHW":
         x, strides, explicit = x.transpose(0, 3, 1, 2), [1, 1, 2, 2], [0, 0, 0, 0, *pads[0], *pads[1]]
@@ -48,7 +48,7 @@ def test_padding_and_data_format_of_a_convolution(padding, pads, layout):
         "Conv2D", x, weight, constant=(1,), strides=strides, padding=padding, data_format=layout, **given
     )
     found = found.transpose(0, 2, 3, 1) if layout == "NCHW" else found
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("padding", "size"), [("SAME", 7), ("SAME", 8), ("VALID", 9), ("VALID", 10)])
@@ -58,13 +58,13 @@ def test_a_transposed_convolution_is_the_gradient_of_the_convolution_of_its_size
         RNG.normal(size=(3, 3, 1, 2)).astype(np.float32),
     )
     sizes = np.asarray([1, size, size, 1], np.int32)
-    found = evaluate(
+    result = evaluate(
         "Conv2DBackpropInput", sizes, weight, x, constant=(0, 1), strides=[1, 2, 2, 1], padding=padding
     )
     total = max(3 * 2 + 3 - size, 0) if padding == "SAME" else 0
     image = RNG.normal(size=(1, size, size, 1)).astype(np.float32)
     forward = convolved(image, weight, (2, 2), [(total // 2, total - total // 2)] * 2)
-    np.testing.assert_allclose((forward * x).sum(), (found * image).sum(), rtol=1e-4)
+    np.testing.assert_allclose((forward * x).sum(), (result * image).sum(), rtol=1e-4)
 
 
 def test_a_mean_leaves_the_padding_out():
@@ -83,34 +83,34 @@ def test_places_of_the_greatest_elements_count_over_the_image():
 
 
 @pytest.mark.parametrize(
-    ("flags", "wanted"),
+    ("flags", "expected"),
     [
         ({}, [0, 0, 1, 2, 2]),
         ({"half_pixel_centers": True}, [0, 1, 2, 2, 3]),
         ({"align_corners": True}, [0, 1, 2, 2, 3]),
     ],
 )
-def test_nearest_elements_are_those_of_the_flags(flags, wanted):
+def test_nearest_elements_are_those_of_the_flags(flags, expected):
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1)
     size = np.asarray([1, 5], np.int32)
-    found = evaluate("ResizeNearestNeighbor", x, size, constant=(1,), **flags).reshape(-1)
+    elements = evaluate("ResizeNearestNeighbor", x, size, constant=(1,), **flags).reshape(-1)
     if flags == {"half_pixel_centers": True}:
-        wanted = np.floor((np.arange(5) + 0.5) * 0.8)
+        expected = np.floor((np.arange(5) + 0.5) * 0.8)
     if flags == {}:
-        wanted = np.floor(np.arange(5) * 0.8)
-    np.testing.assert_array_equal(found, wanted)
+        expected = np.floor(np.arange(5) * 0.8)
+    np.testing.assert_array_equal(elements, expected)
 
 
 def test_areas_are_means_and_regions_are_interpolated():
     x = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    found = evaluate("ResizeArea", x, np.asarray([2, 2], np.int32), constant=(1,))
-    np.testing.assert_allclose(found.reshape(-1), [2.5, 4.5, 10.5, 12.5])
+    result = evaluate("ResizeArea", x, np.asarray([2, 2], np.int32), constant=(1,))
+    np.testing.assert_allclose(result.reshape(-1), [2.5, 4.5, 10.5, 12.5])
     boxes = np.asarray([[0, 0, 1, 1], [0.5, 0.5, 2, 1]], np.float32)
-    found = evaluate(
+    result = evaluate(
         "CropAndResize", x, boxes, np.zeros(2, np.int32), np.asarray([2, 2], np.int32), constant=(2, 3),
         extrapolation_value=-1.0,
     )  # fmt: skip
-    np.testing.assert_allclose(found[..., 0], [[[0, 3], [12, 15]], [[7.5, 9], [-1, -1]]])
+    np.testing.assert_allclose(result[..., 0], [[[0, 3], [12, 15]], [[7.5, 9], [-1, -1]]])
 
 
 def test_a_training_graph_normalizes_by_its_batch_and_says_so():
@@ -127,12 +127,12 @@ def test_rows_that_are_normalized_alone_are_a_layer_norm():
     x, none = RNG.normal(size=(1, 6, 5, 1)).astype(np.float32), np.zeros(0, np.float32)
     scale, offset = np.ones(6, np.float32), np.zeros(6, np.float32)
     notices = []
-    found = evaluate(
+    result = evaluate(
         "FusedBatchNormV3", x, scale, offset, none, none, constant=(1, 2, 3, 4), notices=notices,
         data_format="NCHW",
     )  # fmt: skip
     mean, variance = x.mean(2, keepdims=True), x.var(2, keepdims=True)
-    np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + 1e-4), atol=1e-4)
+    np.testing.assert_allclose(result, (x - mean) / np.sqrt(variance + 1e-4), atol=1e-4)
     assert not notices
 
 

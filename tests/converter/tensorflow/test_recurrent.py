@@ -119,7 +119,7 @@ class Loop:
         return self
 
     def model(self, tmp_path, hidden, states, steps=STEPS):
-        """Return the model of the loop; ``states`` are the next values of h, and of c if there is one."""
+        """Return the model of the loop with the next values of its ``states``."""
         variant, names = Type("variant"), ["h", "c"][: len(states)]
         graph = Graph().input("x", steps, BATCH, WIDTH).const("zero", np.int32(0)).const("n", np.int32(steps))
         graph.const("row", np.asarray([BATCH, WIDTH], np.int32)).const("open", np.int32(-1))
@@ -152,12 +152,12 @@ def split(loop, name, count):
 
 
 def check(model, step, x):
-    found, state, rows = xdlc.run(model, {"x": x}), (H, C), []
+    results, state, rows = xdlc.run(model, {"x": x}), (H, C), []
     for row in x:
         state = step(row, *state)
         rows.append(state[0])
-    np.testing.assert_allclose(found["all:0"], np.stack(rows), atol=1e-5)
-    np.testing.assert_allclose(found["end:0"], rows[-1], atol=1e-5)
+    np.testing.assert_allclose(results["all:0"], np.stack(rows), atol=1e-5)
+    np.testing.assert_allclose(results["end:0"], rows[-1], atol=1e-5)
 
 
 def lstm_loop(activation="Sigmoid"):

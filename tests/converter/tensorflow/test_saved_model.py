@@ -227,16 +227,16 @@ def test_the_index_may_be_compressed(tmp_path):
 
 def test_a_partitioned_variable_is_joined(tmp_path):
     whole = np.arange(300 * 4, dtype=np.float32).reshape(300, 4)
-    made = Checkpoint().add("w", np.zeros(0, np.float32), sizes=(300, 4))
+    checkpoint = Checkpoint().add("w", np.zeros(0, np.float32), sizes=(300, 4))
     entry = message("BundleEntry")
-    entry.ParseFromString(made.entries[b"w"])
+    entry.ParseFromString(checkpoint.entries[b"w"])
     for start in (0, 100, 200):
         part = entry.slices.add()
         part.sizes.add(start=start, length=100)
         part.sizes.add()
-        made.add(_slice_key("w", part), whole[start : start + 100])
-    made.entries[b"w"] = entry.SerializeToString()
-    assert np.array_equal(Bundle(made.save(tmp_path / "c")).data("w").numpy(), whole)
+        checkpoint.add(_slice_key("w", part), whole[start : start + 100])
+    checkpoint.entries[b"w"] = entry.SerializeToString()
+    assert np.array_equal(Bundle(checkpoint.save(tmp_path / "c")).data("w").numpy(), whole)
 
 
 @pytest.mark.parametrize("size", [9, 1023, 1024, 5001, 70000])

@@ -1,4 +1,4 @@
-"""What the tools do with TensorFlow models: dry run, trace, UDOs, drafts of UDO configurations."""
+"""Tools on TensorFlow models: dry run, trace, UDOs, drafts of configurations."""
 
 import json
 

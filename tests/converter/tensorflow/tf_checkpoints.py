@@ -55,7 +55,7 @@ def block(entries: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def table(entries: Mapping[bytes, bytes], *, kind: int = 0, packed: bytes | None = None) -> bytes:
-    """A table of one block, compressed if ``kind`` is 1; ``packed`` are other bytes to store as that."""
+    """Return a table of one block; ``packed`` replaces its compressed bytes."""
     data = block(sorted(entries.items()))
     body = packed if packed is not None else snappy(data) if kind == 1 else data
     out = stored(body, kind)
@@ -132,7 +132,7 @@ def saved_model(
     signature: str = "serving_default",
     bound: Mapping[str, Sequence[int]] | None = None,
 ) -> Any:
-    """A ``SavedModel``: inputs and outputs are tensors by key, ``bound`` objects by function."""
+    """Write a ``SavedModel`` with tensors by key and objects by function."""
     model = message("SavedModel")
     model.saved_model_schema_version = 1
     meta = model.meta_graphs.add()

@@ -47,19 +47,19 @@ def set_tensor(target: Any, array: np.ndarray) -> None:
 def set_value(target: Any, value: Any) -> None:
     if isinstance(value, list | tuple) and not isinstance(value, Shape):
         target.list.SetInParent()
-        for each in value:
-            if isinstance(each, Function):
-                target.list.func.add(name=each.encode())
-            elif isinstance(each, Type):
-                target.list.type.append(NUMBERS[each])
-            elif isinstance(each, Shape):
-                set_shape(target.list.shape.add(), each)
-            elif isinstance(each, bytes):
-                target.list.s.append(each)
-            elif isinstance(each, float):
-                target.list.f.append(each)
+        for element in value:
+            if isinstance(element, Function):
+                target.list.func.add(name=element.encode())
+            elif isinstance(element, Type):
+                target.list.type.append(NUMBERS[element])
+            elif isinstance(element, Shape):
+                set_shape(target.list.shape.add(), element)
+            elif isinstance(element, bytes):
+                target.list.s.append(element)
+            elif isinstance(element, float):
+                target.list.f.append(element)
             else:
-                target.list.i.append(each)
+                target.list.i.append(element)
     elif isinstance(value, Type):
         target.type = NUMBERS[value]
     elif isinstance(value, Function):
@@ -137,7 +137,7 @@ def evaluate(
     notices: list[str] | None = None,
     **attributes: Any,
 ) -> Any:
-    """Return what the converted model of a single node computes, an array or a list of several.
+    """Return the outputs of a converted single node, an array or a list.
 
     Args:
         op: The operator.
@@ -147,20 +147,20 @@ def evaluate(
         notices: Gets the notices of the conversion.
         attributes: Its attributes.
     """
-    graph, given = Graph(), {}
+    graph, feeds = Graph(), {}
     for index, each in enumerate(arrays):
         array = np.asarray(each)
         if index in constant:
             graph.const(f"in{index}", array)
         else:
             graph.input(f"in{index}", *array.shape, dtype=array.dtype.name)
-            given[f"in{index}"] = array
+            feeds[f"in{index}"] = array
     graph.node(op, "op", [f"in{index}" for index in range(len(arrays))], **attributes)
     for index in range(outputs):
         graph.node("Identity", f"out{index}", [f"op:{index}"])
     with tempfile.TemporaryDirectory() as folder:
         path = graph.save(Path(folder) / "m.pb")
         model = xdlc.convert(path, notify=[].append if notices is None else notices.append)
-        found = xdlc.run(model, given)
+        found = xdlc.run(model, feeds)
     results = [found[f"out{index}:0"] for index in range(outputs)]
     return results[0] if outputs == 1 else results

@@ -32,18 +32,18 @@ def integer_lstm(
     sums: float = 2.0**-11,
     **options: Any,
 ) -> Path:
-    """Write a model: input x [batch, steps, width], output y; a projection if there are ``outputs``."""
-    made, out = TinyModel(), outputs or units
+    """Write a model of input x [batch, steps, width] and output y."""
+    builder, out = TinyModel(), outputs or units
     once = type == "LSTM"
-    x = made.tensor("x", [batch, width] if once else [batch, steps, width], np.int8, scale=0.02, zero=zero)
+    x = builder.tensor("x", [batch, width] if once else [batch, steps, width], np.int8, scale=0.02, zero=zero)
     result = {"scale": 1 / 100 if outputs else 1 / 128, "zero": 4 if outputs else 0}
-    y = made.tensor("y", [batch, out] if once else [batch, steps, out], np.int8, **result)
+    y = builder.tensor("y", [batch, out] if once else [batch, steps, out], np.int8, **result)
     gates = "fco" if cifg else "ifco"
 
     def weight(name: str, shape: tuple[int, ...], scale: float, dtype: Any = np.int8) -> int:
         most = np.iinfo(dtype).max
         data = random.integers(-most, most + 1, shape)
-        return made.tensor(name, dtype=dtype, data=data, scale=scale / most)
+        return builder.tensor(name, dtype=dtype, data=data, scale=scale / most)
 
     scales = {gate: gain * (1 + index / 8) / np.sqrt(width) for index, gate in enumerate(gates)}
     inputs = [x]
@@ -54,17 +54,17 @@ def integer_lstm(
     for g in "ifco":
         scale = 1.5 / 32767 / 1024 if normed else 0.02 * scales.get(g, 1) / 127
         bias = np.rint((random.normal(size=units) / 4 + forget * (g == "f")) / scale)
-        inputs.append(made.tensor(f"b{g}", dtype=np.int32, data=bias, scale=scale) if g in gates else -1)
+        inputs.append(builder.tensor(f"b{g}", dtype=np.int32, data=bias, scale=scale) if g in gates else -1)
     projection = weight("p", (out, units), 1.5 / np.sqrt(units)) if outputs else -1
     inputs.append(projection)
     bias = random.integers(-99, 99, out)
-    inputs.append(made.tensor("pb", dtype=np.int32, data=bias, scale=1e-4) if outputs else -1)
-    inputs.append(made.tensor("h", [batch, out], np.int8, is_variable=True, **result))
-    inputs.append(made.tensor("c", [batch, units], np.int16, scale=2.0**cell, is_variable=True))
+    inputs.append(builder.tensor("pb", dtype=np.int32, data=bias, scale=1e-4) if outputs else -1)
+    inputs.append(builder.tensor("h", [batch, out], np.int8, is_variable=True, **result))
+    inputs.append(builder.tensor("c", [batch, units], np.int16, scale=2.0**cell, is_variable=True))
     if normed:
         inputs += [weight(f"n{g}", (units,), 1.5, np.int16) if g in gates else -1 for g in "ifco"]
-    between = [made.tensor(f"s{g}", [], np.int16, scale=sums) for g in "ifco"]
-    between.append(made.tensor("hidden", [], np.int8, scale=1 / 128, zero=hidden_zero if outputs else 0))
+    between = [builder.tensor(f"s{g}", [], np.int16, scale=sums) for g in "ifco"]
+    between.append(builder.tensor("hidden", [], np.int8, scale=1 / 128, zero=hidden_zero if outputs else 0))
     options = {"fused_activation_function": 4, **options}
-    made.op(type, inputs, [y], intermediates=between[:intermediates], **options)
-    return made.write(path, [x], [y])
+    builder.op(type, inputs, [y], intermediates=between[:intermediates], **options)
+    return builder.write(path, [x], [y])

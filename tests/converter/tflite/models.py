@@ -26,7 +26,7 @@ def _stored(array: np.ndarray[Any, Any]) -> bytes:
 
 
 class TinyModel:
-    """A model under construction: ``tensor`` and ``op`` add to the sub-graph, ``write`` writes the file."""
+    """Builds a model: ``tensor`` and ``op`` add to it, ``write`` writes the file."""
 
     def __init__(self) -> None:
         self.buffers = [schema.Buffer()]
@@ -95,13 +95,13 @@ class TinyModel:
             code = schema.OperatorCode(builtin_code=CUSTOM, deprecated_builtin_code=CUSTOM, custom_code=type)
         self.codes.append(code)
         fields: dict[str, Any] = {}
-        found = options_of(type)
+        options_type = options_of(type)
         for suffix, union in (("", schema.BuiltinOptions), ("2", schema.BuiltinOptions2)):
-            number = next((key for key, held in union.items() if held is found), 0)
-            if found is not None and number and options:
+            number = next((key for key, held in union.items() if held is options_type), 0)
+            if options_type is not None and number and options:
                 fields |= {
                     f"builtin_options{suffix}_type": number,
-                    f"builtin_options{suffix}": found(**options),
+                    f"builtin_options{suffix}": options_type(**options),
                 }
         self.graph.operators.append(
             schema.Operator(

@@ -26,15 +26,15 @@ def _write(made, path, signatures=()):
     return path
 
 
-def _chain(made, types=("ABS", "NEG", "FLOOR"), shape=(2, 3), **fields):
-    last = made.tensor("x", shape, **fields)
-    made.graph.inputs = [last]
+def _chain(builder, types=("ABS", "NEG", "FLOOR"), shape=(2, 3), **fields):
+    last = builder.tensor("x", shape, **fields)
+    builder.graph.inputs = [last]
     for index, type in enumerate(types):
-        following = made.tensor(f"y{index}", shape, **fields)
-        made.op(type, [last], [following])
+        following = builder.tensor(f"y{index}", shape, **fields)
+        builder.op(type, [last], [following])
         last = following
-    made.graph.outputs = [last]
-    return made
+    builder.graph.outputs = [last]
+    return builder
 
 
 @pytest.fixture
@@ -104,12 +104,12 @@ def test_open_dimensions_are_taken_as_1_with_a_notice(tmp_path):
 
 
 def test_a_stale_batch_in_a_constant_is_refused(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [1, 6]), made.tensor("y", [1, 2, 3])
-    shape = made.tensor("shape", dtype=np.int32, data=[1, 2, 3])
-    made.op("RESHAPE", [x, shape], [y], new_shape=[1, 2, 3])
-    made.graph.inputs, made.graph.outputs = [x], [y]
-    path = _write(made, tmp_path / "m.tflite")
+    builder = TinyModel()
+    x, y = builder.tensor("x", [1, 6]), builder.tensor("y", [1, 2, 3])
+    shape = builder.tensor("shape", dtype=np.int32, data=[1, 2, 3])
+    builder.op("RESHAPE", [x, shape], [y], new_shape=[1, 2, 3])
+    builder.graph.inputs, builder.graph.outputs = [x], [y]
+    path = _write(builder, tmp_path / "m.tflite")
     with pytest.raises(XdlcError) as caught:
         xdlc.convert(path, batch=2)
     assert "RESHAPE" in str(caught.value)

@@ -1,4 +1,4 @@
-"""Tests of the import of TFLite files: names, encodings, fused activations, damaged files."""
+"""Import of TFLite files: names, encodings, fused activations, damage."""
 
 import numpy as np
 import pytest
@@ -58,12 +58,12 @@ def test_a_graph_that_runs_itself_is_refused(tmp_path):
 
 
 def test_options_of_another_operator_are_refused(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [4]), made.tensor("y", [4])
-    made.op("ADD", [x, x], [y], pot_scale_int16=False)
-    made.codes[0].builtin_code = 25  # SOFTMAX
+    builder = TinyModel()
+    x, y = builder.tensor("x", [4]), builder.tensor("y", [4])
+    builder.op("ADD", [x, x], [y], pot_scale_int16=False)
+    builder.codes[0].builtin_code = 25  # SOFTMAX
     with pytest.raises(ModelError):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
 
 
 @pytest.mark.parametrize("keep", [9, 40, 100, 200])

@@ -1,4 +1,4 @@
-"""Custom operators of TFLite: options, detections, MediaPipe's pools, TensorFlow's operators, UDOs, calls."""
+"""Custom operators of TFLite: options, detections, pools, UDOs, calls."""
 
 import json
 import struct
@@ -75,15 +75,15 @@ def test_shared_flexbuffers_do_not_expand_without_end():
 
 def _detections(tmp_path, scores, **options):
     boxes = np.asarray([[0, 0, 0, 0], [0.1, 0, 0, 0], [5, 0, 0, 0], [9, 0, 0, 0]], np.float32)
-    made = TinyModel()
-    x, s = made.tensor("x", [1, 4, 4]), made.tensor("s", [1, 4, 3])
-    anchors = made.tensor("anchors", data=np.asarray([[0.5, 0.5, 1, 1]] * 4))
+    builder = TinyModel()
+    x, s = builder.tensor("x", [1, 4, 4]), builder.tensor("s", [1, 4, 3])
+    anchors = builder.tensor("anchors", data=np.asarray([[0.5, 0.5, 1, 1]] * 4))
     given = {**OPTIONS, **options}
     count = given["max_detections"] * given["max_classes_per_detection"]
     shapes = {"boxes": [1, count, 4], "classes": [1, count], "scores": [1, count], "count": [1]}
-    outputs = [made.tensor(*entry) for entry in shapes.items()]
-    made.op("TFLite_Detection_PostProcess", [x, s, anchors], outputs, custom_options=flexbuffer(given))
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x, s], outputs))
+    outputs = [builder.tensor(*entry) for entry in shapes.items()]
+    builder.op("TFLite_Detection_PostProcess", [x, s, anchors], outputs, custom_options=flexbuffer(given))
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x, s], outputs))
     found = xdlc.run(model, {"x": boxes[None], "s": np.asarray([scores], np.float32)})
     assert {name: list(value.shape) for name, value in found.items()} == shapes
     return [found[name] for name in shapes]
@@ -126,15 +126,15 @@ def test_detections_that_do_not_fit_are_refused(tmp_path, change):
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [((2, 2), (2, 2), 1), ((2, 2), (2, 3), 2)])
 def test_unpooling_puts_back_what_pooling_took(tmp_path, kernel, stride, padding):
     options = struct.pack("<5i", padding, stride[1], stride[0], kernel[1], kernel[0]) + bytes(20)
-    made = TinyModel()
-    x = made.tensor("x", [1, 4, 8, 2])
-    most, places, y = (made.tensor(name, [1, 1, 1, 1]) for name in ("most", "places", "y"))
-    made.op("MaxPoolingWithArgmax2D", [x], [most, places], custom_options=options)
-    made.op("MaxUnpooling2D", [most, places], [y], custom_options=options)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [places, y]))
+    builder = TinyModel()
+    x = builder.tensor("x", [1, 4, 8, 2])
+    most, places, y = (builder.tensor(name, [1, 1, 1, 1]) for name in ("most", "places", "y"))
+    builder.op("MaxPoolingWithArgmax2D", [x], [most, places], custom_options=options)
+    builder.op("MaxUnpooling2D", [most, places], [y], custom_options=options)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [places, y]))
     values = np.random.default_rng(3).normal(size=(1, 4, 8, 2)).astype(np.float32)
     got = xdlc.run(model, {"x": values})
-    wanted = np.zeros_like(got["y"])
+    expected = np.zeros_like(got["y"])
     for _, row, column, channel in np.ndindex(got["places"].shape):
         window = (
             slice(row * stride[0], row * stride[0] + kernel[0]),
@@ -142,18 +142,18 @@ def test_unpooling_puts_back_what_pooling_took(tmp_path, kernel, stride, padding
         )
         cell = values[0, *window, channel]
         assert got["places"][0, row, column, channel] == cell.argmax()
-        wanted[0, *window, channel] = np.where(cell == cell.max(), cell, 0)
-    np.testing.assert_array_equal(got["y"], wanted)
+        expected[0, *window, channel] = np.where(cell == cell.max(), cell, 0)
+    np.testing.assert_array_equal(got["y"], expected)
 
 
 def test_a_transposed_convolution_of_mediapipe(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [1, 2, 2, 1]), made.tensor("y", [1, 4, 4, 1])
-    w = made.tensor("w", data=np.arange(4).reshape(1, 2, 2, 1))
-    b = made.tensor("b", data=[10])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [1, 2, 2, 1]), builder.tensor("y", [1, 4, 4, 1])
+    w = builder.tensor("w", data=np.arange(4).reshape(1, 2, 2, 1))
+    b = builder.tensor("b", data=[10])
     options = struct.pack("<3i", 1, 2, 2)
-    made.op("Convolution2DTransposeBias", [x, w, b], [y], custom_options=options)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder.op("Convolution2DTransposeBias", [x, w, b], [y], custom_options=options)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     values = np.asarray([[1, 2], [3, 4]], np.float32)
     got = xdlc.run(model, {"x": values.reshape(1, 2, 2, 1)})["y"][0, :, :, 0]
     np.testing.assert_array_equal(got, np.kron(values, [[0, 1], [2, 3]]) + 10)
@@ -169,12 +169,12 @@ def test_what_is_compiled_already_is_refused(tmp_path, type):
 
 
 def test_an_operator_of_tensorflow_has_the_handler_of_tensorflow(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [2, 3]), made.tensor("y", [3, 2])
-    permutation = made.tensor("p", dtype=np.int32, data=[1, 0])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [2, 3]), builder.tensor("y", [3, 2])
+    permutation = builder.tensor("p", dtype=np.int32, data=[1, 0])
     node = b"\x12\x09Transpose*\x07\n\x01T\x12\x020\x01"
-    made.op("FlexTranspose", [x, permutation], [y], custom_options=flexbuffer(["Transpose", node]))
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder.op("FlexTranspose", [x, permutation], [y], custom_options=flexbuffer(["Transpose", node]))
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(xdlc.run(model, {"x": values})["y"], values.T)
 
@@ -233,17 +233,17 @@ def test_options_become_attributes_of_a_udo(tmp_path):
 
 
 def test_a_composite_is_its_decomposition(tmp_path):
-    made = TinyModel()
-    x, y, z = (made.tensor(name, [3]) for name in "xyz")
+    builder = TinyModel()
+    x, y, z = (builder.tensor(name, [3]) for name in "xyz")
     for ends in ([x], [y]), ([y], [z]):
-        made.op("STABLEHLO_COMPOSITE", *ends, name="odml.scaled", decomposition_subgraph_index=1)
-    made.graph.inputs, made.graph.outputs = [x], [z]
-    made.begin()
-    x, y = made.tensor("x", [3]), made.tensor("y", [3])
-    w = made.tensor("w", data=[2, 3, 4])
-    made.op("MUL", [x, w], [y])
-    made.graph.inputs, made.graph.outputs = [x], [y]
-    model = xdlc.convert(made.write(tmp_path / "m.tflite"))
+        builder.op("STABLEHLO_COMPOSITE", *ends, name="odml.scaled", decomposition_subgraph_index=1)
+    builder.graph.inputs, builder.graph.outputs = [x], [z]
+    builder.begin()
+    x, y = builder.tensor("x", [3]), builder.tensor("y", [3])
+    w = builder.tensor("w", data=[2, 3, 4])
+    builder.op("MUL", [x, w], [y])
+    builder.graph.inputs, builder.graph.outputs = [x], [y]
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite"))
     assert {op.type for op in model.main.ops} == {"ElementWiseBinary"}
     got = xdlc.run(model, {"x": np.ones(3, np.float32)})["z"]
     np.testing.assert_array_equal(got, [4, 9, 16])

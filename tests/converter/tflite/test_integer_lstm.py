@@ -1,4 +1,4 @@
-"""Integer LSTMs beside the integers of LiteRT's kernel: from formulas of their own, and from LiteRT."""
+"""Integer LSTMs against the integers of LiteRT's kernel and of formulas."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def rounded(x):
 
 
 def scaled(x, factor):
-    """Return integers times a factor, rounded to the bits before a power of two and then to integers."""
+    """Return integers times a factor, rounded twice: to bits, then to integers."""
     shift = min(np.frexp(np.float32(factor))[1], 0)
     return rounded(np.floor(x * float(np.float32(factor)) * 2.0**-shift + 0.5) * 2.0**shift)
 
@@ -71,7 +71,7 @@ def test_a_plain_lstm_has_the_integers_of_the_kernel(tmp_path):
 
 
 def litert(path, feeds):
-    """Return the outputs of LiteRT's reference kernels for several invocations, by name."""
+    """Return several invocations' outputs of LiteRT's reference kernels, by name."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     engine = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
@@ -114,20 +114,20 @@ def test_an_integer_lstm_runs_on_htp(tmp_path, form):
 
 def basic_lstm(path, random, batch=2, units=8, width=8):
     """Write an LSTM of the basic kernel."""
-    made, bytes_of = TinyModel(), {"scale": 1 / 128, "zero": 128}
-    x = made.tensor("x", [batch, width], np.uint8, **bytes_of)
-    h = made.tensor("h", [batch, units], np.uint8, **bytes_of)
+    builder, bytes_of = TinyModel(), {"scale": 1 / 128, "zero": 128}
+    x = builder.tensor("x", [batch, width], np.uint8, **bytes_of)
+    h = builder.tensor("h", [batch, units], np.uint8, **bytes_of)
     weights = random.integers(0, 256, (4 * units, width + units))
-    w = made.tensor("w", dtype=np.uint8, data=weights, scale=0.01, zero=120)
-    b = made.tensor("b", dtype=np.int32, data=random.integers(-9000, 9000, 4 * units), scale=0.01 / 128)
-    c = made.tensor("c", [batch, units], np.int16, scale=2.0**-11)
-    y = made.tensor("y", [batch, units], np.uint8, **bytes_of)
-    following = made.tensor("next", [batch, units], np.int16, scale=2.0**-11)
-    joined = made.tensor("joined", [batch, width + units], np.uint8, **bytes_of)
-    sums = made.tensor("sums", [batch, 4 * units], np.int16, scale=2.0**-12)
+    w = builder.tensor("w", dtype=np.uint8, data=weights, scale=0.01, zero=120)
+    b = builder.tensor("b", dtype=np.int32, data=random.integers(-9000, 9000, 4 * units), scale=0.01 / 128)
+    c = builder.tensor("c", [batch, units], np.int16, scale=2.0**-11)
+    y = builder.tensor("y", [batch, units], np.uint8, **bytes_of)
+    following = builder.tensor("next", [batch, units], np.int16, scale=2.0**-11)
+    joined = builder.tensor("joined", [batch, width + units], np.uint8, **bytes_of)
+    sums = builder.tensor("sums", [batch, 4 * units], np.int16, scale=2.0**-12)
     outputs = [y, following, joined, sums]
-    made.op("LSTM", [x, h, w, b, c], outputs, fused_activation_function=4, kernel_type=1)
-    return made.write(path, [x, h, c], [y, following])
+    builder.op("LSTM", [x, h, w, b, c], outputs, fused_activation_function=4, kernel_type=1)
+    return builder.write(path, [x, h, c], [y, following])
 
 
 @pytest.mark.frameworks
@@ -168,9 +168,12 @@ def test_integers_of_another_kernel_are_refused(tmp_path, intermediates):
 
 
 def test_an_lstm_without_states_is_refused(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [1, 2, 3], np.int8, scale=0.1), made.tensor("y", [1, 2, 4], np.int8, scale=0.1)
+    builder = TinyModel()
+    x, y = (
+        builder.tensor("x", [1, 2, 3], np.int8, scale=0.1),
+        builder.tensor("y", [1, 2, 4], np.int8, scale=0.1),
+    )
     inputs = [x, *[-1] * 17]
-    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4)
+    builder.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4)
     with pytest.raises(ModelError, match="input 18 is missing"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))

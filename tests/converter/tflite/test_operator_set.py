@@ -1,4 +1,4 @@
-"""Test of the operators of TensorFlow Lite on recorded models of one operator each."""
+"""Operators of TensorFlow Lite on recorded models of one operator each."""
 
 from pathlib import Path
 

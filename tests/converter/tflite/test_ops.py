@@ -1,4 +1,4 @@
-"""Tests of TFLite operators in forms that recorded sets lack; expected values are written with numpy."""
+"""TFLite operators in forms that recorded sets lack, against numpy."""
 
 from collections import Counter
 
@@ -20,29 +20,29 @@ def const(*values, dtype=np.int32):
 
 
 def converted(path, op, given, outs, constants=(), **options):
-    """Convert a model of one operator; inputs at the positions ``constants`` are constants."""
-    made, feeds, inputs, graph_inputs = TinyModel(), {}, [], []
+    """Convert a model of one operator; inputs in ``constants`` are stored."""
+    builder, feeds, inputs, graph_inputs = TinyModel(), {}, [], []
     for place, value in enumerate(given):
         if value is None:
             inputs.append(-1)
         elif place in constants:
-            inputs.append(made.tensor(f"c{place}", dtype=value.dtype, data=value))
+            inputs.append(builder.tensor(f"c{place}", dtype=value.dtype, data=value))
         else:
-            inputs.append(made.tensor(f"x{place}", value.shape, value.dtype))
+            inputs.append(builder.tensor(f"x{place}", value.shape, value.dtype))
             graph_inputs.append(inputs[-1])
             feeds[f"x{place}"] = value
-    outputs = [made.tensor(f"y{place}", *out, has_rank=True) for place, out in enumerate(outs)]
-    made.op(op, inputs, outputs, **options)
-    return xdlc.convert(made.write(path / "m.tflite", graph_inputs, outputs)), feeds
+    outputs = [builder.tensor(f"y{place}", *out, has_rank=True) for place, out in enumerate(outs)]
+    builder.op(op, inputs, outputs, **options)
+    return xdlc.convert(builder.write(path / "m.tflite", graph_inputs, outputs)), feeds
 
 
 def check(path, want, op, given, constants=(), rtol=1e-5, **options):
-    wanted = want if isinstance(want, list) else [want]
+    expected = want if isinstance(want, list) else [want]
     model, feeds = converted(
-        path, op, given, [(np.shape(each), np.asarray(each).dtype) for each in wanted], constants, **options
+        path, op, given, [(np.shape(each), np.asarray(each).dtype) for each in expected], constants, **options
     )
     found = xdlc.run(model, feeds)
-    for place, each in enumerate(wanted):
+    for place, each in enumerate(expected):
         have = found[f"y{place}"]
         assert have.shape == np.shape(each)
         np.testing.assert_allclose(have, each, rtol=rtol, atol=1e-6)
@@ -121,23 +121,23 @@ def test_a_dropped_axis_may_ignore_its_begin(tmp_path, axis, step):
 
 
 def test_an_input_of_4_bits_is_refused(tmp_path):
-    made = TinyModel()
-    x = made.tensor("x", [4], np.int8)
-    made.op("RELU", [x], [made.tensor("y", [4], np.int8)])
-    made.graphs[0].tensors[x].type = 17
+    builder = TinyModel()
+    x = builder.tensor("x", [4], np.int8)
+    builder.op("RELU", [x], [builder.tensor("y", [4], np.int8)])
+    builder.graphs[0].tensors[x].type = 17
     with pytest.raises(UnsupportedOp, match="int4") as caught:
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [1]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [1]))
     assert "m.tflite" in caught.value.where
 
 
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_a_gather_of_an_open_batch(tmp_path, is_constant):
-    made, indices = TinyModel(), const([0, 2], [1, 1])
-    x = made.tensor("x", X.shape)
-    i = made.tensor("i", indices.shape, np.int32, indices if is_constant else None)
-    y = made.tensor("y", (2, 2, 4))
-    made.op("GATHER", [x, i], [y], axis=1, batch_dims=1)
-    path = made.write(tmp_path / "m.tflite", [x] if is_constant else [x, i], [y])
+    builder, indices = TinyModel(), const([0, 2], [1, 1])
+    x = builder.tensor("x", X.shape)
+    i = builder.tensor("i", indices.shape, np.int32, indices if is_constant else None)
+    y = builder.tensor("y", (2, 2, 4))
+    builder.op("GATHER", [x, i], [y], axis=1, batch_dims=1)
+    path = builder.write(tmp_path / "m.tflite", [x] if is_constant else [x, i], [y])
     feeds = {"x": X} if is_constant else {"x": X, "i": indices}
     result = xdlc.run(xdlc.convert(path, {"x": [-1, 3, 4]}), feeds)["y"]
     np.testing.assert_array_equal(result, np.take_along_axis(X, indices[..., None], 1))
@@ -147,14 +147,14 @@ def test_a_gather_of_an_open_batch(tmp_path, is_constant):
 @pytest.mark.parametrize("perm", [[0, 3, 1, 2], [0, 2, 3, 1], [3, 1, 2, 0]])
 def test_a_transpose_before_a_resize(tmp_path, kind, perm):
     image = RANDOM.normal(size=(2, 4, 4, 3)).astype(np.float32)
-    made = TinyModel()
-    x, t = made.tensor("x", image.shape), made.tensor("t", [image.shape[axis] for axis in perm])
+    builder = TinyModel()
+    x, t = builder.tensor("x", image.shape), builder.tensor("t", [image.shape[axis] for axis in perm])
     shape = [image.shape[perm[0]], 8, 8, image.shape[perm[3]]]
-    made.op("TRANSPOSE", [x, made.tensor("p", data=np.array(perm, np.int32))], [t])
-    y = made.tensor("y", shape)
-    made.op(kind, [t, made.tensor("s", data=np.array([8, 8], np.int32))], [y])
-    found = xdlc.run(xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y])), {"x": image})["y"]
-    assert found.shape == tuple(shape)
+    builder.op("TRANSPOSE", [x, builder.tensor("p", data=np.array(perm, np.int32))], [t])
+    y = builder.tensor("y", shape)
+    builder.op(kind, [t, builder.tensor("s", data=np.array([8, 8], np.int32))], [y])
+    results = xdlc.run(xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y])), {"x": image})["y"]
+    assert results.shape == tuple(shape)
     source = image.transpose(perm)
     steps = np.arange(8) * source.shape[1] // 8, np.arange(8) * source.shape[2] // 8
     same = (
@@ -162,13 +162,13 @@ def test_a_transpose_before_a_resize(tmp_path, kind, perm):
         np.flatnonzero(np.arange(8) * source.shape[2] % 8 == 0),
     )
     want = source[:, steps[0]][:, :, steps[1]]
-    np.testing.assert_allclose(found[:, same[0]][:, :, same[1]], want[:, same[0]][:, :, same[1]], atol=1e-6)
+    np.testing.assert_allclose(results[:, same[0]][:, :, same[1]], want[:, same[0]][:, :, same[1]], atol=1e-6)
 
 
 def test_convolutions_add_activations_and_nothing_else(tmp_path):
-    made = TinyModel()
+    builder = TinyModel()
     shapes = [(1, 8, 8, 3), (1, 4, 4, 6), (1, 4, 4, 6), (1, 4, 4, 2)]
-    tensors = [made.tensor(f"t{place}", shape) for place, shape in enumerate(shapes)]
+    tensors = [builder.tensor(f"t{place}", shape) for place, shape in enumerate(shapes)]
     strides = {"stride_w": 2, "stride_h": 2}
     for place, (op, shape, options) in enumerate(
         [
@@ -177,11 +177,11 @@ def test_convolutions_add_activations_and_nothing_else(tmp_path):
             ("CONV_2D", (2, 1, 1, 6), {"stride_w": 1, "stride_h": 1, "padding": 1}),
         ]
     ):
-        weight = made.tensor(f"w{place}", data=RANDOM.normal(size=shape).astype(np.float32))
+        weight = builder.tensor(f"w{place}", data=RANDOM.normal(size=shape).astype(np.float32))
         channels = shape[3] if op.startswith("DEPTH") else shape[0]
-        bias = made.tensor(f"b{place}", data=np.zeros(channels, np.float32))
-        made.op(op, [tensors[place], weight, bias], [tensors[place + 1]], **options)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", tensors[:1], tensors[-1:]))
+        bias = builder.tensor(f"b{place}", data=np.zeros(channels, np.float32))
+        builder.op(op, [tensors[place], weight, bias], [tensors[place + 1]], **options)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", tensors[:1], tensors[-1:]))
     found = Counter(op.type for op in model.main.ops)
     assert found == {"Conv2d": 2, "DepthWiseConv2d": 1, "ElementWiseNeuron": 1}
 
@@ -207,29 +207,29 @@ def test_top_k_of_a_computed_number(tmp_path):
 
 
 def test_complex_values_pass_operators_that_move_them(tmp_path):
-    made, signal = TinyModel(), RANDOM.normal(size=(1, 2, 8)).astype(np.float32)
-    x, size = made.tensor("x", signal.shape), made.tensor("n", data=const(2, 8))
-    whole, flat, y = made.tensor("w", [1, 2, 5]), made.tensor("f", [10]), made.tensor("y", [10])
+    builder, signal = TinyModel(), RANDOM.normal(size=(1, 2, 8)).astype(np.float32)
+    x, size = builder.tensor("x", signal.shape), builder.tensor("n", data=const(2, 8))
+    whole, flat, y = builder.tensor("w", [1, 2, 5]), builder.tensor("f", [10]), builder.tensor("y", [10])
     for place in (whole, flat):
-        made.graph.tensors[place].type = 8
-    made.op("RFFT2D", [x, size], [whole])
-    made.op("RESHAPE", [whole], [flat], new_shape=[10])
-    made.op("COMPLEX_ABS", [flat], [y])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+        builder.graph.tensors[place].type = 8
+    builder.op("RFFT2D", [x, size], [whole])
+    builder.op("RESHAPE", [whole], [flat], new_shape=[10])
+    builder.op("COMPLEX_ABS", [flat], [y])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     want = np.abs(np.fft.rfft2(signal)).reshape(-1)
     np.testing.assert_allclose(xdlc.run(model, {"x": signal})["y"], want, rtol=1e-4, atol=1e-5)
-    made.op("LOG", [flat], [made.tensor("z", [10])])
+    builder.op("LOG", [flat], [builder.tensor("z", [10])])
     with pytest.raises(UnsupportedOp, match="complex"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y, y + 1]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y, y + 1]))
 
 
 def test_values_of_4_bits_are_rounded(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [5]), made.tensor("y", [5])
-    q = made.tensor("q", [5], "uint4", scale=0.5, zero=4)
-    made.op("QUANTIZE", [x], [q])
-    made.op("DEQUANTIZE", [q], [y])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder = TinyModel()
+    x, y = builder.tensor("x", [5]), builder.tensor("y", [5])
+    q = builder.tensor("q", [5], "uint4", scale=0.5, zero=4)
+    builder.op("QUANTIZE", [x], [q])
+    builder.op("DEQUANTIZE", [q], [y])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     found = xdlc.run(model, {"x": np.float32([-9, -0.3, 0.3, 1.1, 9])})["y"]
     np.testing.assert_allclose(found, [-2, -0.5, 0.5, 1, 5.5], atol=1e-6)
 
@@ -244,12 +244,12 @@ def test_an_output_that_is_an_input_has_a_name_of_its_own(tmp_path):
 
 
 def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
-    made = TinyModel()
-    shape, y = made.tensor("s", data=const(2, 3)), made.tensor("y", [2, 3])
-    x, z = made.tensor("x", [2, 3]), made.tensor("z", [2, 3])
-    made.op("RANDOM_UNIFORM", [shape], [y], seed=1)
-    made.op("ADD", [x, y], [z])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [z]))
+    builder = TinyModel()
+    shape, y = builder.tensor("s", data=const(2, 3)), builder.tensor("y", [2, 3])
+    x, z = builder.tensor("x", [2, 3]), builder.tensor("z", [2, 3])
+    builder.op("RANDOM_UNIFORM", [shape], [y], seed=1)
+    builder.op("ADD", [x, y], [z])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [z]))
     found = xdlc.run(model, {"x": np.zeros((2, 3), np.float32)})["z"]
     assert ((found >= 0) & (found < 1)).all()
 
@@ -298,19 +298,19 @@ SCORES = np.float32([0.9, 0.8, 0.7, 0.6])
 )
 @pytest.mark.parametrize("sigma", [None, 0.0, 1e3])
 def test_boxes_that_overlap_up_to_a_limit_are_kept(tmp_path, overlap, count, chosen, sigma):
-    given = [BOXES, SCORES, np.int32(count), np.float32(overlap), np.float32(0.1)]
+    inputs = [BOXES, SCORES, np.int32(count), np.float32(overlap), np.float32(0.1)]
     outs = [([count], np.int32), ([], np.int32)]
     if sigma is not None:
-        given.append(np.float32(sigma))
+        inputs.append(np.float32(sigma))
         outs.insert(1, ([count],))
     type = f"NON_MAX_SUPPRESSION_V{4 if sigma is None else 5}"
-    model, feeds = converted(tmp_path, type, given, outs, range(2, len(given)))
-    found = xdlc.run(model, feeds, native=True)
+    model, feeds = converted(tmp_path, type, inputs, outs, range(2, len(inputs)))
+    results = xdlc.run(model, feeds, native=True)
     padding = [0] * (count - len(chosen))
-    assert found["y0"].tolist() == chosen + padding
-    assert found[f"y{len(outs) - 1}"] == len(chosen)
+    assert results["y0"].tolist() == chosen + padding
+    assert results[f"y{len(outs) - 1}"] == len(chosen)
     if sigma is not None:
-        np.testing.assert_allclose(found["y1"], [*SCORES[chosen], *padding], atol=1e-3)
+        np.testing.assert_allclose(results["y1"], [*SCORES[chosen], *padding], atol=1e-3)
 
 
 def test_a_product_of_16_and_8_bits_is_that_of_the_numbers(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests of quantized TFLite files: fixed point between input and output, encodings, stored weights."""
+"""Quantized TFLite files: fixed point throughout, encodings, stored weights."""
 
 import ml_dtypes
 import numpy as np
@@ -20,13 +20,13 @@ def _converted(made, tmp_path, inputs, outputs):
 
 
 def test_signed_integers_stay_at_inputs_and_outputs_and_unsigned_ones_are_computed_with(tmp_path):
-    made = TinyModel()
-    x = made.tensor("x", [1, 8], np.int8, scale=0.5, zero=3)
-    y = made.tensor("y", [1, 8], np.int8, scale=0.25, zero=-7)
-    z = made.tensor("z", [1, 8], np.int8, scale=0.25, zero=-7)
-    made.op("ABS", [x], [y])
-    made.op("NEG", [y], [z])
-    model = _converted(made, tmp_path, [x], [z])
+    builder = TinyModel()
+    x = builder.tensor("x", [1, 8], np.int8, scale=0.5, zero=3)
+    y = builder.tensor("y", [1, 8], np.int8, scale=0.25, zero=-7)
+    z = builder.tensor("z", [1, 8], np.int8, scale=0.25, zero=-7)
+    builder.op("ABS", [x], [y])
+    builder.op("NEG", [y], [z])
+    model = _converted(builder, tmp_path, [x], [z])
     assert _types(model) == ["Convert", "ElementWiseUnary", "ElementWiseUnary", "Convert"]
     assert [tensor.dtype for tensor in (*model.main.inputs, *model.main.outputs)] == [ir.dtype.SFIXED8] * 2
     inner = model.main.tensors["y"]
@@ -38,12 +38,12 @@ def test_signed_integers_stay_at_inputs_and_outputs_and_unsigned_ones_are_comput
 
 
 def test_two_readers_of_an_input_share_one_convert(tmp_path):
-    made = TinyModel()
-    x = made.tensor("x", [4], np.int8, scale=0.5)
-    y, z = (made.tensor(name, [4], np.int8, scale=0.5) for name in "yz")
-    made.op("ABS", [x], [y])
-    made.op("NEG", [x], [z])
-    assert _types(_converted(made, tmp_path, [x], [y, z])).count("Convert") == 3
+    builder = TinyModel()
+    x = builder.tensor("x", [4], np.int8, scale=0.5)
+    y, z = (builder.tensor(name, [4], np.int8, scale=0.5) for name in "yz")
+    builder.op("ABS", [x], [y])
+    builder.op("NEG", [x], [z])
+    assert _types(_converted(builder, tmp_path, [x], [y, z])).count("Convert") == 3
 
 
 @pytest.mark.parametrize(("shift", "count"), [(0, 0), (1, 1)])
@@ -56,15 +56,15 @@ def test_a_clip_that_the_encoding_implies_is_no_op(tmp_path, shift, count):
 
 
 def test_an_unsigned_input_that_is_only_shifted_needs_no_operation(tmp_path):
-    made = TinyModel()
-    x = made.tensor("x", [4], np.uint8, scale=0.5, zero=10)
-    q = made.tensor("q", [4], np.int8, scale=0.5, zero=-118)
-    y = made.tensor("y", [4], np.int8, scale=0.5, zero=-118)
-    z = made.tensor("z", [4], np.uint8, scale=0.5, zero=10)
-    made.op("QUANTIZE", [x], [q])
-    made.op("ABS", [q], [y])
-    made.op("QUANTIZE", [y], [z])
-    model = _converted(made, tmp_path, [x], [z])
+    builder = TinyModel()
+    x = builder.tensor("x", [4], np.uint8, scale=0.5, zero=10)
+    q = builder.tensor("q", [4], np.int8, scale=0.5, zero=-118)
+    y = builder.tensor("y", [4], np.int8, scale=0.5, zero=-118)
+    z = builder.tensor("z", [4], np.uint8, scale=0.5, zero=10)
+    builder.op("QUANTIZE", [x], [q])
+    builder.op("ABS", [q], [y])
+    builder.op("QUANTIZE", [y], [z])
+    model = _converted(builder, tmp_path, [x], [z])
     assert _types(model) == ["ElementWiseUnary"]
     values = np.array([0, 9, 10, 255], np.uint8)
     got = xdlc.run(model, {"x": values}, native=True)["z"]
@@ -72,29 +72,29 @@ def test_an_unsigned_input_that_is_only_shifted_needs_no_operation(tmp_path):
 
 
 def test_float_inputs_and_outputs_of_a_quantized_graph_stay_float(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [4]), made.tensor("y", [4])
-    q = made.tensor("q", [4], np.int8, scale=0.5, zero=1)
-    r = made.tensor("r", [4], np.int8, scale=0.5, zero=1)
-    made.op("QUANTIZE", [x], [q])
-    made.op("ABS", [q], [r])
-    made.op("DEQUANTIZE", [r], [y])
-    model = _converted(made, tmp_path, [x], [y])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [4]), builder.tensor("y", [4])
+    q = builder.tensor("q", [4], np.int8, scale=0.5, zero=1)
+    r = builder.tensor("r", [4], np.int8, scale=0.5, zero=1)
+    builder.op("QUANTIZE", [x], [q])
+    builder.op("ABS", [q], [r])
+    builder.op("DEQUANTIZE", [r], [y])
+    model = _converted(builder, tmp_path, [x], [y])
     assert _types(model) == ["Quantize", "ElementWiseUnary", "Dequantize"]
     got = xdlc.run(model, {"x": np.float32([-1, -0.3, 0.1, 90])}, native=True)["y"]
     np.testing.assert_array_equal(got, np.float32([1, 0.5, 0, 63]))
 
 
 def _conv(bias_dtype=np.int32, dtype=np.int8, weights=np.int8):
-    made = TinyModel()
-    x = made.tensor("x", [1, 4, 4, 2], dtype, scale=1 / 64, zero=3 if dtype is np.int8 else 0)
+    builder = TinyModel()
+    x = builder.tensor("x", [1, 4, 4, 2], dtype, scale=1 / 64, zero=3 if dtype is np.int8 else 0)
     steps = np.float32([0.01, 0.02, 0.03])
     w = np.random.default_rng(0).integers(-7, 8, [3, 3, 3, 2])
-    w = made.tensor("w", dtype=weights, data=w, scale=steps, axis=0)
-    b = made.tensor("b", dtype=bias_dtype, data=[100, -200, 0], scale=steps / 64, axis=0)
-    y = made.tensor("y", [1, 2, 2, 3], dtype, scale=1 / 32, zero=-5 if dtype is np.int8 else 0)
-    made.op("CONV_2D", [x, w, b], [y], padding=1, stride_w=1, stride_h=1)
-    return made, [x], [y]
+    w = builder.tensor("w", dtype=weights, data=w, scale=steps, axis=0)
+    b = builder.tensor("b", dtype=bias_dtype, data=[100, -200, 0], scale=steps / 64, axis=0)
+    y = builder.tensor("y", [1, 2, 2, 3], dtype, scale=1 / 32, zero=-5 if dtype is np.int8 else 0)
+    builder.op("CONV_2D", [x, w, b], [y], padding=1, stride_w=1, stride_h=1)
+    return builder, [x], [y]
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,22 @@ def test_a_convolution_is_one_operation_on_fixed_point(tmp_path, dtype, weights,
 
 
 def _with_details(tmp_path, grid, details, zero=None, weights=ml_dtypes.int4):
-    made = TinyModel()
-    x, y = made.tensor("x", [2, 64]), made.tensor("y", [2, 4])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [2, 64]), builder.tensor("y", [2, 4])
     rng = np.random.default_rng(0)
     w = rng.integers(-2, 2, [4, 64])
     steps = rng.uniform(0.5, 2, grid).astype(np.float16)
-    t = made.tensor("w", dtype=weights, data=w)
-    s = made.tensor("s", dtype=np.float16, data=steps)
-    z = made.tensor("z", dtype=np.int32, data=np.full(grid, zero)) if zero is not None else 0
+    t = builder.tensor("w", dtype=weights, data=w)
+    s = builder.tensor("s", dtype=np.float16, data=steps)
+    z = builder.tensor("z", dtype=np.int32, data=np.full(grid, zero)) if zero is not None else 0
     kind = type(details).__name__
     number = {"BlockwiseQuantization": 2, "MultiAxisQuantization": 3}[kind]
     details.scales, details.zero_points = s, z
-    made.graph.tensors[t].quantization = schema.QuantizationParameters(details_type=number, details=details)
-    made.op("FULLY_CONNECTED", [x, t], [y])
-    model = _converted(made, tmp_path, [x], [y])
+    builder.graph.tensors[t].quantization = schema.QuantizationParameters(
+        details_type=number, details=details
+    )
+    builder.op("FULLY_CONNECTED", [x, t], [y])
+    model = _converted(builder, tmp_path, [x], [y])
     values = rng.standard_normal([2, 64]).astype(np.float32)
     full = (steps if len(grid) > 1 else steps[:, None]).astype(np.float64)
     full = np.repeat(full, 64 // full.shape[1], 1)
@@ -172,15 +174,15 @@ def test_a_quantized_file_becomes_a_float_model_on_request(tmp_path):
 
 
 def test_weights_by_blocks_become_float_on_request(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [2, 64]), made.tensor("y", [2, 4])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [2, 64]), builder.tensor("y", [2, 4])
     w = np.random.default_rng(0).integers(-8, 8, [4, 64])
-    t = made.tensor("w", dtype=ml_dtypes.int4, data=w)
-    s = made.tensor("s", dtype=np.float16, data=np.full([4, 2], 0.5))
+    t = builder.tensor("w", dtype=ml_dtypes.int4, data=w)
+    s = builder.tensor("s", dtype=np.float16, data=np.full([4, 2], 0.5))
     details = schema.BlockwiseQuantization(scales=s, block_size=32)
-    made.graph.tensors[t].quantization = schema.QuantizationParameters(details_type=2, details=details)
-    made.op("FULLY_CONNECTED", [x, t], [y])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]), importer_options={"float": True})
+    builder.graph.tensors[t].quantization = schema.QuantizationParameters(details_type=2, details=details)
+    builder.op("FULLY_CONNECTED", [x, t], [y])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]), importer_options={"float": True})
     weight = next(op for op in model.main.ops if op.type == "FullyConnected").inputs[1]
     assert weight.dtype is ir.dtype.FLOAT32
     np.testing.assert_array_equal(weight.data.numpy(), w * np.float32(0.5))
@@ -217,15 +219,15 @@ def test_results_of_32_bits_are_integers(tmp_path):
 
 
 def test_a_bias_beyond_32_bits_keeps_its_values(tmp_path):
-    made = TinyModel()
+    builder = TinyModel()
     x, y = (
-        made.tensor("x", [1, 1], np.int16, scale=2.0**-8),
-        made.tensor("y", [1, 2], np.int16, scale=2.0**-8),
+        builder.tensor("x", [1, 1], np.int16, scale=2.0**-8),
+        builder.tensor("y", [1, 2], np.int16, scale=2.0**-8),
     )
-    w = made.tensor("w", dtype=np.int8, data=[[1], [1]], scale=2.0**-7)
-    b = made.tensor("b", dtype=np.int64, data=[1 << 20, 1 << 40], scale=2.0**-35)
-    made.op("FULLY_CONNECTED", [x, w, b], [y])
-    model = _converted(made, tmp_path, [x], [y])
+    w = builder.tensor("w", dtype=np.int8, data=[[1], [1]], scale=2.0**-7)
+    b = builder.tensor("b", dtype=np.int64, data=[1 << 20, 1 << 40], scale=2.0**-35)
+    builder.op("FULLY_CONNECTED", [x, w, b], [y])
+    model = _converted(builder, tmp_path, [x], [y])
     got = xdlc.run(model, {"x": np.int16([[0]])}, native=True)["y"]
     np.testing.assert_array_equal(got, [[0, 1 << 13]])
 
@@ -242,12 +244,14 @@ def test_encodings_that_no_result_can_have_are_refused(tmp_path, zero, scale, pr
 
 
 def test_scattered_integers_stand_among_the_integer_zero(tmp_path):
-    made = TinyModel()
-    x, y = (made.tensor(name, shape, np.int8, scale=0.5, zero=3) for name, shape in (("x", [2]), ("y", [3])))
-    indices, shape = (
-        made.tensor(name, dtype=np.int32, data=data) for name, data in (("i", [[2], [0]]), ("s", [3]))
+    builder = TinyModel()
+    x, y = (
+        builder.tensor(name, shape, np.int8, scale=0.5, zero=3) for name, shape in (("x", [2]), ("y", [3]))
     )
-    made.op("SCATTER_ND", [indices, x, shape], [y])
-    model = _converted(made, tmp_path, [x], [y])
+    indices, shape = (
+        builder.tensor(name, dtype=np.int32, data=data) for name, data in (("i", [[2], [0]]), ("s", [3]))
+    )
+    builder.op("SCATTER_ND", [indices, x, shape], [y])
+    model = _converted(builder, tmp_path, [x], [y])
     got = xdlc.run(model, {"x": np.int8([-7, 9])}, native=True)["y"]
     np.testing.assert_array_equal(got, [9, 0, -7])

@@ -1,4 +1,4 @@
-"""Recurrent operators of TFLite, loops, branches, and variables as inputs and outputs."""
+"""Recurrent operators of TFLite, loops, branches, and variables."""
 
 import numpy as np
 import pytest
@@ -59,16 +59,16 @@ class Lstm:
         return h, c
 
 
-def lstm_model(made, lstm, x, tmp_path, steps=STEPS, **options):
+def lstm_model(builder, lstm, x, tmp_path, steps=STEPS, **options):
     given, norms = lstm.inputs()
     out = lstm.r["f"].shape[1]
-    inputs = [x, *(-1 if one is None else made.tensor(f"w{i}", data=one) for i, one in enumerate(given))]
-    inputs += [made.tensor(n, [BATCH, size], is_variable=True) for n, size in (("h", out), ("c", UNITS))]
+    inputs = [x, *(-1 if one is None else builder.tensor(f"w{i}", data=one) for i, one in enumerate(given))]
+    inputs += [builder.tensor(n, [BATCH, size], is_variable=True) for n, size in (("h", out), ("c", UNITS))]
     if norms[1] is not None:
-        inputs += [-1 if one is None else made.tensor(f"n{i}", data=one) for i, one in enumerate(norms)]
-    y = made.tensor("y", [BATCH, steps, out])
-    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4, **options)
-    return xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+        inputs += [-1 if one is None else builder.tensor(f"n{i}", data=one) for i, one in enumerate(norms)]
+    y = builder.tensor("y", [BATCH, steps, out])
+    builder.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4, **options)
+    return xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
 
 
 FORMS = [
@@ -121,37 +121,37 @@ def test_a_state_that_the_user_fixes_is_no_input(tmp_path):
 
 
 def test_an_lstm_without_an_activation_is_refused(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [BATCH, STEPS, WIDTH]), made.tensor("y", [BATCH, STEPS, UNITS])
+    builder = TinyModel()
+    x, y = builder.tensor("x", [BATCH, STEPS, WIDTH]), builder.tensor("y", [BATCH, STEPS, UNITS])
     given = [
-        -1 if one is None else made.tensor(f"w{i}", data=one) for i, one in enumerate(Lstm().inputs()[0])
+        -1 if one is None else builder.tensor(f"w{i}", data=one) for i, one in enumerate(Lstm().inputs()[0])
     ]
-    states = [made.tensor(name, [BATCH, UNITS], is_variable=True) for name in "hc"]
-    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *given, *states], [y])
+    states = [builder.tensor(name, [BATCH, UNITS], is_variable=True) for name in "hc"]
+    builder.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *given, *states], [y])
     with pytest.raises(UnsupportedOp, match="without an activation"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
 
 
 @pytest.mark.parametrize("form", [{}, {"normed": True}])
 @pytest.mark.parametrize("place", [2, 3, 4, 5, 6, 7, 8])
 def test_an_lstm_without_weights_is_refused(tmp_path, form, place):
-    lstm, made = Lstm(**form), TinyModel()
-    x = made.tensor("x", X.shape)
-    lstm_model(made, lstm, x, tmp_path)
-    operator = made.graphs[0].operators[-1]
+    lstm, builder = Lstm(**form), TinyModel()
+    x = builder.tensor("x", X.shape)
+    lstm_model(builder, lstm, x, tmp_path)
+    operator = builder.graphs[0].operators[-1]
     operator.inputs = [-1 if index == place else tensor for index, tensor in enumerate(operator.inputs)]
     with pytest.raises(ModelError, match=f"input {place} is missing"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [operator.outputs[0]]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [operator.outputs[0]]))
 
 
 def test_an_svdf_of_integers_rounds_as_its_tensors(tmp_path):
-    made = TinyModel()
-    x, y = made.tensor("x", [1, 2], np.int8, scale=0.5), made.tensor("y", [1, 1], np.int8, scale=0.25)
-    f = made.tensor("f", dtype=np.int8, data=[[2, 4]], scale=0.5)
-    t = made.tensor("t", dtype=np.int16, data=[[1, 2]], scale=0.5)
-    state = made.tensor("s", [1, 2], np.int16, scale=1.0, is_variable=True)
-    made.op("SVDF", [x, f, t, -1, state], [y], rank=1)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder = TinyModel()
+    x, y = builder.tensor("x", [1, 2], np.int8, scale=0.5), builder.tensor("y", [1, 1], np.int8, scale=0.25)
+    f = builder.tensor("f", dtype=np.int8, data=[[2, 4]], scale=0.5)
+    t = builder.tensor("t", dtype=np.int16, data=[[1, 2]], scale=0.5)
+    state = builder.tensor("s", [1, 2], np.int16, scale=1.0, is_variable=True)
+    builder.op("SVDF", [x, f, t, -1, state], [y], rank=1)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     found = xdlc.run(model, {"x": np.array([[1, 3]], np.int8)}, native=True)
     assert found["s_out"].tolist() == [[0, 4]]  # 0.5 * 1 + 1.5 * 2 = 3.5, half to even
     assert found["y"].tolist() == [[16]]
@@ -159,12 +159,12 @@ def test_an_svdf_of_integers_rounds_as_its_tensors(tmp_path):
 
 @pytest.mark.parametrize("activation", [0, 1, 4])
 def test_an_rnn_of_one_step(tmp_path, activation):
-    made, w, r, b = TinyModel(), weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)
-    x, y = made.tensor("x", [BATCH, WIDTH]), made.tensor("y", [BATCH, UNITS])
-    state = made.tensor("h", [BATCH, UNITS], is_variable=True)
-    given = [made.tensor(name, data=data) for name, data in (("w", w), ("r", r), ("b", b))]
-    made.op("RNN", [x, *given, state], [y], fused_activation_function=activation)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder, w, r, b = TinyModel(), weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)
+    x, y = builder.tensor("x", [BATCH, WIDTH]), builder.tensor("y", [BATCH, UNITS])
+    state = builder.tensor("h", [BATCH, UNITS], is_variable=True)
+    given = [builder.tensor(name, data=data) for name, data in (("w", w), ("r", r), ("b", b))]
+    builder.op("RNN", [x, *given, state], [y], fused_activation_function=activation)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     h = weight(BATCH, UNITS)
     function = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 4: np.tanh}[activation]
     found = xdlc.run(model, {"x": X[:, 0], "h_in": h})
@@ -174,18 +174,23 @@ def test_an_rnn_of_one_step(tmp_path, activation):
 
 @pytest.mark.parametrize("merge", [True, False])
 def test_two_directions_of_an_rnn_with_an_auxiliary_input(tmp_path, merge):
-    made, weights = TinyModel(), [(weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)) for _ in "fb"]
+    builder, weights = (
+        TinyModel(),
+        [(weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)) for _ in "fb"],
+    )
     extra = [weight(UNITS, 2) for _ in "fb"]
-    x, aux = made.tensor("x", X.shape), made.tensor("aux", [BATCH, STEPS, 2])
+    x, aux = builder.tensor("x", X.shape), builder.tensor("aux", [BATCH, STEPS, 2])
     inputs = [x]
     for name, held in zip("fb", weights, strict=True):
-        inputs += [made.tensor(f"{name}{i}", data=data) for i, data in enumerate(held)]
-        inputs.append(made.tensor(f"{name}h", [BATCH, UNITS], is_variable=True))
-    inputs += [aux, *(made.tensor(f"e{i}", data=data) for i, data in enumerate(extra))]
-    outputs = [made.tensor("y", [BATCH, STEPS, 2 * UNITS if merge else UNITS])]
-    outputs += [] if merge else [made.tensor("z", [BATCH, STEPS, UNITS])]
-    made.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, outputs, fused_activation_function=4, merge_outputs=merge)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x, aux], outputs))
+        inputs += [builder.tensor(f"{name}{i}", data=data) for i, data in enumerate(held)]
+        inputs.append(builder.tensor(f"{name}h", [BATCH, UNITS], is_variable=True))
+    inputs += [aux, *(builder.tensor(f"e{i}", data=data) for i, data in enumerate(extra))]
+    outputs = [builder.tensor("y", [BATCH, STEPS, 2 * UNITS if merge else UNITS])]
+    outputs += [] if merge else [builder.tensor("z", [BATCH, STEPS, UNITS])]
+    builder.op(
+        "BIDIRECTIONAL_SEQUENCE_RNN", inputs, outputs, fused_activation_function=4, merge_outputs=merge
+    )
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x, aux], outputs))
     a = weight(BATCH, STEPS, 2)
     want = []
     for (w, r, b), e, order in zip(weights, extra, (range(STEPS), reversed(range(STEPS))), strict=True):
@@ -201,12 +206,12 @@ def test_two_directions_of_an_rnn_with_an_auxiliary_input(tmp_path, merge):
 @pytest.mark.parametrize("rank", [1, 2])
 def test_an_svdf_remembers_the_last_steps(tmp_path, rank):
     filters, memory = 4, 3
-    made, wf, wt, b = TinyModel(), weight(filters, WIDTH), weight(filters, memory), weight(filters // rank)
-    x, y = made.tensor("x", [BATCH, WIDTH]), made.tensor("y", [BATCH, filters // rank])
-    given = [made.tensor(name, data=data) for name, data in (("f", wf), ("t", wt), ("b", b))]
-    state = made.tensor("s", [BATCH, filters * memory], is_variable=True)
-    made.op("SVDF", [x, *given, state], [y], rank=rank, fused_activation_function=1)
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder, wf, wt, b = TinyModel(), weight(filters, WIDTH), weight(filters, memory), weight(filters // rank)
+    x, y = builder.tensor("x", [BATCH, WIDTH]), builder.tensor("y", [BATCH, filters // rank])
+    given = [builder.tensor(name, data=data) for name, data in (("f", wf), ("t", wt), ("b", b))]
+    state = builder.tensor("s", [BATCH, filters * memory], is_variable=True)
+    builder.op("SVDF", [x, *given, state], [y], rank=rank, fused_activation_function=1)
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     held, feeds = np.zeros((BATCH, filters, memory)), {}
     for step in range(STEPS):
         held = np.concatenate([held[:, :, 1:], (X[:, step] @ wf.T)[:, :, None]], 2)
@@ -219,32 +224,32 @@ def test_an_svdf_remembers_the_last_steps(tmp_path, rank):
 # ---------------------------------------------------------------------- resources, branches, loops
 
 
-def variable(made, start, name="v"):
+def variable(builder, start, name="v"):
     """Add a variable that a sub-graph initializes; return its handle."""
-    main = made.graph
-    index = made.begin()
-    inner = made.tensor("init", [], np.int32)
-    made.op("VAR_HANDLE", [], [inner], shared_name=name)
-    made.op("ASSIGN_VARIABLE", [inner, made.tensor("start", data=start)], [])
-    made.graph = main
-    made.op("CALL_ONCE", [], [], init_subgraph_index=index)
-    handle = made.tensor("handle", [], np.int32)
-    made.op("VAR_HANDLE", [], [handle], shared_name=name)
+    main = builder.graph
+    index = builder.begin()
+    inner = builder.tensor("init", [], np.int32)
+    builder.op("VAR_HANDLE", [], [inner], shared_name=name)
+    builder.op("ASSIGN_VARIABLE", [inner, builder.tensor("start", data=start)], [])
+    builder.graph = main
+    builder.op("CALL_ONCE", [], [], init_subgraph_index=index)
+    handle = builder.tensor("handle", [], np.int32)
+    builder.op("VAR_HANDLE", [], [handle], shared_name=name)
     return handle
 
 
 @pytest.mark.parametrize("start", [np.ones(3), np.arange(3)])
 def test_a_variable_that_is_assigned_is_an_input_and_an_output(tmp_path, start):
-    made = TinyModel()
-    x, read, total = (made.tensor(name, [3]) for name in ("x", "read", "sum"))
-    handle = variable(made, start.astype(np.float32))
-    made.op("READ_VARIABLE", [handle], [read])
-    made.op("ADD", [read, x], [total])
-    made.op("ASSIGN_VARIABLE", [handle, total], [])
-    y, again = made.tensor("y", [3]), made.tensor("again", [3])
-    made.op("READ_VARIABLE", [handle], [again])
-    made.op("NEG", [again], [y])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder = TinyModel()
+    x, read, total = (builder.tensor(name, [3]) for name in ("x", "read", "sum"))
+    handle = variable(builder, start.astype(np.float32))
+    builder.op("READ_VARIABLE", [handle], [read])
+    builder.op("ADD", [read, x], [total])
+    builder.op("ASSIGN_VARIABLE", [handle, total], [])
+    y, again = builder.tensor("y", [3]), builder.tensor("again", [3])
+    builder.op("READ_VARIABLE", [handle], [again])
+    builder.op("NEG", [again], [y])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     assert [each.name for each in model.main.inputs] == ["x", "v_in"]
     found = xdlc.run(model, {"x": X[0, 0]})
     np.testing.assert_allclose(found["y"], -(start + X[0, 0]), rtol=1e-6)
@@ -253,71 +258,71 @@ def test_a_variable_that_is_assigned_is_an_input_and_an_output(tmp_path, start):
 
 
 def test_a_variable_that_nothing_assigns_is_a_constant(tmp_path):
-    made = TinyModel()
-    x, read, y = (made.tensor(name, [3]) for name in ("x", "read", "y"))
-    handle = variable(made, np.ones(3))
-    made.op("READ_VARIABLE", [handle], [read])
-    made.op("ADD", [read, x], [y])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    builder = TinyModel()
+    x, read, y = (builder.tensor(name, [3]) for name in ("x", "read", "y"))
+    handle = variable(builder, np.ones(3))
+    builder.op("READ_VARIABLE", [handle], [read])
+    builder.op("ADD", [read, x], [y])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [y]))
     assert [each.name for each in model.main.inputs] == ["x"]
     np.testing.assert_allclose(xdlc.run(model, {"x": X[0, 0]})["y"], X[0, 0] + 1)
 
 
 def test_a_variable_that_nothing_sets_is_refused(tmp_path):
-    made = TinyModel()
-    handle, y = made.tensor("handle", [], np.int32), made.tensor("y", [3])
-    made.op("VAR_HANDLE", [], [handle], shared_name="v")
-    made.op("READ_VARIABLE", [handle], [y])
+    builder = TinyModel()
+    handle, y = builder.tensor("handle", [], np.int32), builder.tensor("y", [3])
+    builder.op("VAR_HANDLE", [], [handle], shared_name="v")
+    builder.op("READ_VARIABLE", [handle], [y])
     with pytest.raises(ModelError, match="no operator sets"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [], [y]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [], [y]))
 
 
 def test_a_handle_that_goes_to_a_branch_is_refused(tmp_path):
-    made = TinyModel()
-    p, y = made.tensor("p", [1], np.bool_), made.tensor("y", [3])
-    handle = variable(made, np.ones(3))
-    made.op("IF", [p, handle], [y], then_subgraph_index=2, else_subgraph_index=2)
-    made.begin()
-    inner, value = made.tensor("a", [], np.int32), made.tensor("b", [3])
-    made.op("READ_VARIABLE", [inner], [value])
-    made.graph.inputs, made.graph.outputs = [inner], [value]
+    builder = TinyModel()
+    p, y = builder.tensor("p", [1], np.bool_), builder.tensor("y", [3])
+    handle = variable(builder, np.ones(3))
+    builder.op("IF", [p, handle], [y], then_subgraph_index=2, else_subgraph_index=2)
+    builder.begin()
+    inner, value = builder.tensor("a", [], np.int32), builder.tensor("b", [3])
+    builder.op("READ_VARIABLE", [inner], [value])
+    builder.graph.inputs, builder.graph.outputs = [inner], [value]
     with pytest.raises(UnsupportedOp, match="handle"):
-        xdlc.convert(made.write(tmp_path / "m.tflite", [p], [y]))
+        xdlc.convert(builder.write(tmp_path / "m.tflite", [p], [y]))
 
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_an_if_runs_one_sub_graph(tmp_path, taken):
-    made = TinyModel()
-    p, x, y = made.tensor("p", [1], np.bool_), made.tensor("x", [3]), made.tensor("y", [3])
-    made.op("IF", [p, x], [y], then_subgraph_index=1, else_subgraph_index=2)
+    builder = TinyModel()
+    p, x, y = builder.tensor("p", [1], np.bool_), builder.tensor("x", [3]), builder.tensor("y", [3])
+    builder.op("IF", [p, x], [y], then_subgraph_index=1, else_subgraph_index=2)
     for type in ("NEG", "ABS"):
-        made.begin()
-        a, b = made.tensor("a", [3]), made.tensor("b", [3])
-        made.op(type, [a], [b])
-        made.graph.inputs, made.graph.outputs = [a], [b]
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [p, x], [y]))
+        builder.begin()
+        a, b = builder.tensor("a", [3]), builder.tensor("b", [3])
+        builder.op(type, [a], [b])
+        builder.graph.inputs, builder.graph.outputs = [a], [b]
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [p, x], [y]))
     found = xdlc.run(model, {"p": np.array([taken]), "x": X[0, 0]})["y"]
     np.testing.assert_array_equal(found, -X[0, 0] if taken else np.abs(X[0, 0]))
 
 
 @pytest.mark.parametrize("times", [4, 40])
 def test_a_while_runs_until_its_condition_fails(tmp_path, times):
-    made = TinyModel()
-    x, zero = made.tensor("x", [3]), made.tensor("zero", data=np.int32(0), dtype=np.int32)
-    ends = [made.tensor("i", [], np.int32), made.tensor("y", [3]), made.tensor("same", [3])]
-    made.op("WHILE", [zero, x, x], ends, cond_subgraph_index=1, body_subgraph_index=2)
+    builder = TinyModel()
+    x, zero = builder.tensor("x", [3]), builder.tensor("zero", data=np.int32(0), dtype=np.int32)
+    ends = [builder.tensor("i", [], np.int32), builder.tensor("y", [3]), builder.tensor("same", [3])]
+    builder.op("WHILE", [zero, x, x], ends, cond_subgraph_index=1, body_subgraph_index=2)
     for kind in ("cond", "body"):
-        made.begin()
-        i, a, b = made.tensor("i", [], np.int32), made.tensor("a", [3]), made.tensor("b", [3])
-        n = made.tensor("n", data=np.int32(times if kind == "cond" else 1), dtype=np.int32)
-        made.graph.inputs = [i, a, b]
+        builder.begin()
+        i, a, b = builder.tensor("i", [], np.int32), builder.tensor("a", [3]), builder.tensor("b", [3])
+        n = builder.tensor("n", data=np.int32(times if kind == "cond" else 1), dtype=np.int32)
+        builder.graph.inputs = [i, a, b]
         if kind == "cond":
-            made.graph.outputs = [made.tensor("go", [], np.bool_)]
-            made.op("LESS", [i, n], made.graph.outputs)
+            builder.graph.outputs = [builder.tensor("go", [], np.bool_)]
+            builder.op("LESS", [i, n], builder.graph.outputs)
         else:
-            made.graph.outputs = [made.tensor("j", [], np.int32), made.tensor("c", [3]), b]
-            made.op("ADD", [i, n], made.graph.outputs[:1])
-            made.op("ADD", [a, b], made.graph.outputs[1:2])
-    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [ends[1]]))
+            builder.graph.outputs = [builder.tensor("j", [], np.int32), builder.tensor("c", [3]), b]
+            builder.op("ADD", [i, n], builder.graph.outputs[:1])
+            builder.op("ADD", [a, b], builder.graph.outputs[1:2])
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite", [x], [ends[1]]))
     assert ("While" in [op.type for op in model.main.ops]) == (times > 16)
     np.testing.assert_allclose(xdlc.run(model, {"x": X[0, 0]})["y"], X[0, 0] * (times + 1), rtol=1e-5)

@@ -12,23 +12,23 @@ Y = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
 
 
 def _run(tmp_path, type, values, shape, dtype=np.float32, constants=(), **options):
-    """Return the result of an operator; inputs at the positions of ``constants`` are stored."""
-    made = TinyModel()
+    """Return the result of an operator; inputs in ``constants`` are stored."""
+    builder = TinyModel()
     inputs = [
-        made.tensor(f"x{index}", value.shape, value.dtype, value if index in constants else None)
+        builder.tensor(f"x{index}", value.shape, value.dtype, value if index in constants else None)
         for index, value in enumerate(values)
     ]
-    y = made.tensor("y", shape, dtype)
-    made.op(type, inputs, [y], **options)
-    made.graph.inputs = [index for index in inputs if index not in constants]
-    made.graph.outputs = [y]
+    y = builder.tensor("y", shape, dtype)
+    builder.op(type, inputs, [y], **options)
+    builder.graph.inputs = [index for index in inputs if index not in constants]
+    builder.graph.outputs = [y]
     body = options.get("body_subgraph_index")
     if body is not None:
-        made.begin()
-        a, b, c = (made.tensor(name, (), values[0].dtype) for name in "abc")
-        made.op("STABLEHLO_MAXIMUM", [a, b], [c])
-        made.graph.inputs, made.graph.outputs = [a, b], [c]
-    model = xdlc.convert(made.write(tmp_path / "m.tflite"))
+        builder.begin()
+        a, b, c = (builder.tensor(name, (), values[0].dtype) for name in "abc")
+        builder.op("STABLEHLO_MAXIMUM", [a, b], [c])
+        builder.graph.inputs, builder.graph.outputs = [a, b], [c]
+    model = xdlc.convert(builder.write(tmp_path / "m.tflite"))
     feeds = {f"x{index}": value for index, value in enumerate(values) if index not in constants}
     return xdlc.run(model, feeds)["y"]
 

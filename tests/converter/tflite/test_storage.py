@@ -1,4 +1,4 @@
-"""Weights of TFLite in other places and forms: sparse, after the flatbuffer, in other files."""
+"""Weights of TFLite that are sparse, after the flatbuffer, or in other files."""
 
 import numpy as np
 import pytest
@@ -27,16 +27,16 @@ def _dense(size):
 
 def _model(weight, change, type="ADD", dtype=np.float32):
     """Return the root of x + w, whose tensor w is changed before it is written."""
-    made = TinyModel()
-    x, y = made.tensor("x", weight.shape, dtype), made.tensor("y", weight.shape, dtype)
-    w = made.tensor("w", weight.shape, dtype)
+    builder = TinyModel()
+    x, y = builder.tensor("x", weight.shape, dtype), builder.tensor("y", weight.shape, dtype)
+    w = builder.tensor("w", weight.shape, dtype)
     if type == "DENSIFY":
-        middle = made.tensor("dense", weight.shape, dtype)
-        made.op("DENSIFY", [w], [middle])
-    made.op("ADD", [x, middle if type == "DENSIFY" else w], [y])
-    made.graph.inputs, made.graph.outputs = [x], [y]
-    change(made, made.graph.tensors[w])
-    return made.build()
+        middle = builder.tensor("dense", weight.shape, dtype)
+        builder.op("DENSIFY", [w], [middle])
+    builder.op("ADD", [x, middle if type == "DENSIFY" else w], [y])
+    builder.graph.inputs, builder.graph.outputs = [x], [y]
+    change(builder, builder.graph.tensors[w])
+    return builder.build()
 
 
 def _converted(path, root, tail=b""):

@@ -1,4 +1,4 @@
-"""The importer frame, shown by an importer of a made-up format: diagnostics, trace, control flow, UDOs."""
+"""An importer of a made-up format: diagnostics, trace, control flow, UDOs."""
 
 from __future__ import annotations
 

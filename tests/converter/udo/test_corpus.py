@@ -1,4 +1,4 @@
-"""Models of onnxruntime's tests that have operators of their own, whose domains they do not even import."""
+"""onnxruntime's test models with operators whose domains they do not import."""
 
 from __future__ import annotations
 

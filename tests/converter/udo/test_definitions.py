@@ -71,22 +71,22 @@ def test_a_kernel_of_several_ops_is_stored_once_and_ops_have_names_of_their_own(
         helper.make_node("Scale", ["x", "w"], ["m"], name="first", domain="my.domain", by=0.5),
         helper.make_node("If", ["c"], ["y"], name="n_if", **branches),
     ]
-    given = onnx_model(
+    source = onnx_model(
         nodes,
         {"c": (np.bool_, []), "x": (F32, [2])},
         {"y": (F32, [2])},
         {"w": np.arange(4, dtype=F32)},
     )
-    model = converted(tmp_path, given, SCALE)
+    model = converted(tmp_path, source, SCALE)
     model.save(tmp_path / "m.dlc")
-    held = load(tmp_path / "m.dlc")
-    names = {op.name for graph in held.graphs.values() for op in graph.ops if op.package == "Pkg"}
+    loaded = load(tmp_path / "m.dlc")
+    names = {op.name for graph in loaded.graphs.values() for op in graph.ops if op.package == "Pkg"}
     assert len(names) == 3
     first, second = read_calls(tmp_path / "kernel_meta" / "k.json")
     assert [first.kernel.values[0], second.kernel.values[0]] == [0.5, 2.0]
     assert first.ops == ("first",)
     assert {*first.ops, *second.ops} == names
-    assert udo.definitions(held)["Pkg"].opdefs == (SCALE.definition,)
+    assert udo.definitions(loaded)["Pkg"].opdefs == (SCALE.definition,)
 
 
 def test_a_kernel_that_cannot_be_built_is_a_problem_of_the_model(tmp_path: Path) -> None:

@@ -145,16 +145,16 @@ def test_binding_what_a_model_leaves_open_contradicts_nothing_that_it_states(
 
 def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: Path) -> None:
     nodes = [my_node("Scale", ["x"], ["m"], factor=1.0), helper.make_node("Relu", ["m"], ["y"])]
-    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])})
+    source = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])})
     with pytest.raises(UnsupportedOp, match=r"the shape of output 0 \('y'\) is not known") as caught:
-        converted(tmp_path, given, SCALE)
+        converted(tmp_path, source, SCALE)
     assert "--converter_op_package_lib" in str(caught.value.fix)
     named = custom(
         "Scale", [place("x", [FLOAT32])], [place("y", [FLOAT32], text="[x]")], param("factor", FLOAT32)
     )
     with pytest.raises(UnsupportedOp, match="is not known: 'x' is the name of a tensor, not of a dimension"):
-        converted(tmp_path, given, named)
-    op = custom_op(converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first}))
+        converted(tmp_path, source, named)
+    op = custom_op(converted(tmp_path, source, SCALE, shapes={("Pkg", "Scale"): like_first}))
     assert op.outputs[0].shape == (2,)
 
 
@@ -179,19 +179,19 @@ def test_the_text_of_a_definition_tells_the_shape(tmp_path: Path, dtypes: Any) -
         converted(tmp_path, wrong, op)
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("is_stated", [True, False])
 @pytest.mark.parametrize(
     ("dtypes", "told"), [([UFIXED8], UFIXED8), ([UFIXED8, SFIXED8], None), ([FLOAT32, UFIXED8], UFIXED8)]
 )
 def test_types_of_a_quantized_model_stand_for_reals(
-    tmp_path: Path, dtypes: Any, told: DType | None, known: bool
+    tmp_path: Path, dtypes: Any, told: DType | None, is_stated: bool
 ) -> None:
     def shape(op: OpView) -> list[TensorSpec]:
         return [TensorSpec((2, 3), told or UNDEFINED)]
 
     op = custom("Scale", [place("x", [INT32])], [place("y", dtypes)], param("factor", FLOAT32))
     nodes = [my_node("Scale", ["x"], ["m"], factor=1.0), helper.make_node("Relu", ["m"], ["y"])]
-    if known:
+    if is_stated:
         nodes = [my_node("Scale", ["x"], ["y"], factor=1.0)]
     given = onnx_model(nodes, {"x": (np.int32, [2, 3])}, {"y": (F32, [2, 3])})
     made = custom_op(converted(tmp_path, given, op, shapes={("Pkg", "Scale"): shape}))
@@ -231,25 +231,25 @@ def test_optional_inputs_repeated_inputs_and_outputs(tmp_path: Path) -> None:
         [place("a"), place("b", mandatory=False), place("rest", mandatory=False, repeated=True)],
         [place("y"), place("parts", mandatory=False, repeated=True)],
     )
-    given = onnx_model(
+    source = onnx_model(
         [my_node("Join", ["x", "", "x", "z"], ["y", "p", "q"])],
         {"x": (F32, [2]), "z": (F32, [3])},
         {"y": (F32, [5]), "p": (F32, [2]), "q": (F32, [3])},
     )
-    made = custom_op(converted(tmp_path, given, op))
+    made = custom_op(converted(tmp_path, source, op))
     assert [tensor and tensor.name for tensor in made.inputs] == ["x", None, "x", "z"]
     assert [tensor.name for tensor in made.outputs] == ["y", "p", "q"]
 
 
 def test_inputs_beyond_the_definition_tell_a_constant_from_a_missing_parameter(tmp_path: Path) -> None:
-    given = onnx_model(
+    source = onnx_model(
         [my_node("Scale", ["x", "f"], ["y"])],
         {"x": (F32, [2])},
         {"y": (F32, [2])},
         {"f": np.ones(1, F32)},
     )
     with pytest.raises(ProblemList) as caught:
-        converted(tmp_path, given, SCALE)
+        converted(tmp_path, source, SCALE)
     assert any("make it one with IsStaticTensor" in str(problem.fix) for problem in caught.value.problems)
 
 
@@ -273,12 +273,12 @@ def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
     op = custom(
         "Paint", [place("image", layout="NHWC"), place("plain", layout="NCHW")], [place("y", layout="NHWC")]
     )
-    given = onnx_model(
+    source = onnx_model(
         [my_node("Paint", ["x", "x"], ["y"])],
         {"x": (F32, [1, 3, 4, 5])},
         {"y": (F32, [1, 7, 4, 5])},
     )
-    model = converted(tmp_path, given, op)
+    model = converted(tmp_path, source, op)
     made = custom_op(model)
     assert [tensor.shape for tensor in made.inputs if tensor] == [(1, 4, 5, 3), (1, 3, 4, 5)]
     assert made.outputs[0].shape == (1, 4, 5, 7)
@@ -291,12 +291,12 @@ def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
 
 def test_dynamic_dimensions_are_permuted_too(tmp_path: Path) -> None:
     op = custom("Paint", [place("x", layout="NHWC")], [place("y", layout="NHWC")])
-    given = onnx_model(
+    source = onnx_model(
         [my_node("Paint", ["x"], ["y"])],
         {"x": (F32, [1, 3, "h", 5])},
         {"y": (F32, [1, 3, "h", 5])},
     )
-    model = converted(tmp_path, given, op)
+    model = converted(tmp_path, source, op)
     tensors = [tensor for each in model.main.ops for tensor in each.outputs]
     assert [(each.type, each.package) for each in model.main.ops] == [
         ("Transpose", "qti.aisw"),
@@ -325,13 +325,13 @@ def test_shape_functions_that_give_nothing_of_use(tmp_path: Path, function: Any,
 
 def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
     op = custom("Pick", [place("x"), place("at", [INT32]), place("of", [UINT32])], [place("y", [INT32])])
-    given = onnx_model(
+    source = onnx_model(
         [my_node("Pick", ["x", "i", "n"], ["y"])],
         {"x": (F32, [2]), "i": (np.int64, [2])},
         {"y": (np.int64, [2])},
         {"n": np.array([4], np.int64)},
     )
-    model = converted(tmp_path, given, op)
+    model = converted(tmp_path, source, op)
     made = custom_op(model)
     assert [tensor.dtype for tensor in (*made.inputs, *made.outputs) if tensor] == [
         FLOAT32,
@@ -392,40 +392,40 @@ def test_nodes_inside_of_functions_become_ops_too(tmp_path: Path) -> None:
         [helper.make_opsetid("", 17)],
         value_info=[helper.make_tensor_value_info("m", 1, [2])],
     )
-    given = onnx_model(
+    source = onnx_model(
         [helper.make_node("Twice", ["x"], ["y"], domain="fn")],
         {"x": (F32, [2])},
         {"y": (F32, [2])},
         functions=[function],
         imports=(("", 17), ("fn", 1)),
     )
-    assert custom_op(converted(tmp_path, given, SCALE)).param("factor") == 2.0
+    assert custom_op(converted(tmp_path, source, SCALE)).param("factor") == 2.0
 
 
 def test_a_function_gives_way_to_a_definition_of_its_name(tmp_path: Path) -> None:
     body = [helper.make_node("Relu", ["a"], ["b"])]
     function = helper.make_function("fn", "Scale", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    given = onnx_model(
+    source = onnx_model(
         [helper.make_node("Scale", ["x"], ["y"], domain="fn", factor=2.0)],
         {"x": (F32, [2])},
         {"y": (F32, [2])},
         functions=[function],
         imports=(("", 17), ("fn", 1)),
     )
-    assert custom_op(converted(tmp_path, given, SCALE)).type == "Scale"
+    assert custom_op(converted(tmp_path, source, SCALE)).type == "Scale"
 
 
 def test_scalars_lie_as_one_element(tmp_path: Path) -> None:
     op = custom("Sum", [place("x"), place("s"), place("c")], [place("y")])
     nodes = [my_node("Sum", ["x", "s", "c"], ["m"]), helper.make_node("Add", ["x", "m"], ["y"])]
-    given = onnx_model(
+    source = onnx_model(
         nodes,
         {"x": (F32, [2]), "s": (F32, [])},
         {"y": (F32, [2])},
         {"c": np.array(3, F32)},
         infos={"m": (F32, [])},
     )
-    made = custom_op(converted(tmp_path, given, op))
+    made = custom_op(converted(tmp_path, source, op))
     assert [tensor.shape for tensor in (*made.inputs, *made.outputs) if tensor] == [(2,), (1,), (1,), (1,)]
 
 
@@ -450,13 +450,13 @@ def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None
 
 def test_a_convolution_of_the_users_gets_no_permutes(tmp_path: Path) -> None:
     op = custom("Conv", [place("x"), place("w", is_static=True)], [place("y")])
-    given = onnx_model(
+    source = onnx_model(
         [helper.make_node("Relu", ["x"], ["m"]), helper.make_node("Conv", ["m", "w"], ["y"])],
         {"x": (F32, [1, 2, 3, 3])},
         {"y": (F32, [1, 4, 3, 3])},
         {"w": np.ones((4, 2, 1, 1), F32)},
     )
-    model = converted(tmp_path, given, op)
+    model = converted(tmp_path, source, op)
     assert [each.type for each in model.main.ops] == ["ElementWiseNeuron", "Conv"]
     assert custom_op(model).inputs[0].shape == (1, 2, 3, 3)  # type: ignore[union-attr]
 
@@ -473,15 +473,15 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         "s": np.array([0.5, 0.25], F32),
         "z": np.zeros(2, np.int8),
     }
-    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights)
+    source = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights)
     if not dtypes:  # which is stored only with what backends say of it
         row = SupplementOp("Mix", {"w": SupplementTensor("w", (FLOAT32, SFIXED8))}, {}, {})
         table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
         packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
-        onnx.save(given, tmp_path / "m.onnx")
+        onnx.save(source, tmp_path / "m.onnx")
         model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     else:
-        model = converted(tmp_path, given, op)
+        model = converted(tmp_path, source, op)
     weight = custom_op(model).inputs[1]
     assert weight is not None
     assert weight.shape == (1, 3, 2, 2)
@@ -492,7 +492,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
 
 
 def _rounded(name: str, source: str, number: int, kind: str = "uint8") -> list[Any]:
-    """Return nodes that round a value, and the names of the scale and zero point that they read."""
+    """Return nodes that round a value, and the names of scale and zero point."""
     return [
         helper.make_node("QuantizeLinear", [source, "s", f"z_{kind}"], [f"{name}_q"], name=f"q{number}"),
         helper.make_node("DequantizeLinear", [f"{name}_q", "s", f"z_{kind}"], [name], name=f"dq{number}"),

@@ -134,7 +134,7 @@ def test_the_nearest_enumerator_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "dtypes", "rank", "more", "dtype", "held"),
+    ("value", "dtypes", "rank", "more", "dtype", "stored"),
     [
         ([1, 2], [INT32], 1, {}, INT32, [1, 2]),
         ([1, 2], [FLOAT32, UINT16], 1, {}, UINT16, [1, 2]),
@@ -153,13 +153,13 @@ def test_the_nearest_enumerator_is_named() -> None:
         ([1, 2], [UFIXED8, FLOAT32], 1, {}, FLOAT32, [1.0, 2.0]),
     ],
 )
-def test_tensors(value: Any, dtypes: Any, rank: Any, more: Any, dtype: DType, held: Any) -> None:
+def test_tensors(value: Any, dtypes: Any, rank: Any, more: Any, dtype: DType, stored: Any) -> None:
     found = given(value, *dtypes, rank=rank, **more)
     assert isinstance(found, Tensor), found
     assert found.dtype is dtype
     array = found.numpy()
     assert array.dtype == dtype.numpy
-    assert array.tolist() == np.asarray(held, dtype.numpy).tolist()
+    assert array.tolist() == np.asarray(stored, dtype.numpy).tolist()
 
 
 @pytest.mark.parametrize(

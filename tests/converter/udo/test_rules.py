@@ -1,4 +1,4 @@
-"""Texts of a definition give shapes to what a model leaves open, and its constraints are enforced."""
+"""A definition's texts give shapes that a model leaves open; constraints hold."""
 
 import re
 
@@ -27,7 +27,7 @@ CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDef
 
 
 def convert(folder, channels=4, config=None, **attributes):
-    """Convert a model whose op leaves out its second input, and whose output has no stated shape."""
+    """Convert a model whose op lacks its second input and its output's shape."""
     node = helper.make_node("Grow", ["x", "", "bias"], ["y"], domain="my", name="grow0", **attributes)
     bias = helper.make_tensor("bias", TensorProto.FLOAT, [channels], [1.0] * channels)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 5, 3])

@@ -6,7 +6,7 @@ RELU = 4
 
 @pytest.fixture
 def model(net):
-    """A float network of convolutions, a depth-wise one among them, and a product with a bias."""
+    """A float network of convolutions, one depthwise, and a product with a bias."""
     n = net(1, 8, 8, 3)
     first = n.neuron(n.conv(n.x, 8, "c1"), RELU, "r1")
     second = n.neuron(n.conv(first, 1, "c2"), RELU, "r2")

@@ -206,11 +206,11 @@ def test_blocks_read_as_the_same():
         {"per_block_int_scale": [[1, 3], [2, 16]], "per_channel_float_scale": [[0.5, 1.0]], "axis": 0},
         {"y_scale": {"x": [[1, 2], [3, 16]], "x_scale": [0.5, 1.0], "axis": 0}, "axis": 1},
     ]
-    wanted = read_overrides(expansion()).entries["w"]
-    assert wanted.grain is Grain.EXPANSION
+    expected = read_overrides(expansion()).entries["w"]
+    assert expected.grain is Grain.EXPANSION
     for entry in entries:
         entry = {"name": "w", "output_dtype": "int4", "block_size": 2} | entry
-        found = read_overrides({"version": "2.1.0", "encodings": [entry]}).entries["w"]
+        blocks = read_overrides({"version": "2.1.0", "encodings": [entry]}).entries["w"]
         for name in (
             "bits",
             "scales",
@@ -220,17 +220,17 @@ def test_blocks_read_as_the_same():
             "block_size",
             "symmetric",
         ):
-            assert getattr(found, name) == getattr(wanted, name), (entry, name)
-        assert (found.axis, found.block_axis) == (1 - entry["axis"], entry["axis"])
+            assert getattr(blocks, name) == getattr(expected, name), (entry, name)
+        assert (blocks.axis, blocks.block_axis) == (1 - entry["axis"], entry["axis"])
     named = {"name": "w", "enc_type": "PER_BLOCK", "dtype": "INT", "bw": 4, "is_sym": True, "block_size": 2}
     named |= {"scale": [1, 2, 3, 4], "offset": [-8] * 4}
-    wanted = read_overrides(
+    expected = read_overrides(
         {"version": "1.0.0", "activation_encodings": [], "param_encodings": [named]}
     ).entries["w"]
     for scales, axis in (([[1, 2], [3, 4]], 1), ([[1, 3], [2, 4]], 0), ([[[1], [2]], [[3], [4]]], 1)):
         entry = {"name": "w", "output_dtype": "int4", "y_scale": scales, "axis": axis, "block_size": 2}
-        found = read_overrides({"version": "2.0.0", "encodings": [entry]}).entries["w"]
-        assert (found.scales, found.grain, found.block_size) == (wanted.scales, Grain.BLOCK, 2)
+        blocks = read_overrides({"version": "2.0.0", "encodings": [entry]}).entries["w"]
+        assert (blocks.scales, blocks.grain, blocks.block_size) == (expected.scales, Grain.BLOCK, 2)
 
 
 def test_floats():

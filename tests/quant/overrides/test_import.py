@@ -32,12 +32,12 @@ FLOAT = [{"bitwidth": 16, "dtype": "float"}]
 def test_activations_and_params_win(model, samples, tmp_path):
     path = tmp_path / "o.json"
     path.write_text(json.dumps(file({"x": affine(0.5, -3)}, {"c1_w": rows(range(1, 9), 4)})))
-    found = quantize(model, samples, quantization_overrides=path).main.tensors
-    assert (found["x"].dtype, found["x"].encoding) == (UFIXED8, ScaleOffset(0.5, -3))
-    assert found["c1_w"].dtype == SFIXED8
-    assert found["c1_w"].encoding == AxisScaleOffset(3, tuple(range(1, 9)), bits=4)
+    tensors = quantize(model, samples, quantization_overrides=path).main.tensors
+    assert (tensors["x"].dtype, tensors["x"].encoding) == (UFIXED8, ScaleOffset(0.5, -3))
+    assert tensors["c1_w"].dtype == SFIXED8
+    assert tensors["c1_w"].encoding == AxisScaleOffset(3, tuple(range(1, 9)), bits=4)
     scales = tuple(0.5 * scale for scale in range(1, 9))
-    assert (found["c1_b"].dtype, found["c1_b"].encoding) == (SFIXED32, AxisScaleOffset(0, scales))
+    assert (tensors["c1_b"].dtype, tensors["c1_b"].encoding) == (SFIXED32, AxisScaleOffset(0, scales))
     assert model.main.tensors["x"].encoding is None
     assert model.main.tensors["c1_w"].encoding is None
 

@@ -1,4 +1,4 @@
-"""Encodings of a source's weight follow what the conversion merges into it, or are refused by name."""
+"""Encodings of a source's weight follow its merges, or are refused by name."""
 
 import json
 
@@ -25,7 +25,7 @@ SAMPLES = [{"x": RNG.standard_normal((1, 4, 8, 8)).astype(np.float32)} for _ in 
 
 
 def network(path, nodes=None, **weights):
-    """Write an ONNX file of ``x`` through a Conv and a BatchNormalization, or other nodes, to ``y``."""
+    """Write an ONNX file of Conv and BatchNormalization, or of other nodes."""
     arrays = {
         "w": WEIGHT,
         "gamma": GAMMA,
@@ -137,7 +137,7 @@ def test_the_command_line_leads_to_the_same(tmp_path):
     for number, sample in enumerate(SAMPLES):
         sample["x"].tofile(tmp_path / f"{number}.raw")
     (tmp_path / "list.txt").write_text("".join(f"{tmp_path}/{number}.raw\n" for number in range(6)))
-    wanted = quantized(path, content)[0]["w"].encoding
+    expected = quantized(path, content)[0]["w"].encoding
     for step in ("convert", "quant"):
         flags = ["--quantization_overrides", tmp_path / "o.json"]
         source, target = tmp_path / f"{step}.dlc", tmp_path / f"{step}_q.dlc"
@@ -149,20 +149,20 @@ def test_the_command_line_leads_to_the_same(tmp_path):
         ):
             result = CliRunner().invoke(tool.main, list(map(str, given)))
             assert result.exit_code == 0, result.output
-        assert xdlc.load(target).main.tensors["w"].encoding == wanted
+        assert xdlc.load(target).main.tensors["w"].encoding == expected
 
 
 def test_an_offset_follows_one_factor_and_no_other(tmp_path):
     path = network(tmp_path / "m.onnx", gamma=np.full(CHANNELS, -2.0), variance=np.ones(CHANNELS))
-    found, _ = quantized(path, file([0.04], offset=-100))
+    tensors, _ = quantized(path, file([0.04], offset=-100))
     factor = 2 / np.sqrt(1 + 1e-5)
-    assert found["w"].encoding.offset == -155
-    assert found["w"].encoding.scale == pytest.approx(0.04 * factor, rel=1e-6)
+    assert tensors["w"].encoding.offset == -155
+    assert tensors["w"].encoding.scale == pytest.approx(0.04 * factor, rel=1e-6)
     with pytest.raises(UsageError, match=r"param_encodings 'w'.*bn") as raised:
         quantized(network(tmp_path / "m.onnx"), file([0.04], offset=-100))
     assert "disable_batchnorm_folding=True" in raised.value.fix
-    found, _ = quantized(tmp_path / "m.onnx", file([0.04], offset=-100), disable_batchnorm_folding=True)
-    assert found["w"].encoding == ScaleOffset(0.04, -100)
+    tensors, _ = quantized(tmp_path / "m.onnx", file([0.04], offset=-100), disable_batchnorm_folding=True)
+    assert tensors["w"].encoding == ScaleOffset(0.04, -100)
 
 
 def test_what_no_factor_per_channel_gives_is_refused_by_name(tmp_path):
@@ -269,9 +269,9 @@ def test_a_matrix_after_an_image_follows_but_for_its_blocks(tmp_path, is_scaled)
 
 
 def test_scales_of_blocks_follow_channel_by_channel():
-    held = Override(
+    override = Override(
         "w", "param", 4, grain=Grain.BLOCK, scales=(1, 2, 3, 4), offsets=(-8,) * 4, symmetric=True
     )
-    assert held.times([0.5, -2.0]).scales == (0.5, 1.0, 6.0, 8.0)
-    assert held.times([]) is None
-    assert held.times([0.0, 1.0]).scales == (1, 2, 3, 4)
+    assert override.times([0.5, -2.0]).scales == (0.5, 1.0, 6.0, 8.0)
+    assert override.times([]) is None
+    assert override.times([0.0, 1.0]).scales == (1, 2, 3, 4)

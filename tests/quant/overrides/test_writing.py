@@ -35,13 +35,13 @@ def blocks(draw):
     scales = tuple(draw(st.lists(SCALES, min_size=channels if expands else total, max_size=total))[:total])
     scales = scales[:channels] if expands else scales
     axis = draw(st.integers(0, 1))
-    made = Override(
+    override = Override(
         "", "param", 4, False, Grain.BLOCK, scales, (-8,) * len(scales), True, axis, 1 - axis, size
     )
     if not expands:
-        return channels, made
+        return channels, override
     integers = tuple(draw(st.lists(st.integers(1, 16), min_size=total, max_size=total)))
-    return channels, replace(made, grain=Grain.EXPANSION, block_scales=integers, block_scale_bits=4)
+    return channels, replace(override, grain=Grain.EXPANSION, block_scales=integers, block_scale_bits=4)
 
 
 def read_again(content):

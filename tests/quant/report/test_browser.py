@@ -1,4 +1,4 @@
-"""The page in a real browser, where one is installed: drawn, sorted, filtered, opened, and nothing run."""
+"""The page in a real browser: drawn, sorted, filtered, opened, nothing run."""
 
 from __future__ import annotations
 

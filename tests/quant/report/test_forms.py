@@ -14,18 +14,18 @@ from xdlc.quant.report.reporter import COLUMNS
 def test_json_holds_every_field(report, tmp_path):
     path = tmp_path / "r.json"
     write(report, path)
-    found = json.loads(path.read_text("ascii"))
-    assert list(found) == [field.name for field in fields(QuantReport)]
-    assert found["schema"] == 1
-    assert found["tensors"][0]["name"] == report.tensors[0].name
-    assert found["tensors"][0]["cumulative"] == 12.346
-    assert found["tensors"][1]["channels"] == {
+    content = json.loads(path.read_text("ascii"))
+    assert list(content) == [field.name for field in fields(QuantReport)]
+    assert content["schema"] == 1
+    assert content["tensors"][0]["name"] == report.tensors[0].name
+    assert content["tensors"][0]["cumulative"] == 12.346
+    assert content["tensors"][1]["channels"] == {
         "axis": 3,
         "count": 2,
         "lows": [-1.4, -0.5],
         "highs": [1.2, 0.6],
     }
-    assert found["ops"][0]["sensitivity"] == 8.5
+    assert content["ops"][0]["sensitivity"] == 8.5
 
 
 def _rows(path):

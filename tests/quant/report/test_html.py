@@ -12,7 +12,7 @@ from xdlc.quant.report.reporter import as_html
 
 
 class Page(HTMLParser):
-    """What a page holds: elements, the text of scripts and styles, and what is still open at its end."""
+    """Collects elements of a page, text of scripts and styles, and open elements."""
 
     VOID = frozenset({"meta", "input", "br", "link", "img"})
 

@@ -112,14 +112,14 @@ def test_sensitivity_is_what_the_outputs_lose(net):
     keep = plan.graph.tensors["both"]
     session = CpuSession(plan.model, outputs=["both"])
     tail = _tail(plan.model)
-    wanted, found = [], []
+    float_outputs, changed_outputs = [], []
     for sample in samples:
         results = session.run(sample)
-        wanted.append(results["last"].ravel())
+        float_outputs.append(results["last"].ravel())
         changed = rounded(results["both"], plan.decision.activations[keep])
-        found.append(tail(changed).ravel())
+        changed_outputs.append(tail(changed).ravel())
     tensor = next(tensor for tensor in report.tensors if tensor.name == "both")
-    assert tensor.sensitivity == pytest.approx(_db(wanted, found), abs=0.05)
+    assert tensor.sensitivity == pytest.approx(_db(float_outputs, changed_outputs), abs=0.05)
 
 
 def _tail(model):

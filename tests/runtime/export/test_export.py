@@ -1,4 +1,4 @@
-"""Models written as ONNX: what onnxruntime makes of them, and what the files are like."""
+"""Models written as ONNX: their results in onnxruntime, and their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs that HTP has in another form than the model: the caller's stays the model's."""
+"""Inputs and outputs that HTP has in another form: the caller's is the model's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def quantized(dtype: dt.DType) -> Model:
 
 
 def scalars() -> Model:
-    """Return the mean of x[2,4] * s + k, all but x of rank 0, k a 64-bit integer that is given back."""
+    """Return the mean of x[2,4] * s + k; k is a 64-bit integer and an output too."""
     graph = Graph("scalars")
     x = graph.add_input(Tensor("x", X.shape, dt.FLOAT32))
     s, k = (graph.add_input(Tensor(*of)) for of in (("s", (), dt.FLOAT32), ("k", (), dt.INT64)))

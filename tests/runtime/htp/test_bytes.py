@@ -1,4 +1,4 @@
-"""Bools and bytes on the emulation of HTP, whose operations on them are few and one of them wrong."""
+"""Bools and bytes on the emulation of HTP, which has few operations on them."""
 
 from __future__ import annotations
 

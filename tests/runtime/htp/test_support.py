@@ -1,4 +1,4 @@
-"""A SoC's verdict on a model: the vendor's where its library is, else that of our tables."""
+"""A SoC's verdict on a model: of the vendor's library, else of our tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What refusals are put into: the rule, the value found, the value that HTP accepts, and a way out."""
+"""Refusals by HTP: the rule, the value, the accepted value, and a way out."""
 
 from __future__ import annotations
 

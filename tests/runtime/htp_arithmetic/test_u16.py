@@ -1,4 +1,4 @@
-"""16-bit products: the formula that was read off HTP, in numpy, against the graph that we run."""
+"""16-bit products: the formula of HTP in numpy, against the graph that we run."""
 
 import numpy as np
 import pytest

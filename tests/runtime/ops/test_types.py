@@ -1,4 +1,4 @@
-"""Values of types that the host computes in wider ones: narrow integers and bfloat16."""
+"""Types that the host computes in wider ones: narrow integers and bfloat16."""
 
 from __future__ import annotations
 

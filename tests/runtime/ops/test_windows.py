@@ -1,4 +1,4 @@
-"""Convolutions, pools, resizes and windows of normalization against loops in numpy."""
+"""Convolutions, pools, resizes and normalizations against loops in numpy."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_resize_bilinear(one_op, rng, align, half, dim, size):
 @pytest.mark.parametrize(("align", "half"), MODES)
 @pytest.mark.parametrize(("dim", "size"), [(4, 7), (7, 4), (5, 10), (3, 5), (30, 32)])
 def test_resize_nearest(one_op, rng, align, half, dim, size):
-    """Half up with aligned corners, else the element that holds the point, as on the emulation of HTP."""
+    """Half up with aligned corners, else the element around the point, as on HTP."""
     x = rng.normal(size=(1, dim, dim, 2)).astype(np.float32)
     at = _positions(dim, size, align, half)
     index = np.floor(at + (0.5 if align or half else 0)).astype(int).clip(0, dim - 1)

@@ -10,7 +10,7 @@ from xdlc.runtime.udo.kernel_files import FOLDER, Call, kernel_files, params_of,
 
 
 def call(model: Model, kernel: Kernel, *names: str) -> Call:
-    """Return a call of a kernel by ops of a model, whose shapes and parameters are those of the first."""
+    """Return a call of a kernel by ops of a model, shaped as the first one."""
     op = next(op for graph in model.graphs.values() for op in graph.ops if op.name in names)
     return Call(op.package, op.type, names, shapes_of(op), params_of(op), kernel)
 

@@ -1,4 +1,4 @@
-"""Types in which kernels get activations, and defaults of inputs: alike for kernels of all kinds."""
+"""Types of activations and defaults of inputs are alike for all kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who look at values of a graph see what users' operations take and give, whoever reads it."""
+"""Observers of a graph see the values of users' operations, whoever reads them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Largest:
 
 
 def chain() -> Graph:
-    """Return ``y`` from three users' ops in a row, of which the second also gives an output."""
+    """Return ``y`` from three users' ops in a row; the second has another output."""
     graph = custom_graph("Scale", {"factor": f32(2)})
     y = graph.tensors["y"]
     z, w = (Tensor(name, (2, 3), FLOAT32) for name in "zw")

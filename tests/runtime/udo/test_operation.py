@@ -1,4 +1,4 @@
-"""What is asked of the child process when an operation runs, again and with other shapes."""
+"""Requests to the child process when an operation runs again or reshaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users' operations where a model runs in parts: beside caches of the HTP, and in sections."""
+"""Users' operations in models in parts: beside HTP caches, and in sections."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_the_end_of_the_program_is_its_end(pids: Path) -> None:
 
 @pytest.fixture
 def control_c() -> Iterator[None]:
-    """Let SIGINT interrupt: a program that is started in the background ignores it from the start."""
+    """Let SIGINT interrupt, which a program in the background ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

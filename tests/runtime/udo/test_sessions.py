@@ -1,4 +1,4 @@
-"""User-defined operations in sessions: libraries and Python kernels give the same numbers."""
+"""User-defined operations in sessions: all kinds of kernels agree."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from xdlc.runtime.udo.python_file import Siblings
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a project with a module, a package, and an environment with a module below it."""
+    """Yield a project with a module, a package, and an environment below it."""
     for name in ("sibling_one.py", "sibling_pack/__init__.py", "sibling_pack/part.py", "env/lib_below.py"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""JSON configurations that break a rule: each has one error, with its place and a fix."""
+"""JSON configurations that break a rule: one error each, with place and fix."""
 
 from __future__ import annotations
 

@@ -141,16 +141,16 @@ def test_numbers_that_json_does_not_have(tmp_path: Path, default: str, rank: str
         f"<Shape><Rank>{rank}</Rank></Shape><Default>{default}</Default></Parameter>",
     )
     collection = xml(tmp_path / "floor.xml", text)
-    found = write_json([collection], extended=True)
-    params = json.loads(found)["UdoPackage_0"]["Operators"][0]
+    json_text = write_json([collection], extended=True)
+    params = json.loads(json_text)["UdoPackage_0"]["Operators"][0]
     (param,) = [
         each for each in (*params["scalar_params"], *params["tensor_params"]) if each["name"] == "path"
     ]
     assert param["default"] == written
-    (tmp_path / "floor.json").write_text(found)
+    (tmp_path / "floor.json").write_text(json_text)
     (back,) = read(tmp_path / "floor.json")
     assert default_value(back.opdefs[0].params["path"]) is not None
-    assert write_json([back], extended=True) == found
+    assert write_json([back], extended=True) == json_text
 
 
 def test_fields_of_ours_keep_everything(tmp_path: Path) -> None:

@@ -221,31 +221,35 @@ def test_what_is_not_stated_is_assumed_and_told() -> None:
     first = node(outputs=[Operand("a")], type="First", inputs=[Operand("x", (2,), UINT8)])
     second = node([Operand("a")], [Operand("b", (2,), FLOAT32)], type="Second")
     third = node([Operand("free")], type="Third")
-    made = draft([first, second, third], "P", "m.onnx")
-    one, two, three = made.collections[0].opdefs
-    assert (one.outputs[0].dtypes, two.inputs[0].dtypes, three.inputs[0].dtypes) == (
+    skeleton = draft([first, second, third], "P", "m.onnx")
+    first_op, two, three = skeleton.collections[0].opdefs
+    assert (first_op.outputs[0].dtypes, two.inputs[0].dtypes, three.inputs[0].dtypes) == (
         (UINT8,),
         (UINT8,),
         (FLOAT32,),
     )
-    assert "No data type is stated: that of the first input is assumed" in words(one.outputs[0].description)
-    assert [text.partition(": ")[2].partition(":")[0] for text in made.notices] == [
+    assert "No data type is stated: that of the first input is assumed" in words(
+        first_op.outputs[0].description
+    )
+    assert [text.partition(": ")[2].partition(":")[0] for text in skeleton.notices] == [
         "out[0]",
         "out[0]",
         "in[0]",
         "in[0]",
     ]
-    assert "the model states no shape of 'a'" in made.notices[1]
+    assert "the model states no shape of 'a'" in skeleton.notices[1]
 
 
 def test_operators_of_one_name_in_several_domains() -> None:
     nodes = [node(domain="a"), node(type="Sharpen", domain="a"), node(domain="b")]
-    made = draft(nodes, "P", "m.onnx")
-    assert [(held.package, held.domain, [op.name for op in held.opdefs]) for held in made.collections] == [
+    skeleton = draft(nodes, "P", "m.onnx")
+    assert [
+        (held.package, held.domain, [op.name for op in held.opdefs]) for held in skeleton.collections
+    ] == [
         ("P", "a", ["Blur", "Sharpen"]),
         ("P2", "b", ["Blur"]),
     ]
-    assert all(op.package == held.package for held in made.collections for op in held.opdefs)
+    assert all(op.package == held.package for held in skeleton.collections for op in held.opdefs)
     (both,) = draft(nodes[1:], "P", "m.onnx").collections
     assert both.domain == ""
 
@@ -253,15 +257,15 @@ def test_operators_of_one_name_in_several_domains() -> None:
 def test_what_cannot_be_drafted_is_told_beside_what_can() -> None:
     strings = Operand("s", odd="strings")
     fine, odd = node(type="Fine"), node([X, strings], [strings])
-    made = draft([odd, fine, node(type="My-Op"), node(type="Kept", int=1)], "P", "m.onnx")
-    assert [op.name for op in made.collections[0].opdefs] == ["Fine"]
-    assert [problem.problem.partition(", ")[0] for problem in made.problems] == [
+    skeleton = draft([odd, fine, node(type="My-Op"), node(type="Kept", int=1)], "P", "m.onnx")
+    assert [op.name for op in skeleton.collections[0].opdefs] == ["Fine"]
+    assert [problem.problem.partition(", ")[0] for problem in skeleton.problems] == [
         "input 1 ('s') of my.domain::Blur is strings",
         "output 0 ('s') of my.domain::Blur is strings",
         "op name 'My-Op' has '-'",
         "op 'Kept': parameter name 'int' is a keyword of C++",
     ]
-    assert [problem.where for problem in made.problems[2:]] == [
+    assert [problem.where for problem in skeleton.problems[2:]] == [
         "m.onnx: node 'n_My-Op'",
         "m.onnx: node 'n_Kept'",
     ]

@@ -1,4 +1,4 @@
-"""A package of operations for all accelerators, as it is generated and as a user fills it."""
+"""A package for all accelerators, as generated and as a user fills it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package of two operations: built without warnings, filled as a user would, run, and put under stress."""
+"""A package of two operations: built without warnings, filled, run, stressed."""
 
 from __future__ import annotations
 
@@ -177,12 +177,12 @@ def affine(**changes: Any) -> Op:
 
 
 def test_defaults_of_parameters_are_in_the_library(kernels: Any) -> None:
-    (found,) = kernels.operation(affine()).run([np.ones((1, 1, 1, 2), np.float32), None])
-    assert found.reshape(-1).tolist() == [1 + 1 + 4.5 + 2, 2 + 1 + 4.5 + 2]
+    (result,) = kernels.operation(affine()).run([np.ones((1, 1, 1, 2), np.float32), None])
+    assert result.reshape(-1).tolist() == [1 + 1 + 4.5 + 2, 2 + 1 + 4.5 + 2]
     table = static("", np.array([[8]], np.float32))
     given = affine(params={"table": table, "shift": i32(-3)})
-    (found,) = kernels.operation(given).run([np.ones((1, 1, 1, 2), np.float32), None])
-    assert found.reshape(-1).tolist() == [1 + 1 - 3 + 8 + 1, 2 + 1 - 3 + 8 + 1]
+    (result,) = kernels.operation(given).run([np.ones((1, 1, 1, 2), np.float32), None])
+    assert result.reshape(-1).tolist() == [1 + 1 - 3 + 8 + 1, 2 + 1 - 3 + 8 + 1]
 
 
 @pytest.mark.parametrize(
@@ -278,17 +278,17 @@ def test_a_network_gives_the_same_with_the_library_and_the_numpy_kernels(
     x = np.random.default_rng(1).standard_normal((1, 4, 4, 3)).astype(np.float32)
     affine = x * np.float32([1, -2, 0.5]) + np.float32([0.1, 0.2, 0.3]) + 2 + 4.5 + 2
     blend = np.maximum(np.maximum(np.maximum(affine, 0), x), affine) * 1.5 + 1
-    wanted = 1 / (1 + np.exp(-blend))
+    expected = 1 / (1 + np.exp(-blend))
     for path in (library, python):
-        np.testing.assert_allclose(xdlc.run(model, {"x": x}, udo_package_path=path)["z"], wanted, rtol=1e-5)
-    found = [
+        np.testing.assert_allclose(xdlc.run(model, {"x": x}, udo_package_path=path)["z"], expected, rtol=1e-5)
+    results = [
         xdlc.run(xdlc.quantize(model, [{"x": x}], udo_package_path=path), {"x": x}, udo_package_path=path)[
             "z"
         ]
         for path in (library, python)
     ]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_allclose(found[0], wanted, atol=0.02)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], expected, atol=0.02)
 
 
 OK, UNKNOWN_OP, INVALID, UNSUPPORTED, STATE = 0, 1, 2, 3, 5

@@ -1,4 +1,4 @@
-"""Packages for Windows and for Linux on ARM: compiled without a warning; those of Windows run under wine."""
+"""Packages for Windows and ARM Linux: no warnings; those of Windows run in wine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_libraries_of_windows_run(filled: Path, tmp_path: Path) -> None:
-    """The registration library names the file of Windows, and each operation runs in several threads."""
+    """The registration library names the Windows file; operations run in threads."""
     libs = filled / "libs/windows-x86_64"
     assert b"libUdoTwoOpsImplCpu.dll" in (libs / "libUdoTwoOpsReg.dll").read_bytes()
     if shutil.which("wine") is None:

@@ -1,4 +1,4 @@
-"""The parts of packages for GPU, DSP and HTP, compiled with declarations of our own, and run."""
+"""Packages for GPU, DSP and HTP, compiled with declarations of our own, and run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_generated_kernels_say_what_they_get(package: Path) -> None:
 
 @pytest.fixture(scope="module")
 def gpu(package: Path, filled: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Programs that run the GPU library on an OpenCL of ours: as generated, and filled."""
+    """Return programs that run the GPU library on our OpenCL: generated, filled."""
     folder = tmp_path_factory.mktemp("gpu")
     include = (f"-I{SHIMS}", f"-I{package / 'include'}", f"-I{package / 'jni/src/GPU/include'}")
     source = package / "jni/src/GPU/src"
@@ -130,17 +130,17 @@ def test_halves_are_those_of_numpy(gpu: dict[str, Path]) -> None:
         np.float32
     )  # with all ties, and what is beside
     ties = (near.view(np.int32)[..., None] + steps[1:4]).view(np.float32)
-    given = np.concatenate(
+    floats = np.concatenate(
         [ties.ravel(), np.float32([65519, 65520, 1e30, -1e30, np.inf, -np.inf, 2e-8, 1e-45])]
     )
-    given = given[~np.isnan(given)]
-    done = run([gpu["filled"], "half"], gpu["filled"].parent, stdin=given.tobytes())
+    floats = floats[~np.isnan(floats)]
+    done = run([gpu["filled"], "half"], gpu["filled"].parent, stdin=floats.tobytes())
     assert done.returncode == 0
     with np.errstate(over="ignore"):
-        expected = given.astype(np.float16)
-    found = np.frombuffer(done.stdout[: 2 * given.size], np.uint16)
+        expected = floats.astype(np.float16)
+    found = np.frombuffer(done.stdout[: 2 * floats.size], np.uint16)
     np.testing.assert_array_equal(found, expected.view(np.uint16))
-    back = np.frombuffer(done.stdout[2 * given.size :], np.float32)
+    back = np.frombuffer(done.stdout[2 * floats.size :], np.float32)
     np.testing.assert_array_equal(back, halves.astype(np.float32))
 
 
@@ -232,7 +232,7 @@ def test_the_packages_own_check_runs_libraries_of_any_core(filled: Path, tmp_pat
 
 @pytest.fixture(scope="module")
 def htp(package: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the op package says of itself, compiled with stand-ins for the SDK's headers."""
+    """Return the op package's information, compiled with stand-ins for headers."""
     folder = tmp_path_factory.mktemp("htp")
     root = package / "jni/src/DSP_V68/src"
     sources = [*root.glob("*.cpp"), *root.glob("ops/*.cpp"), SHIMS / "drive_htp.cpp"]

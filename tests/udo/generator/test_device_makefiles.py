@@ -1,4 +1,4 @@
-"""Makefiles of packages for phones: what they run, and what they say where an SDK is missing."""
+"""Makefiles of packages for phones: what they run, messages without an SDK."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ NEEDED = [
 def test_a_target_says_in_one_line_what_to_set(
     package: Path, tmp_path: Path, target: str, needed: list[str]
 ) -> None:
-    given: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for name in needed:
-        code, _, complaints = dry(package, target, given)
+        code, _, complaints = dry(package, target, settings)
         assert code != 0
         assert len(complaints) == 1
         assert f"{name} is not set: set it to " in complaints[0]
-        given[name] = tmp_path
-    assert dry(package, target, given)[0] == 0
+        settings[name] = tmp_path
+    assert dry(package, target, settings)[0] == 0
 
 
 def test_an_sdk_that_is_no_folder_is_told(package: Path) -> None:
@@ -161,14 +161,16 @@ def test_android_mk_names_all_sources_of_each_library(package: Path, tmp_path: P
     )
     done = run(["make", "-s", "-f", "ndk.mk"], work)
     assert done.returncode == 0, done.stderr
-    found = {}
+    sources_of = {}
     for line in done.stdout.decode().splitlines():
         abi, module, *sources = line.split()
         assert abi == "arm64-v8a"
         assert all(Path(source).is_file() for source in sources)
-        found[module] = {Path(source).resolve().relative_to(work.resolve() / "jni/src") for source in sources}
+        sources_of[module] = {
+            Path(source).resolve().relative_to(work.resolve() / "jni/src") for source in sources
+        }
     utils = set(expected(work, "utils"))
-    assert found == {
+    assert sources_of == {
         "UdoEdgeReg": {*expected(work, "reg"), *utils},
         "UdoEdgeImplCpu": {*expected(work, "CPU"), *utils},
         "UdoEdgeImplGpu": set(expected(work, "GPU")),
@@ -245,14 +247,14 @@ def test_libraries_are_of_the_release_that_the_phone_has(package: Path, tmp_path
     adb = tmp_path / "adb"
     adb.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
     adb.chmod(0o755)
-    given = {"ADB": str(adb), "RUNTIME": str(runtime)}
-    assert phone(work, "sdk", **given) == (0, ["v2.31.0.250130"])
+    settings = {"ADB": str(adb), "RUNTIME": str(runtime)}
+    assert phone(work, "sdk", **settings) == (0, ["v2.31.0.250130"])
     runtime.write_bytes(b"\0v2.51.0.260929\0")
-    code, (line,) = phone(work, "sdk", **given)
+    code, (line,) = phone(work, "sdk", **settings)
     assert code == 1
     assert "built for v2.31.0.250130" in line
     (work / "libs/dsp_v73/libUdoEdgeImplDsp.so").write_bytes(b"xdlc_udo_sdk_release=v2.51.0\0")
-    code, (line,) = phone(work, "sdk", **given)
+    code, (line,) = phone(work, "sdk", **settings)
     assert code == 1
     assert "several releases" in line
 

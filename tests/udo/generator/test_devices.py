@@ -40,12 +40,12 @@ def test_dsps_do_not_get_an_op_with_a_repeated_input(tmp_path: Path) -> None:
 
 def test_other_ops_of_the_package_stay_on_the_dsp(tmp_path: Path) -> None:
     ops = (simple("GPU DSP_V73", repeated=REPEATED), simple("DSP_V73", name="Plain"))
-    found = generated(collection(*ops), tmp_path)
-    dsp = found.package.core("DSP_V73")
+    output = generated(collection(*ops), tmp_path)
+    dsp = output.package.core("DSP_V73")
     assert dsp is not None
     assert [op.type for op in dsp.ops] == ["Plain"]
-    assert not (found.outcome.folder / "jni/src/DSP_V73/src/ops/Join.cpp").exists()
-    assert "Join" not in (found.outcome.folder / "jni/src/DSP_V73/src/EdgeInterface.cpp").read_text()
+    assert not (output.outcome.folder / "jni/src/DSP_V73/src/ops/Join.cpp").exists()
+    assert "Join" not in (output.outcome.folder / "jni/src/DSP_V73/src/EdgeInterface.cpp").read_text()
 
 
 def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
@@ -135,16 +135,16 @@ def test_versions_of_a_json_configuration_are_cores(tmp_path: Path) -> None:
         "dsp_arch_types": ["v66", "v68", "v73"],
     }
     text = {"UdoPackage_0": {"Operators": [operator], "UDO_PACKAGE_NAME": "Edge"}}
-    found = generated(json.dumps(text), tmp_path)
-    assert [core.name for core in found.package.cores] == ["CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V73"]
-    x = found.package.ops[0].inputs[0]
-    assert [[dtype.name for dtype in x.types_on(core)] for core in found.package.cores[:4]] == [
+    output = generated(json.dumps(text), tmp_path)
+    assert [core.name for core in output.package.cores] == ["CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V73"]
+    x = output.package.ops[0].inputs[0]
+    assert [[dtype.name for dtype in x.types_on(core)] for core in output.package.cores[:4]] == [
         ["float32"],
         ["float32"],
         ["uint8"],
         ["uint8"],
     ]
-    assert found.notices == ("Mix on DSP_V68: tensors have 4 axes at most, also those of any rank: y",)
+    assert output.notices == ("Mix on DSP_V68: tensors have 4 axes at most, also those of any rank: y",)
 
 
 def test_registrations_do_not_explode(tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_entries_do_not_explode(tmp_path: Path) -> None:
     tensor = "<Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>4D</Rank></Shape>"
     more = "".join(f"<Input><Name>in{i}</Name>{tensor}</Input>" for i in range(40))
     op = simple("DSP_V73").replace("</Input>", f"</Input>{more}", 1)
-    found = generated(collection(op), tmp_path)
-    dsp = found.package.core("DSP_V73")
+    output = generated(collection(op), tmp_path)
+    dsp = output.package.core("DSP_V73")
     assert dsp is not None
     assert [len(form.entry.inputs) for form in forms(dsp.ops[0], dsp)[::2]] == list(range(1, 42))
     assert not takes_gaps(dsp.ops[0], dsp)
-    (notice,) = found.notices
+    (notice,) = output.notices
     assert notice.startswith("Join on DSP_V73: too many combinations of types or optional tensors")
 
 

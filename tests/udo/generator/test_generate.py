@@ -82,12 +82,14 @@ def test_the_tree_of_a_package_for_the_cpu(config: Path, tmp_path: Path) -> None
 def test_only_cores_that_the_configuration_names_are_there(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
     config.write_text(package("Some", unary("One", backends=CORES), unary("Two", backends=("GPU",))))
-    made = generate_files([config], tmp_path)
+    packages = generate_files([config], tmp_path)
     sources = tmp_path / "Some/jni/src"
     assert sorted(path.name for path in sources.iterdir()) == sorted((*CORES, "reg", "utils"))
     assert [path.name for path in (sources / "CPU/src/ops").iterdir()] == ["One.cpp"]
     assert sorted(path.stem for path in (sources / "GPU/src/ops").iterdir()) == ["One", "Two"]
-    libraries = {core.name: [library.file for library in core.libraries] for core in made[0].package.cores}
+    libraries = {
+        core.name: [library.file for library in core.libraries] for core in packages[0].package.cores
+    }
     assert libraries["DSP_V66"] == ["libUdoSomeOneImplDsp.so"]
     assert libraries["DSP_V68"] == ["libUdoSomeImplDsp.so"]
 
@@ -127,12 +129,14 @@ def test_backends_without_libraries_are_told(tmp_path: Path) -> None:
 
 
 def test_the_configuration_is_kept_as_given_and_in_canonical_form(config: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "small.xml"
-    other.parent.mkdir()
-    other.write_text(package("Small", unary("Third")))
-    (folder,) = [made.outcome.folder for made in generate_files([config, other, config], tmp_path / "out")]
+    second_config = tmp_path / "other" / "small.xml"
+    second_config.parent.mkdir()
+    second_config.write_text(package("Small", unary("Third")))
+    (folder,) = [
+        made.outcome.folder for made in generate_files([config, second_config, config], tmp_path / "out")
+    ]
     assert (folder / "config/small.xml").read_bytes() == config.read_bytes()
-    assert (folder / "config/2_small.xml").read_bytes() == other.read_bytes()
+    assert (folder / "config/2_small.xml").read_bytes() == second_config.read_bytes()
     assert [op.name for op in read_valid(folder / "config/SmallOpDef.xml").opdefs] == [
         "Twice",
         "Free",

@@ -1,4 +1,4 @@
-"""Packages whose names, texts and defaults are as bad as they can be are built without a warning."""
+"""Packages with the worst names, texts and defaults: built without a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes that texts of a configuration tell: a library tells what the converter finds."""
+"""Shapes from texts of a configuration: library and converter agree."""
 
 from __future__ import annotations
 

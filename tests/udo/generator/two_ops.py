@@ -1,4 +1,4 @@
-"""A package of two operations with all that operands can be, and the kernels that a user would write."""
+"""A package of two operations with all forms of operands, and their kernels."""
 
 from __future__ import annotations
 

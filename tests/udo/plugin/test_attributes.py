@@ -1,4 +1,4 @@
-"""Attributes of nodes as ``parse_params`` gets them: every type of every framework."""
+"""Attributes of nodes in ``parse_params``: every type of every framework."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OCTETS = b"\xff\x00a"
 
 
 def plain(value: Any) -> Any:
-    """Return an attribute with tensors as lists and graphs as the names of inputs and outputs."""
+    """Return an attribute with tensors as lists and graphs as names."""
     if isinstance(value, TensorData):
         return value.numpy().tolist()
     if isinstance(value, (list, tuple)):
@@ -42,13 +42,13 @@ def plain(value: Any) -> Any:
 
 def seen(path: Path, framework: str, **options: Any) -> dict[str, Any]:
     """Return the attributes of the only node of type ``Mine``."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
 
     class Seen(Plugin):
         op_type, package, inputs, outputs = ("Mine", "mine"), "Ops", ("x",), ("y",)
 
         def parse_params(self, node):
-            found.update(node.attributes)
+            attributes.update(node.attributes)
             return {}
 
         def infer_shape_and_type(self, op):
@@ -61,7 +61,7 @@ def seen(path: Path, framework: str, **options: Any) -> dict[str, Any]:
         if op.type == "Mine"
     )
     assert op.package == "Ops"
-    return {name: plain(value) for name, value in found.items()}
+    return {name: plain(value) for name, value in attributes.items()}
 
 
 def onnx_model(folder: Path) -> Path:
@@ -121,13 +121,13 @@ def test_tflite(tmp_path):
 
 
 def test_operators_of_tensorflow_in_tflite(tmp_path):
-    made, op = TinyModel(), message("NodeDef")
-    x, y = made.tensor("x", [2, 3]), made.tensor("y", [2, 3])
+    builder, op = TinyModel(), message("NodeDef")
+    x, y = builder.tensor("x", [2, 3]), builder.tensor("y", [2, 3])
     set_value(op.attr.add(key=b"o").value, OCTETS)
     set_value(op.attr.add(key=b"T").value, FLOAT)
     data = op.SerializeToString()
-    made.op("FlexMine", [x], [y], custom_options=flexbuffer(["Mine", data]))
-    assert seen(made.write(tmp_path / "m.tflite", [x], [y]), "tflite") == {"o": OCTETS, "T": "float32"}
+    builder.op("FlexMine", [x], [y], custom_options=flexbuffer(["Mine", data]))
+    assert seen(builder.write(tmp_path / "m.tflite", [x], [y]), "tflite") == {"o": OCTETS, "T": "float32"}
 
 
 def test_caffe(tmp_path):
@@ -166,12 +166,12 @@ def test_pytorch(tmp_path):
 
 def test_keras(tmp_path):
     pytest.importorskip("h5py")
-    given = {"units": 3, "rate": 0.5, "mode": "t", "sizes": [[1, 2], [3]], "inner": {"alpha": 1}}
-    layer = keras_files.layer("Mine", "m", module="acme", **given)
+    config = {"units": 3, "rate": 0.5, "mode": "t", "sizes": [[1, 2], [3]], "inner": {"alpha": 1}}
+    layer = keras_files.layer("Mine", "m", module="acme", **config)
     model = keras_files.sequential(keras_files.entry("x", 1, 3), layer)
     path = keras_files.archive(tmp_path / "m.keras", model, {})
     found = seen(path, "keras")
-    assert {name: found[name] for name in given} == given
+    assert {name: found[name] for name in config} == config
 
 
 def test_every_importer_has_a_word_for_framework():
@@ -196,12 +196,16 @@ def test_bytes_messages_and_nested_lists_become_parameters(tmp_path):
         params = {"octets": Bytes(), "first": Tensor(), "info": Json(), "i": Int()}
 
         def parse_params(self, node):
-            given = node.attributes
+            attributes = node.attributes
             for name in ("f", "s", "strings", "t", "g", "gs", "sparse", "tps"):
-                assert name in given
-                given[name]
-            info = {"ints": [given["ints"], given["floats"]], "shape": given["tp"].shape}
-            return {**{name: given[name] for name in ("octets", "i")}, "first": given["ts"][0], "info": info}
+                assert name in attributes
+                attributes[name]
+            info = {"ints": [attributes["ints"], attributes["floats"]], "shape": attributes["tp"].shape}
+            return {
+                **{name: attributes[name] for name in ("octets", "i")},
+                "first": attributes["ts"][0],
+                "info": info,
+            }
 
         def infer_shape_and_type(self, op):
             assert op.params["octets"] == OCTETS

@@ -1,4 +1,4 @@
-"""Plugins and configurations for Caffe layers: parameters by name, overrides, layers that no schema knows."""
+"""Plugins and configurations for Caffe layers: parameters, overrides, schemas."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_a_plugin_takes_the_convolutions_of_one_shape(tmp_path: Path) -> None:
         f'num_output: {many} kernel_size: 3 pad: 1 engine: CUDNN weight_filler {{ type: "xavier" }} }} }}\n'
         for bottom, (name, (many, _)) in zip(bottoms, shapes.items(), strict=True)
     )
-    held = {
+    blobs = {
         name: [
             (rng.standard_normal((*shape, 3, 3)) / 8).astype(np.float32),
             rng.standard_normal(shape[0]).astype(np.float32),
         ]
         for name, shape in shapes.items()
     }
-    (tmp_path / "w").write_bytes(caffemodel(held))
+    (tmp_path / "w").write_bytes(caffemodel(blobs))
     path, weights = net(tmp_path, layers, 1, 20, 8, 8), tmp_path / "w"
     model = xdlc.convert(path, weights=weights, plugin=[str(EXAMPLES / "fast_convolution.py")])
     ops = [each for each in types(model) if "Conv" in each[1]]

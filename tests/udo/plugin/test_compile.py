@@ -1,4 +1,4 @@
-"""C source becomes a library with one function: same bytes, warnings told, failures precise."""
+"""C source becomes a library: same bytes, warnings told, failures precise."""
 
 from __future__ import annotations
 

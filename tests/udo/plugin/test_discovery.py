@@ -1,4 +1,4 @@
-"""Plugins are found by name and by entry point, and what is broken in them is notices with its line."""
+"""Plugins are found by name and entry point; broken ones are notices."""
 
 from __future__ import annotations
 

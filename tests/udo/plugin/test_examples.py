@@ -1,4 +1,4 @@
-"""The plugins in ``examples/`` do what they say: converted, shown, run with both of their kernels."""
+"""The plugins in ``examples/``: converted, shown, run with both kernels."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_reduction(tmp_path):
     api.save(api.convert(tmp_path / "m.onnx", plugin=[f"{REDUCTION}:Reduction"]), path)
     assert len(read_calls(tmp_path / "kernel_meta" / "reduction.json")) == len(CASES)
     for source in (tmp_path / "kernel_meta", REDUCTION):
-        found = api.run(path, {"x": x}, udo_package_path=source)
+        results = api.run(path, {"x": x}, udo_package_path=source)
         for place, (_, operation, axis, coeff) in enumerate(CASES):
             rows = x.astype(np.float64).reshape(*(x.shape[:axis] or (1,)), -1)
             wanted = (NUMPY[operation](rows) * coeff).astype(np.float32)
-            assert found[f"y{place}"].shape == wanted.shape
-            np.testing.assert_allclose(found[f"y{place}"], wanted, rtol=1e-5, atol=1e-6)
+            assert results[f"y{place}"].shape == wanted.shape
+            np.testing.assert_allclose(results[f"y{place}"], wanted, rtol=1e-5, atol=1e-6)
 
 
 @needs_cc
@@ -89,13 +89,13 @@ def test_reduction_from_the_command_line(tmp_path):
     assert refused.exit_code != 0
     assert "there is no kernel for CaffeOps::Reduction" in refused.output
     assert "kernel_meta" in refused.output
-    wanted = np.maximum(x, 0).reshape(2, -1).mean(-1)
+    expected = np.maximum(x, 0).reshape(2, -1).mean(-1)
     for place, source in enumerate((tmp_path / "kernel_meta", REDUCTION)):
         folder = tmp_path / f"out{place}"
         done = CliRunner().invoke(main, [*run, str(folder), "--udo_package_path", str(source)])
         assert done.exit_code == 0, done.output
         (result,) = folder.glob("**/*.raw")
-        np.testing.assert_allclose(np.fromfile(result, np.float32), wanted, rtol=1e-6)
+        np.testing.assert_allclose(np.fromfile(result, np.float32), expected, rtol=1e-6)
 
 
 @needs_cc
@@ -155,7 +155,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 
 
 def convolutions(folder: Path, *, bias: bool = True) -> tuple[Path, np.ndarray, Any]:
-    """Return a model of three convolutions, the first and last of the shape that the plugin takes."""
+    """Return three convolutions, the first and last of the plugin's shape."""
     rng = np.random.default_rng(5)
 
     def weight(*shape: int) -> np.ndarray:
@@ -183,7 +183,7 @@ def convolutions(folder: Path, *, bias: bool = True) -> tuple[Path, np.ndarray, 
 @needs_cc
 @pytest.mark.parametrize("bias", [True, False])
 def test_conv_of_one_shape(tmp_path, bias):
-    source, x, (wanted, weights) = convolutions(tmp_path, bias=bias)
+    source, x, (expected, weights) = convolutions(tmp_path, bias=bias)
     path = tmp_path / "convolutions.dlc"
     notices: list[str] = []
     api.save(api.convert(source, plugin=[f"{FAST_CONV}:FastConv"], notify=notices.append), path)
@@ -202,7 +202,7 @@ def test_conv_of_one_shape(tmp_path, bias):
     assert len(call.ops) == 2
     for source in (tmp_path / "kernel_meta", FAST_CONV):
         found = api.run(path, {"x": x}, udo_package_path=source)["y"]
-        np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
     with pytest.raises(XdlcError, match="there is no kernel for Fast::FastConv"):
         api.run(path, {"x": x})
 

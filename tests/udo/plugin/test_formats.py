@@ -1,4 +1,4 @@
-"""Packings hold every element at the place that the format tells, and nothing else."""
+"""Packings hold every element at the format's place, and nothing else."""
 
 from __future__ import annotations
 

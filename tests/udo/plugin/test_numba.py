@@ -1,4 +1,4 @@
-"""Kernels that numba compiles: what ``build_kernel`` may return, and where it runs."""
+"""Kernels that numba compiles: results of ``build_kernel``, places they run."""
 
 from __future__ import annotations
 

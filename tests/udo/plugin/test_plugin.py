@@ -66,12 +66,12 @@ class Everything(Plugin):
 
 
 def test_the_definition_is_made_of_what_is_declared():
-    found = of_class(Everything)
-    definition = found.definition
+    op = of_class(Everything)
+    definition = op.definition
     assert (definition.package, definition.name) == ("Pack", "Everything")
     assert definition.description[0].text == "All of it."
-    assert found.source_types == ("Every", "Each")
-    assert (found.frameworks, found.domain) == (("onnx",), "custom")
+    assert op.source_types == ("Every", "Each")
+    assert (op.frameworks, op.domain) == (("onnx",), "custom")
     x, w, more = definition.inputs
     assert (x.mandatory, x.is_static, x.rank, [t.name for t in x.dtypes]) == (True, False, None, ["float32"])
     assert (w.is_static, w.rank, [t.name for t in w.dtypes]) == (True, 2, ["float32", "int8"])

@@ -1,4 +1,4 @@
-"""Kernels of plugins run in the runtime: compiled and in Python, in the formats that they declare."""
+"""Kernels of plugins in the runtime: compiled and in Python, in their formats."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ def plugin_file(folder: Path, dtype: str = "float32", text: str = SHAPES) -> Pat
 
 
 def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
-    """Return a model of one op from arrays (static ones are named w...) to outputs of the hook's shapes."""
-    given = [
+    """Return a model of one op from arrays; static ones are named w..."""
+    tensors = [
         None
         if array is None
         else (spec(data=array) if name.startswith("w") else TensorSpec(array.shape, from_numpy(array.dtype)))
         for name, array in arrays.items()
     ]
-    held = view(op, node(*given), (None,) * len(op.definition.outputs))
-    results = op.hooks.infer_shape_and_type(held)
-    held = OpView(held.package, held.type, "custom", held.inputs, results, held.params)
-    stored = op.hooks.stored_inputs(held)
+    op_view = view(op, node(*tensors), (None,) * len(op.definition.outputs))
+    results = op.hooks.infer_shape_and_type(op_view)
+    op_view = OpView(op_view.package, op_view.type, "custom", op_view.inputs, results, op_view.params)
+    stored = op.hooks.stored_inputs(op_view)
     graph = Graph("graph")
     inputs: list[Tensor | None] = []
     for place, (name, array) in enumerate(arrays.items()):
@@ -106,8 +106,8 @@ def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
         else:
             inputs.append(graph.add_input(Tensor(name, array.shape, from_numpy(array.dtype))))
     outputs = [Tensor(f"out{place}", found.shape, found.dtype) for place, found in enumerate(results)]
-    params = {key: stored_param(op, key, value) for key, value in held.params.items()}
-    made = graph.append(
+    params = {key: stored_param(op, key, value) for key, value in op_view.params.items()}
+    appended = graph.append(
         make_op(
             graph, op.definition.name, inputs, outputs, params, package=op.definition.package, name="custom"
         )
@@ -115,21 +115,21 @@ def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
     for tensor in outputs:
         graph.add_output(tensor)
     model = Model({"graph": graph})
-    kernel = op.hooks.build_kernel(held)
+    kernel = op.hooks.build_kernel(op_view)
     if kernel is not None:
         model.files |= kernel_files([call(model, kernel, "custom")])
-    return model, made
+    return model, appended
 
 
 def stored_param(op: Udo, name: str, value: Any) -> Any:
     from xdlc.ir import Scalar
 
-    known = op.definition.params[name]
-    if known.enumeration:
-        return Scalar(BY_NAME["uint32"], known.enumeration.index(value))
-    if known.is_scalar:
-        return Scalar(known.dtypes[0], value)
-    return static(name, np.asarray(value, known.dtypes[0].numpy))
+    param = op.definition.params[name]
+    if param.enumeration:
+        return Scalar(BY_NAME["uint32"], param.enumeration.index(value))
+    if param.is_scalar:
+        return Scalar(param.dtypes[0], value)
+    return static(name, np.asarray(value, param.dtypes[0].numpy))
 
 
 def run(model: Model, arrays: dict[str, Any], *paths: Path) -> list[Any]:
