@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.services import written
+from tests.support.services import written
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64

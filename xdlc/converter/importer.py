@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.pipeline import Imported, Options, Step
 from xdlc.converter.session.boundary import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.protobuf_text import Message, Word
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value

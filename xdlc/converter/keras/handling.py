@@ -10,7 +10,7 @@ import numpy as np
 
 from xdlc.converter.keras.layers import EXPORT
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, identity
 from xdlc.errors import ModelError
 

@@ -11,7 +11,7 @@ from xdlc.converter.nhwc.gathering import gather, split, unstack
 from xdlc.converter.nhwc.recurrent import scanned
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32

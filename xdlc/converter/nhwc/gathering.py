@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8

@@ -18,7 +18,7 @@ from xdlc.converter.nhwc.shapes import (
     vector,
 )
 from xdlc.converter.nhwc.windows import Padding, amounts
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32

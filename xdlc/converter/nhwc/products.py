@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 

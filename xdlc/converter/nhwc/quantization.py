@@ -7,7 +7,7 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, known, number, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType

@@ -18,7 +18,7 @@ from xdlc.converter.nhwc.shapes import (
     reshape,
     vector,
 )
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType

@@ -17,7 +17,7 @@ from xdlc.converter.nhwc.shapes import (
     positions,
     vector,
 )
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array

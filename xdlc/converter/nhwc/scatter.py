@@ -10,7 +10,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.shapes import cast, dims, known, number, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir import DType

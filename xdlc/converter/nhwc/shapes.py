@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType

@@ -11,7 +11,7 @@ import numpy as np
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.scatter import scatter_nd
 from xdlc.converter.nhwc.shapes import axis_of, dims, ints, known, number, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import dims, number, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 

@@ -14,7 +14,7 @@ from xdlc.errors import ModelError
 
 if TYPE_CHECKING:
     from xdlc.converter.onnx.reader import FileReader
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 _NODES = 1 << 14
 _FOLD = 64

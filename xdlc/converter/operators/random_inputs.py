@@ -11,7 +11,7 @@ from xdlc.converter.session.node import Node
 from xdlc.errors import UnsupportedOp
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 AS_INPUT = "as-input"
 """Value of option ``random`` for which random numbers become inputs."""

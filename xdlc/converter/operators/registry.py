@@ -15,7 +15,7 @@ from xdlc.registry import import_modules
 from xdlc.runtime.host_kernels import MICROSOFT, ML
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 __all__ = [
     "ANY",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from xdlc import ir
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
 from xdlc.converter.pytorch.calls import ScalarType
 from xdlc.converter.pytorch.schemas import schema

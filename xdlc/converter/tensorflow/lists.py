@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape, check_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.messages import message

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.tensors import Quantization, TensorInfo, reals
 from xdlc.converter.values import Value

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import F, Handler, HandlerFunction, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE

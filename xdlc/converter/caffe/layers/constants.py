@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.caffe.params import misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.protobuf_text import Message
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_shape

@@ -14,7 +14,7 @@ from xdlc.converter.nhwc.detection import LOWEST, adaptively_kept_scores, kept_s
 from xdlc.converter.nhwc.elementwise import clipped, where
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32

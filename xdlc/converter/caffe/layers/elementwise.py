@@ -9,7 +9,7 @@ from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, w
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.elementwise import clipped, filled_like
 from xdlc.converter.nhwc.shapes import cast, number, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

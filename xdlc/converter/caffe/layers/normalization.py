@@ -11,7 +11,7 @@ from xdlc.converter.caffe.params import bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import number, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value

@@ -14,7 +14,7 @@ from xdlc.converter.nhwc.gathering import split_evenly
 from xdlc.converter.nhwc.recurrent import LstmWeights, front, scanned
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32

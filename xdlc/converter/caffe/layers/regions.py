@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.detection import LOWEST, padded_choice, suppressed
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp

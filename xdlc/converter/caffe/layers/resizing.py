@@ -9,7 +9,7 @@ from xdlc.converter.caffe.params import Params, bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import cast, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value

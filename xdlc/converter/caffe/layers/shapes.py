@@ -10,7 +10,7 @@ from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.gathering import shuffled, split, stack
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape

@@ -10,7 +10,7 @@ import numpy as np
 from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.shapes import cast, number, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value

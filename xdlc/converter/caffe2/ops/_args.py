@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xdlc.converter.nhwc.shapes import channel_first, channel_last
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

@@ -13,7 +13,7 @@ from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value

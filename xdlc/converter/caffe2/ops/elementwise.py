@@ -15,7 +15,7 @@ from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

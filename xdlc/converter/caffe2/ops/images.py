@@ -12,7 +12,7 @@ from xdlc.converter.nhwc import blocks
 from xdlc.converter.nhwc.gathering import shuffled
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, known, vector
 from xdlc.converter.nhwc.shapes import number as scalar
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value

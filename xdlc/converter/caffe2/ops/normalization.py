@@ -23,7 +23,7 @@ from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt, square
 from xdlc.converter.nhwc.reduce import moments, reduced
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, reshape
 from xdlc.converter.nhwc.shapes import number as scalar
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value

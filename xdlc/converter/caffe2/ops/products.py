@@ -7,7 +7,7 @@ from xdlc.converter.caffe2.ops.shapes import flattened
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

@@ -10,7 +10,7 @@ from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wan
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

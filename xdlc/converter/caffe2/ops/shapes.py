@@ -11,7 +11,7 @@ from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

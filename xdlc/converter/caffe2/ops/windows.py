@@ -9,7 +9,7 @@ from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, num
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.nhwc.shapes import number as scalar
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value

@@ -10,7 +10,7 @@ import numpy as np
 from xdlc.converter.keras.handling import DTYPES, Operand, as_float, const, handler
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import axis_of, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8, from_numpy

@@ -13,7 +13,7 @@ from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.gathering import split, stack, unstack
 from xdlc.converter.nhwc.products import dense
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

@@ -23,7 +23,7 @@ from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.reduce import softmax as softmax_last
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

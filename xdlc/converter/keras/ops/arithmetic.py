@@ -12,7 +12,7 @@ from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.nhwc import elementwise as e
 from xdlc.converter.nhwc.reduce import accumulated, l2_normalized, moments, place_of, reduced, top_k
 from xdlc.converter.nhwc.shapes import cast, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8, INT32, INT64
 

@@ -16,7 +16,7 @@ from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.nhwc.products import dense as product
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32, INT64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.converter.keras.handling import as_float, batched, const, handler, inputs, moved
 from xdlc.converter.nhwc.reduce import l2_normalized
 from xdlc.converter.nhwc.shapes import axis_of, dims, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

@@ -18,7 +18,7 @@ from xdlc.converter.keras.handling import (
 )
 from xdlc.converter.nhwc.reduce import l2_normalized
 from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import DType

@@ -10,7 +10,7 @@ from xdlc.converter.keras.handling import as_float, batched, const, handler, num
 from xdlc.converter.nhwc.elementwise import bucketize, one_hot
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import axis_of, cast
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32, INT64

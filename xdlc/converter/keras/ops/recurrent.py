@@ -11,7 +11,7 @@ from xdlc.converter.keras.handling import Operand, argument, as_float, const, ha
 from xdlc.converter.keras.ops._steps import Layer, Run, needed, stacked, stepped
 from xdlc.converter.nhwc.shapes import permuted, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array

@@ -19,7 +19,7 @@ from xdlc.converter.keras.handling import (
 )
 from xdlc.converter.nhwc import resize
 from xdlc.converter.nhwc.shapes import channel_last, dims, number, permuted, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_table
 

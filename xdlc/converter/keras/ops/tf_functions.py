@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.converter.keras.handling import handler
 from xdlc.converter.keras.layers import EXPORT
 from xdlc.converter.keras.ops._operations import PARAMETERS
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

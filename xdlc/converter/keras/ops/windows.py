@@ -19,7 +19,7 @@ from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import dims, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 

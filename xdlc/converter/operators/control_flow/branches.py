@@ -24,7 +24,7 @@ from xdlc.converter.values import AnyValue, Value
 from xdlc.opdefs.control_flow import IF
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 @structural("If")

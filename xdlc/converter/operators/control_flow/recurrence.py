@@ -22,7 +22,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 _MOST_ELEMENTS = 1 << 22
 """Most elements of the values with which an iteration is tried."""

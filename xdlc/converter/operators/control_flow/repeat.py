@@ -13,7 +13,7 @@ from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue, Value
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 Step = Callable[
     [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"

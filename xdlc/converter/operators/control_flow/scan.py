@@ -16,7 +16,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 @structural("Scan", since=9)

@@ -13,7 +13,7 @@ from xdlc.converter.values import AnyValue, Dims, Value, identity
 from xdlc.ir import HOST_PACKAGE, DType, Tensor
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 def ints(importer: Operators, *values: int) -> Value:

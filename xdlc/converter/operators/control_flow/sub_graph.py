@@ -17,7 +17,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 class SubGraph:

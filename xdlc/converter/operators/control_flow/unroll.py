@@ -12,7 +12,7 @@ from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:

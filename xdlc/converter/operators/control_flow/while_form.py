@@ -16,7 +16,7 @@ from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 _PASSING = {"Identity", "clone"}
 _MONOTONE = {"less", "lt", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}

@@ -41,7 +41,7 @@ from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 @dataclass(slots=True)

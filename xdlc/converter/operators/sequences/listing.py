@@ -12,7 +12,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 def _check_types(node: Node, elements: Iterable[Value]) -> None:

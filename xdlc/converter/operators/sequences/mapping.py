@@ -11,7 +11,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.applying import Operators
+    from xdlc.converter.operators.dispatch import Operators
 
 
 @structural("SequenceMap", layout=ANY)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array

@@ -15,7 +15,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.shapes import cast, dims, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

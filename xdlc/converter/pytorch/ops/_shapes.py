@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import dims, permuted, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, broadcast

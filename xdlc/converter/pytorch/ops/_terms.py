@@ -11,7 +11,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value

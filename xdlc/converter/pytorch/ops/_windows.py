@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array

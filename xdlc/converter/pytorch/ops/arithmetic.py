@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.nhwc.shapes import dims, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, operator, term
 from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten

@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from xdlc.converter.nhwc.shapes import vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._terms import (
     Number,
     Term,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.sub_graph import inline
 from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import HIGHER_ORDER, AtenNode, Slot, aten
 from xdlc.converter.session.node import Body, Computed
 from xdlc.converter.values import AnyValue, Value

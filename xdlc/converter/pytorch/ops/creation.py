@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten

@@ -10,7 +10,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.nhwc.shapes import axis_of, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._terms import Term, formula, formulas, of_one
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY

@@ -12,7 +12,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.products import fully_connected, swapped
 from xdlc.converter.nhwc.shapes import reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import INT32

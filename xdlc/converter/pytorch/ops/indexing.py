@@ -11,7 +11,7 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY

@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.gathering import stack
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import dims, number, vector
 from xdlc.converter.nhwc.slicing import reversed_axes, rolled
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.ops._shapes import Size

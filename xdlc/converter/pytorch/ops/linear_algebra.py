@@ -10,7 +10,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import UnsupportedOp

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._terms import Term
 from xdlc.converter.pytorch.ops.reductions import norm
 from xdlc.converter.pytorch.registry import AtenNode, aten

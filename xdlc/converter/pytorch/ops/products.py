@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.products import fully_connected, swapped
 from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table

@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, affine, affine_grid, split
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.pytorch.ops._terms import Number, Term, operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten

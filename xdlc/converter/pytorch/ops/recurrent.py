@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.recurrent import LstmWeights, front, lstm
 from xdlc.converter.nhwc.shapes import dims, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.reduce import accumulated, reduced
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import contradiction
 from xdlc.converter.pytorch.ops._terms import Term, formula, operator, term
 from xdlc.converter.pytorch.ops.arithmetic import logaddexp

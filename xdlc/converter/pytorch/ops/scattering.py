@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import floor_div, where
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops.indexing import indexed, is_mask, within
 from xdlc.converter.pytorch.registry import AtenNode, aten

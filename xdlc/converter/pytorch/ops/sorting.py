@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._terms import Term, constant, formula, operator
 from xdlc.converter.pytorch.ops.creation import points
 from xdlc.converter.pytorch.ops.reductions import over

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import axes_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, formula, operator, term
 from xdlc.converter.pytorch.ops.reductions import over

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.converter.nhwc.products import fully_connected, swapped
 from xdlc.converter.nhwc.shapes import dims, number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops.attention import masked_softmax
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value

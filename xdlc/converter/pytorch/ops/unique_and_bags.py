@@ -9,7 +9,7 @@ from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.gathering import unique
 from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import Size
 from xdlc.converter.pytorch.ops.joining import joined

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdlc.converter.nhwc.elementwise import bits_as
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.ops._shapes import Size

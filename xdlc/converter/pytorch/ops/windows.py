@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._forms import batched, spread, unbatched
 from xdlc.converter.pytorch.ops._windows import Numbers, Windows, taken
 from xdlc.converter.pytorch.registry import AtenNode, aten

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdlc import ir
-from xdlc.converter.operators.applying import Operators, unmapped
+from xdlc.converter.operators.dispatch import Operators, unmapped
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.graph import source_graph

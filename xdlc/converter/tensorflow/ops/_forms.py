@@ -9,7 +9,7 @@ from xdlc import ir
 from xdlc.converter.nhwc.shapes import channel_first, channel_last
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.nhwc.windows import Padding
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.values import SequenceValue, Value

@@ -17,7 +17,7 @@ from xdlc.converter.nhwc.shapes import (
     reshape,
     vector,
 )
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
 from xdlc.converter.operators.control_flow.while_form import apply_while, can_unroll, trip_count
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.tensorflow.lists import is_unset, stacked
 from xdlc.converter.tensorflow.registry import handler

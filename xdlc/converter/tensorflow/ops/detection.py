@@ -7,7 +7,7 @@ import numpy as np
 from xdlc.converter.nhwc import detection
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.shapes import known, number, positions, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler

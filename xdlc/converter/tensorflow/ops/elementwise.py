@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import spectra
 from xdlc.converter.nhwc.shapes import cast, known, number, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import (
     complex_inputs,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.shapes import reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import channel_last_of, is_channel_first, real_inputs
 from xdlc.converter.tensorflow.ops.reduce import batch_norm, matrix_product

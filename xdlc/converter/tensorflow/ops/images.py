@@ -18,7 +18,7 @@ from xdlc.converter.nhwc.shapes import (
     permuted,
     reshape,
 )
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import padding_of, real_input, real_inputs, spatial
 from xdlc.converter.tensorflow.registry import handler

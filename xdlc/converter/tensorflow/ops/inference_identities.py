@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.lists import (
     counted,

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, number, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import real_inputs
 from xdlc.converter.tensorflow.registry import handler

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import quantization
 from xdlc.converter.nhwc.shapes import ints
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_inputs
 from xdlc.converter.tensorflow.registry import handler

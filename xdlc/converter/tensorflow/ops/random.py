@@ -9,7 +9,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.elementwise import erfinv
 from xdlc.converter.nhwc.shapes import cast, ints, number, positions
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of

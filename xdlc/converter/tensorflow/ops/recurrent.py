@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdlc.converter.nhwc.recurrent import scanned
 from xdlc.converter.nhwc.shapes import dims, ints, number
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value

@@ -11,7 +11,7 @@ from xdlc.converter.nhwc.elementwise import rsqrt, where
 from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.products import dense, matmul, swapped
 from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
 from xdlc.converter.tensorflow.registry import handler

@@ -8,7 +8,7 @@ from xdlc.converter.nhwc import spectra
 from xdlc.converter.nhwc.elementwise import atan2
 from xdlc.converter.nhwc.shapes import dims, ints
 from xdlc.converter.nhwc.spectra import Complex
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import complex_inputs, complex_value, real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler

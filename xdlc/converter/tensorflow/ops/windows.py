@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.images import dilation
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import (
     channel_last_of,

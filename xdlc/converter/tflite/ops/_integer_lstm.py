@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.recurrent import SUMS, LstmWeights, Rounding, Steps
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.quantized import rounded_value

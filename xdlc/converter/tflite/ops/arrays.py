@@ -20,7 +20,7 @@ from xdlc.converter.nhwc.shapes import (
     reshape,
     vector,
 )
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, stated_dims, values_of
 from xdlc.converter.tflite.registry import handler

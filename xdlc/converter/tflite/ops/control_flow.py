@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.values import AnyValue, Value

@@ -11,7 +11,7 @@ import numpy as np
 from xdlc.converter.nhwc import detection, images, windows
 from xdlc.converter.nhwc.gathering import gather
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import detection, spectra
 from xdlc.converter.nhwc.shapes import cast, ints, known, number
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of

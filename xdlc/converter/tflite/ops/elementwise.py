@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc.quantization import fake_quant, rounded
 from xdlc.converter.nhwc.reduce import softmax
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.quantized import is_stored

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc.converter.nhwc import blocks, images, reduce, resize
 from xdlc.converter.nhwc.shapes import ints, known
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import values_of
 from xdlc.converter.tflite.registry import handler

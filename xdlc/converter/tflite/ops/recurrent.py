@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdlc.converter.nhwc import recurrent
 from xdlc.converter.nhwc.recurrent import PARTS, SUMS, Finish, LstmWeights, Steps
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.ops._integer_lstm import (

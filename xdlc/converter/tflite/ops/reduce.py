@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.shapes import ints
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler

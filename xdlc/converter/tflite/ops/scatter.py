@@ -8,7 +8,7 @@ from xdlc.converter.nhwc import scatter
 from xdlc.converter.nhwc.gathering import places, unique
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, ints
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler

@@ -16,8 +16,8 @@ from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import slicing, windows
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
-from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.sub_graph import inline
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.tflite.ops._forms import dtype_of, stated_dims, values_of
 from xdlc.converter.tflite.registry import handler

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc.converter.nhwc import products, windows
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape
-from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import padding_of, sizes_of, stated_dims, values_of
 from xdlc.converter.tflite.registry import handler
