@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests import services
+from tests.support import services
 from tests.support.htp_models import cnn
 from xdlc.converter import hdf5
 from xdlc.errors import BackendError, ModelError

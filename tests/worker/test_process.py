@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import services
+from tests.support import services
 from xdlc import errors
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import htp

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests import services
+from tests.support import services
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.container import caches, load

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import services
+from tests.support import services
 from tests.support.htp_models import cnn
 from xdlc.errors import BackendError
 from xdlc.runtime.htp.process import ForkServer, HtpWorker

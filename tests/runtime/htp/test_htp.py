@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import services
+from tests.support import services
 from tests.support.control_flow_models import loop_model
 from tests.support.htp_models import cnn, cnn_reference, needs_htp, refused, validate
 from tests.support.running import run_cache, run_htp

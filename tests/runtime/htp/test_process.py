@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests import services
+from tests.support import services
 from tests.support.htp_models import cnn
 from xdlc.errors import StorageError
 from xdlc.runtime.htp.process import HtpWorker, stored_model, validated_op

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import services
+from tests.support import services
 from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
