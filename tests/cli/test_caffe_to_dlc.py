@@ -63,7 +63,7 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
         ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),
         ("-i net.prototxt -b net.caffemodel -o net.prototxt", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel --dlc net.caffemodel", 2, "replace the input", "another output"),
-        ("-i net.prototxt -b net.caffemodel -o /dev/full", 8, "no regular file", "name a file"),
+        ("-i net.prototxt -b net.caffemodel -o /dev/full", 8, "not a regular file", "name a file"),
         ("-i net.prototxt --caffe_txt other", 2, "one option: -i and --caffe_txt", "once"),
         ("-i net.prototxt -b net.caffemodel --input_size 4 4", 2, "--input_size: ", "--input_dim"),
         ("-i net.prototxt -b net.caffemodel --udo a.json", 2, "no option '--udo'", "--udo_config_paths"),

@@ -363,7 +363,7 @@ def test_output_is_a_device(models: Any) -> None:
     os.mkfifo(models.folder / "pipe")
     for target in ("/dev/null", models.folder / "pipe"):
         done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "-o", target)
-        refused(done, "is no regular file", code=8)
+        refused(done, "not a regular file", code=8)
     assert not Path("/dev/null").is_file()
 
 

@@ -53,7 +53,7 @@ def check_target(path: Path) -> Path:
         if path.is_dir():
             raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
         if path.exists() and not path.is_file():
-            raise StorageError("cannot be written: it is no regular file", where=str(path), fix="name a file")
+            raise StorageError("cannot be written: not a regular file", where=str(path), fix="name a file")
     check_folder(path.parent, path)
     check_output(path)
     return path

@@ -208,7 +208,7 @@ def looks_like(path: Path) -> str:
         OSError: If it cannot be read.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     with open(path, "rb") as file:
         head = file.read(SHOWN)
     if head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
