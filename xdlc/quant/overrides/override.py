@@ -65,37 +65,26 @@ class Override:
     where: str = field(default="", compare=False)
 
     @classmethod
-    def of(
-        cls, name: str, kind: str | None, bits: int, steps: Sequence[Step], *, where: str, **more: Any
-    ) -> Override:
-        """Return an override with the scales and offsets of ``steps``; it is symmetric if all of them are."""
+    def of(cls, bits: int, steps: Sequence[Step], **more: Any) -> Override:
+        """Return an override, without a name yet, with some scales; it is symmetric if all of them are."""
         return cls(
-            name,
-            kind,
+            "",
+            None,
             bits,
             scales=tuple(step.scale for step in steps),
             offsets=tuple(step.offset for step in steps),
             symmetric=all(step.symmetric for step in steps),
-            where=where,
             **more,
         )
 
     @classmethod
     def of_scales(
-        cls,
-        name: str,
-        kind: str | None,
-        stated: Stated,
-        scales: Sequence[float],
-        offsets: Sequence[int],
-        *,
-        where: str,
-        **more: Any,
+        cls, stated: Stated, scales: Sequence[float], offsets: Sequence[int], where: str, **more: Any
     ) -> Override:
-        """Return an override with scales that a file states with offsets and without ranges: maybe millions.
+        """Return an override, without a name yet, with scales and offsets of a file: maybe millions.
 
         Raises:
-            UsageError: If a scale or an offset is none.
+            UsageError: If a scale is no positive float32 number, or zero is not exact with an offset.
         """
         steps = {
             offset: normalised(replace(stated, scale=scales[0], offset=offset), where)
@@ -105,13 +94,12 @@ class Override:
             if not SMALLEST <= scale <= LARGEST:
                 _checked(scale, where)
         return cls(
-            name,
-            kind,
+            "",
+            None,
             stated.bits,
             scales=_as_float32(scales),
             offsets=tuple([steps[offset].offset for offset in offsets]),
             symmetric=all(step.symmetric for step in steps.values()),
-            where=where,
             **more,
         )
 
