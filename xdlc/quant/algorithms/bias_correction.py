@@ -87,19 +87,19 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
         return plan.noted("bias_correction: not applied, for no op has a bias that can be corrected")
     guard = Guard(plan, calibration, engine)
     run = partial(_trial, plan, calibration, engine, guard)
-    wanted = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
+    float_means = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
     groups = [list(group) for group in np.array_split(np.array(ops, object), min(GROUPS, len(ops)))]
     start, means = run(groups[0])
     best, before, applied = start, _biases(ops), 0
     for group, following in pairwise([*groups, []]):
-        held = _biases(group)
+        earlier = _biases(group)
         for op in group:
-            _add(op, _certain(wanted[_name(op)] - means[_name(op)]))
-        found, means = run(following)
-        if found.mean_db >= best.mean_db and not found.is_worse(best):
-            best, applied = found, applied + len(group)
+            _add(op, _certain(float_means[_name(op)] - means[_name(op)]))
+        score, means = run(following)
+        if score.mean_db >= best.mean_db and not score.is_worse(best):
+            best, applied = score, applied + len(group)
             continue
-        _restore(held)
+        _restore(earlier)
         if following:
             _, means = run(following)
     if best.is_gain(start):

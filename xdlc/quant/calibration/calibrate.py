@@ -121,7 +121,7 @@ def calibrate(
         source: Where processes beside this one get them from.
 
     Raises:
-        UsageError: If a sample does not fit the inputs, or there is none.
+        UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """

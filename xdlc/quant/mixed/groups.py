@@ -157,22 +157,22 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     soc = options.soc
     has_udo = any(is_udo(op) for op in ops)
     wide = has_udo or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
-    found = [Level(acts, asked)]
+    levels = [Level(acts, asked)]
     free = (
         weighted
         and options.weights_block_size is None
         and not any(op.name in precision.weights for op in weighted)
     )
     if free and asked < 8:
-        found.append(Level(acts, 8))
+        levels.append(Level(acts, 8))
     if wide and acts < 16:
-        found.append(Level(16, found[-1].weights))
-    if free and found[-1].acts == 16 and found[-1].weights < 16:
-        found.append(Level(16, 16))
+        levels.append(Level(16, levels[-1].weights))
+    if free and levels[-1].acts == 16 and levels[-1].weights < 16:
+        levels.append(Level(16, 16))
     if not has_udo:  # a definition of fixed point has no floats there
-        found.append(Level(None, asked))
-    more = [level for level in found[1:] if all(supports(op, level.acts, level.weights, soc) for op in ops)]
-    return (found[0], *more)
+        levels.append(Level(None, asked))
+    more = [level for level in levels[1:] if all(supports(op, level.acts, level.weights, soc) for op in ops)]
+    return (levels[0], *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,21 +100,21 @@ class Emulation:
         """
         plan = self._plan.with_precision(precision)
         decision = plan.main.ranges(self._calibration, plan.options, plan.choice)
-        given: dict[str, Encoding] = {}
+        encodings: dict[str, Encoding] = {}
         for tensor, form in decision.activations.items():
-            given[tensor.name] = given[entered(tensor)] = _encoding(form)
+            encodings[tensor.name] = encodings[entered(tensor)] = _encoding(form)
         for name, (tensor, dtype) in self._converted.items():
             read = decision.read(tensor, dtype)
             if read is not None and read[0] is dtype:
-                given[name] = _encoding(read)
+                encodings[name] = _encoding(read)
         for name, (op, index) in self._uses.items():
             source, type = op.inputs[index], plan.placement.read_type(plan.graph, op, index)
             if source is not None and type is not None:
                 statics = self._narrow if type.bits == 8 else self._wide
-                given[name] = _encoding(
+                encodings[name] = _encoding(
                     statics[op, index] if source.is_static else decision.read(source, type)
                 )
-        return self._session.encodings(given)
+        return self._session.encodings(encodings)
 
     def run(self, sample: Sample, fed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs as real numbers by tensor name."""
@@ -284,7 +284,7 @@ class Trials:
 
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""
-        return self._precision(tuple(map(_at, self.groups, levels)))
+        return self._precision([group.levels[at] for group, at in zip(self.groups, levels, strict=True)])
 
     def added(self, base: Levels, levels: Levels) -> float:
         """Return noise over signal of levels against others, the sum over outputs, on a few samples."""
@@ -360,13 +360,13 @@ class Trials:
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
-        found = self._costs.get(levels)
-        if found is None:
+        cost = self._costs.get(levels)
+        if cost is None:
             precision = self.precision(levels)
             graph = self.plan.graph
-            found = graph_cost(graph, place(graph, precision), precision, self._float_bits)
-            self._costs[levels] = found
-        return found
+            cost = graph_cost(graph, place(graph, precision), precision, self._float_bits)
+            self._costs[levels] = cost
+        return cost
 
     def cost(self, levels: Levels) -> float:
         """Return the cost of an inference, in units of that of the requested widths."""
@@ -439,10 +439,6 @@ def _noises(names: Sequence[str], wanted: Sequence[Results], found: Sequence[Res
     pairs = list(zip(wanted, found, strict=True))
     pooled = [Noise.of((exact[name], rounded[name]) for exact, rounded in pairs) for name in names]
     return [noise for noise in pooled if noise.signal]
-
-
-def _at(group: Group, level: int) -> Level:
-    return group.levels[level]
 
 
 def _widened(group: Group, level: int) -> Level:

@@ -63,7 +63,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
             fix=f"use one of {', '.join(ENCODING_VERSIONS)}",
         )
     form = VERSIONS[version]
-    found: dict[str, Override] = {}
+    overrides: dict[str, Override] = {}
     grids: dict[str, tuple[int, int]] = {}
     graph = model.main
     if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
@@ -76,15 +76,14 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     for tensor in _stating(graph, floats=form.layout is not Layout.ONE_LIST and bool(form.integer)):
         names = others.get(tensor.name, [tensor.name])
         name = tensor.name if tensor.name in names else next(iter(names), None)
-        if name is not None and name not in found:
-            found[name] = _override(graph, tensor, name)
-            if found[name].grain in (Grain.BLOCK, Grain.EXPANSION):
+        if name is not None and name not in overrides:
+            overrides[name] = override = _override(graph, tensor, name)
+            if override.grain in (Grain.BLOCK, Grain.EXPANSION):
                 op = graph.consumers(tensor)[0]
                 full = single_name(op) == "FullyConnected"
                 grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
-    overrides = list(found.values())
-    content = encodings_content(overrides, form, grids)
-    merged = sorted(found.keys() & model.metadata.get("weight_factors", {}).get(graph.name, {}).keys())
+    content = encodings_content(list(overrides.values()), form, grids)
+    merged = sorted(overrides.keys() & model.metadata.get("weight_factors", {}).get(graph.name, {}).keys())
     return content | ({MERGED: merged} if merged else {})
 
 
@@ -245,15 +244,15 @@ def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
 
 def _arguments(overrides: Sequence[Override]) -> dict[str, Any]:
     """Return what the encodings have in common, as AIMET notes its arguments: the most frequent bits."""
-    found: dict[str, Any] = {"dtype": "int"}
+    arguments: dict[str, Any] = {"dtype": "int"}
     for key, kind in (("activation_bitwidth", "activation"), ("param_bitwidth", "param")):
         bits = [entry.bits for entry in overrides if entry.kind == kind and not entry.is_float]
         if bits:
-            found[key] = max(sorted(set(bits)), key=bits.count)
+            arguments[key] = max(sorted(set(bits)), key=bits.count)
     params = [entry for entry in overrides if entry.kind == "param" and not entry.is_float]
-    found["is_symmetric"] = str(any(entry.symmetric for entry in params))
-    found["per_channel_quantization"] = str(any(entry.grain is Grain.CHANNEL for entry in params))
-    return found
+    arguments["is_symmetric"] = str(any(entry.symmetric for entry in params))
+    arguments["per_channel_quantization"] = str(any(entry.grain is Grain.CHANNEL for entry in params))
+    return arguments
 
 
 def _listed(override: Override) -> dict[str, Any]:
@@ -276,22 +275,22 @@ def _listed(override: Override) -> dict[str, Any]:
 
 def _entry(override: Override, rank: int, channels: int) -> dict[str, Any]:
     sign = "" if override.symmetric else "u"
-    made: dict[str, Any] = {"name": override.name, "output_dtype": f"{sign}int{override.bits}"}
+    fields: dict[str, Any] = {"name": override.name, "output_dtype": f"{sign}int{override.bits}"}
     half = 1 << (override.bits - 1) if override.symmetric else 0
     if override.grain is Grain.TENSOR:
-        made["y_scale"] = override.scales[0]
+        fields["y_scale"] = override.scales[0]
         if override.offsets[0] + half:
-            made["y_zero_point"] = -override.offsets[0] - half
-        return made
+            fields["y_zero_point"] = -override.offsets[0] - half
+        return fields
     if override.grain is Grain.CHANNEL:
-        return made | {"y_scale": list(override.scales), "axis": override.axis}
+        return fields | {"y_scale": list(override.scales), "axis": override.axis}
     axes = (override.axis or 0, override.block_axis or 0)
     if override.grain is Grain.BLOCK:
-        made["y_scale"] = _nested(override.scales, channels, axes, rank)
+        fields["y_scale"] = _nested(override.scales, channels, axes, rank)
     else:
-        made["per_block_int_scale"] = _nested(override.block_scales, channels, axes, rank)
-        made["per_channel_float_scale"] = _nested(override.scales, channels, axes, rank)
-    return made | {"axis": override.block_axis, "block_size": override.block_size}
+        fields["per_block_int_scale"] = _nested(override.block_scales, channels, axes, rank)
+        fields["per_channel_float_scale"] = _nested(override.scales, channels, axes, rank)
+    return fields | {"axis": override.block_axis, "block_size": override.block_size}
 
 
 def _nested(values: Sequence[float], channels: int, axes: tuple[int, int], rank: int) -> Any:

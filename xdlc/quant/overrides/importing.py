@@ -446,14 +446,14 @@ def _open_axis(override: Override, tensor: Tensor) -> int:
     """Return the axis of channels; by default the first that has as many elements."""
     count, stated = len(override.scales), override.axis
     if stated is None:
-        found = [axis for axis, dim in enumerate(tensor.shape) if dim == count]
+        axes = [axis for axis, dim in enumerate(tensor.shape) if dim == count]
     else:
-        found = [stated % tensor.rank] if -tensor.rank <= stated < tensor.rank else []
-    found = [axis for axis in found if tensor.shape[axis] == count]
-    if not found:
+        axes = [stated % tensor.rank] if -tensor.rank <= stated < tensor.rank else []
+    axes = [axis for axis in axes if tensor.shape[axis] == count]
+    if not axes:
         raise override.error(
             f"has {count} scales{'' if stated is None else f' along axis {stated}'}; "
             f"{tensor.name!r} has the shape {list(tensor.shape)}",
             "write as many scales as an axis has elements, or one",
         )
-    return found[0]
+    return axes[0]

@@ -159,13 +159,13 @@ def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> Non
     heirs: dict[Tensor, list[Tensor]] = {}
     for tensor, old in new.items():
         heirs.setdefault(old, []).append(tensor)
-    found: list[tuple[Override, Tensor]] = []
+    present: list[tuple[Override, Tensor]] = []
     for override, tensor in matching.found:
         holders = list(_present(graph, [tensor, *heirs.get(tensor, ())]))
-        found += [(override, holder) for holder in holders]
+        present += [(override, holder) for holder in holders]
         if not holders:
             matching.left[override.name] = INSIDE
-    matching.found = found
+    matching.found = present
 
 
 def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:

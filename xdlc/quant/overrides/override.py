@@ -104,10 +104,10 @@ class Override:
         )
 
     def times(self, factors: Sequence[float]) -> Override | None:
-        """Return the encoding of the values times a factor per output channel; None if there is none.
+        """Return the encoding of the values times a factor per output channel.
 
         Quantized values stay as they are, or are mirrored by a negative factor.  An encoding with an offset
-        has one scale: it follows one factor, but none per channel.
+        has one scale: it follows one factor, but none per channel, and the result is None.
 
         Args:
             factors: One per channel, or equal ones.  Channels of zeros keep their scale.

@@ -160,12 +160,12 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
         plain = _LEGACY_OF_WEIGHTS.get(name, plain)
     method = _KNOWN.find(plain)
     if method is None or (method.weights if weights else method.activations) is None:
-        known = known_range_methods(weights=weights)
+        names = known_range_methods(weights=weights)
         kind = "weight range method" if weights else "range method"
         raise UsageError(
-            f"no {kind} {name!r}; known: {', '.join(known)}",
+            f"no {kind} {name!r}; known: {', '.join(names)}",
             where=f"{'param' if weights else 'act'}_quantizer_calibration",
-            fix=nearest_names(name, (*known, *_LEGACY)) or "use one of them",
+            fix=nearest_names(name, (*names, *_LEGACY)) or "use one of them",
         )
     return method
 

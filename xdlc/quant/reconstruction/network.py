@@ -170,11 +170,11 @@ def fit_network(
         spread.add(number, sample)
     samples = [kept.sample for kept in spread.kept]
     seen = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
-    held = samples[EACH - 1 :: EACH]
+    held_out = samples[EACH - 1 :: EACH]
     # A few samples are uncertain: what they miss is made up from the others.
-    held += seen[: max(LEAST_JUDGED - len(held), 0)]
+    held_out += seen[: max(LEAST_JUDGED - len(held_out), 0)]
     before = _data_of(sites)
-    judge = SampleJudge(plan, engine, exact, held)
+    judge = SampleJudge(plan, engine, exact, held_out)
     rounded = quantized_copy(plan, calibration).main
     first = judge.score(rounded)
     changed = plan.with_statics(plan.decision.statics)
@@ -200,12 +200,12 @@ def fit_network(
         for tensor, stored in before.items():
             tensor.data = stored
         return plan.noted(
-            f"{name}: taken back, for on {len(held)} samples the outputs "
+            f"{name}: taken back, for on {len(held_out)} samples the outputs "
             + (f"are {-gain:.1f} dB farther from float ones" if gain < 0 else "keep less of their task")
             + " with it"
         )
     return changed.noted(
-        f"{name}: {len(sites)} layers fitted; on {len(held)} samples the outputs are "
+        f"{name}: {len(sites)} layers fitted; on {len(held_out)} samples the outputs are "
         f"{gain:.1f} dB nearer to float ones"
         if gain
         else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
@@ -255,18 +255,18 @@ def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], 
         source, stored = op.inputs[0], right[1].inputs[0]
         if source is None or stored is None:
             return
-        each = -(-max(ROWS, 2 * layout.depth) // exact.samples)
+        most = -(-max(ROWS, 2 * layout.depth) // exact.samples)
         rng = np.random.default_rng(crc32(_result(op).encode()))
         for index in range(exact.samples):
             values = exact.value(index, source)
             total = layout.positions(values.shape)
-            chosen = np.arange(total) if total <= each else np.sort(rng.choice(total, each, replace=False))
+            chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
             real = layout.rows(values, chosen)
-            wanted = real @ matrix + added
+            results = real @ matrix + added
             if beside is not None:
-                lost = exact.value(index, beside) - right[0].value(index, beside)
-                wanted += lost.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
-            yield layout.rows(right[0].value(index, stored), chosen), wanted
+                shortfall = exact.value(index, beside) - right[0].value(index, beside)
+                results += shortfall.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
+            yield layout.rows(right[0].value(index, stored), chosen), results
 
     scales = scales_of(site, plan.decision)
     halves = Sums.of(rows(), matrix, centred=site.bias is not None)

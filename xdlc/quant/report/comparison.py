@@ -221,13 +221,13 @@ def _reads_unrounded(op: Op, source: Tensor) -> bool:
 def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list[Tensor]]:
     """Yield runs of tensors whose float values fit together into ``limit`` bytes."""
     group: list[Tensor] = []
-    held = 0
+    size = 0
     for tensor in tensors:
-        if group and held + 4 * tensor.size > limit:
+        if group and size + 4 * tensor.size > limit:
             yield group
-            group, held = [], 0
+            group, size = [], 0
         group.append(tensor)
-        held += 4 * tensor.size
+        size += 4 * tensor.size
     if group:
         yield group
 
@@ -311,34 +311,34 @@ class Quality:
         self.seen = self.seen.merge(range_of(finite))
         self.histogram = self.histogram.merge(Histogram.of(spread(finite)))
         self.count += value.size
-        wanted = self.effect.cut(value, floats)
-        self.cumulative.add(wanted, quantized)
+        exact = self.effect.cut(value, floats)
+        self.cumulative.add(exact, quantized)
         if self.form is None:
             return
-        steps = rounded(wanted, self.form)
-        self.rounding.add(wanted, steps)
+        steps = rounded(exact, self.form)
+        self.rounding.add(exact, steps)
         if local is not None:
             self.weights.add(value, local)
             steps = rounded(local, self.form)
         if self.effect.joined is not None:
-            steps = wanted if local is None else self.effect.cut(local, floats)
-        self.isolated.add(wanted, steps)
-        self._count_clipped(wanted, self.form)
+            steps = exact if local is None else self.effect.cut(local, floats)
+        self.isolated.add(exact, steps)
+        self._count_clipped(exact, self.form)
 
-    def _count_clipped(self, wanted: Array, form: QuantType) -> None:
+    def _count_clipped(self, exact: Array, form: QuantType) -> None:
         import numpy as np
 
         dtype, encoding = form
-        if not wanted.size or not isinstance(encoding, ScaleOffset):
+        if not exact.size or not isinstance(encoding, ScaleOffset):
             return
-        effective = range_of(wanted)
+        effective = range_of(exact)
         self.effective = self.effective.merge(effective)
-        held = representable(encoding, dtype)
-        beyond = max(held.low - effective.low, effective.high - held.high)
+        ends = representable(encoding, dtype)
+        beyond = max(ends.low - effective.low, effective.high - ends.high)
         if beyond > encoding.scale / 2:
             self.beyond = max(self.beyond, beyond)
             edge = encoding.scale / 2
-            self.clipped += int(np.count_nonzero((wanted < held.low - edge) | (wanted > held.high + edge)))
+            self.clipped += int(np.count_nonzero((exact < ends.low - edge) | (exact > ends.high + edge)))
 
 
 def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
@@ -350,16 +350,16 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     Raises:
         UsageError: If a sample does not fit the inputs.
     """
-    found: dict[Tensor, Quality] = {}
+    qualities: dict[Tensor, Quality] = {}
     weighted = set(subject.weighted())
     for group in groups(subject.activations):
         for tensor in group:
-            found[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
+            qualities[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
         ops = dict.fromkeys(
             tensor.producer for tensor in group if tensor.producer is not None and tensor.producer in weighted
         )
         model, locals_ = subject.with_stored_weights(list(ops))
-        clamped = [name for tensor in group if (name := found[tensor].effect.clamped) is not None]
+        clamped = [name for tensor in group if (name := qualities[tensor].effect.clamped) is not None]
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
@@ -369,6 +369,6 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
             values, results = run(floats, sample, index), run(quantized, sample, index)
             for tensor in group:
                 local = values[locals_[tensor.name]] if tensor.name in locals_ else None
-                found[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
+                qualities[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
             step()
-    return found
+    return qualities

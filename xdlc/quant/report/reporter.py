@@ -173,12 +173,12 @@ class Reporter:
             command: The command line that advice adds options to; empty: the API was called.
 
         Raises:
-            UsageError: If a sample does not fit the inputs, or there is none.
+            UsageError: If a sample does not fit the inputs, or there are no samples.
             StorageError: If the file cannot be written.
         """
         holds_out = remedies.calibration.holds_out
         held_out = not self._is_own and holds_out
-        made = measure(
+        report = measure(
             remedies,
             self._chosen(holds_out),
             held_out=held_out,
@@ -190,8 +190,8 @@ class Reporter:
             note = (
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
-            made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = replace(made, model=self._title or _source_of(remedies.plan.model) or made.model)
+            report = replace(report, unmeasured=(*report.unmeasured, note))
+        self.result = replace(report, model=self._title or _source_of(remedies.plan.model) or report.model)
         if self._path is not None:
             write(self.result, self._path)
 

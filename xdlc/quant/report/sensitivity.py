@@ -138,7 +138,7 @@ class Effect:
 
 
 def plan_trials(
-    subject: Subject, found: dict[Tensor, Quality], most: int | None = None
+    subject: Subject, qualities: dict[Tensor, Quality], most: int | None = None
 ) -> tuple[list[Trial], int, str | None]:
     """Return what to try, on how many samples, and what is omitted and why.
 
@@ -154,7 +154,7 @@ def plan_trials(
     if not any(is_real(output) for output in subject.graph.outputs):
         return [], 0, "sensitivity was not measured: no output of the network holds float values"
     rated: list[tuple[float, Trial]] = []
-    for tensor, quality in found.items():
+    for tensor, quality in qualities.items():
         if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
             continue
         if quality.effect.joined is None:
@@ -188,7 +188,7 @@ def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
 
 
 def measure_effects(
-    subject: Subject, found: dict[Tensor, Quality], trials: Sequence[Trial], samples: int, step: Step
+    subject: Subject, qualities: dict[Tensor, Quality], trials: Sequence[Trial], samples: int, step: Step
 ) -> dict[Trial, Effect]:
     """Return the noise of the outputs for each trial.
 
@@ -208,12 +208,12 @@ def measure_effects(
         network = shifted(subject, group)
         for index, sample in enumerate(subject.samples[:samples]):
             values = run(floats, sample, index)
-            wanted = network.run(sample, {})
+            exact = network.run(sample, {})
             for trial in chosen:
-                name, form = trial.tensor.name, found[trial.tensor].form
+                name, form = trial.tensor.name, qualities[trial.tensor].form
                 changed = values[locals_[name]] if trial.weights else rounded(values[name], form)  # type: ignore[arg-type]
                 results = network.run(sample, {name: changed - values[name]})
-                for output, value in wanted.items():
+                for output, value in exact.items():
                     effects[trial].outputs.setdefault(output, Noise()).add(value, results[output])
                 step()
     return effects

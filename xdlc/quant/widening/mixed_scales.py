@@ -116,12 +116,12 @@ def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int
 
 def _followed(op: Op, result: Tensor) -> Tensor | None:
     """Return the one input whose parts an op passes on, or None."""
-    found = traits(op)
+    facts = traits(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     moving = [tensor for tensor in reals if not tensor.is_static]
-    if found.view or found.recodes:
+    if facts.view or facts.recodes:
         return op.inputs[0]
-    if found.elementwise and found.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
+    if facts.elementwise and facts.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
         return moving[0]
     return None
 
@@ -151,15 +151,15 @@ def _joined(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Pa
     if below and all(below) and len({_bounds(parts) for parts in below}) == 1 and below[0][0].axis != axis:
         rows = zip(*below, strict=True)
         return tuple(replace(row[0], sources=tuple(s for part in row for s in part.sources)) for row in rows)
-    found: list[TensorSlice] = []
+    slices: list[TensorSlice] = []
     start = 0
     for place, tensor in enumerate(inputs):
         size = tensor.shape[axis] if op.type == "Concat" else 1
         inner = below[place] if below and below[place] and below[place][0].axis == axis else ()
         for part in inner or (TensorSlice(axis, 0, size, (tensor,)),):
-            found.append(replace(part, start=part.start + start, stop=part.stop + start))
+            slices.append(replace(part, start=part.start + start, stop=part.stop + start))
         start += size
-    return tuple(found) if 1 < len(found) <= _MOST else ()
+    return tuple(slices) if 1 < len(slices) <= _MOST else ()
 
 
 def _bounds(parts: Parts) -> tuple[tuple[int, int, int], ...]:
@@ -307,7 +307,7 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
         masks: Its attention masks, which join what they hide with nothing.
     """
     order = {op: place for place, op in enumerate(placement.fixed)}
-    found = []
+    joins = []
     for op in placement.fixed:
         parts = _parts(op, calibration)
         widths = [width for _, width in parts]
@@ -319,10 +319,10 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
         if max(widths) < limit * min(widths) or not (gathers or is_final):
             continue
         large = (tensor for tensor, width in parts if width * UNLIKE > max(widths))
-        found.append(
+        joins.append(
             Join(op, min(widths), max(widths), tuple(dict.fromkeys(large)), onward, written, is_final)
         )
-    return found
+    return joins
 
 
 def _gathered(op: Op) -> list[Tensor]:
