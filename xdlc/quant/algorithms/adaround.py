@@ -37,7 +37,7 @@ SWEEPS = 6
 
 @algorithm("adaround", Stage.WEIGHTS)
 def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Choose integers and scales of weights, and biases, by the error of each layer's results."""
+    """Choose integers, scales and biases by the error of each layer's results."""
     return fit_network(plan, calibration, engine, "adaround", _solve, data=True)
 
 

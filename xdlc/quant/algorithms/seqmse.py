@@ -1,4 +1,4 @@
-"""SeqMSE: scales of weights that leave the least error in the results of each layer.
+"""SeqMSE: scales of weights with the least error in the results of each layer.
 
 Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
 each output channel are tried from 0.4 of what holds the largest weight up to all of that; weights

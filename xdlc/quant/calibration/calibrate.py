@@ -1,4 +1,7 @@
-"""Calibration: ranges, histograms and means of activations over samples, in one streaming pass."""
+"""Calibration: ranges, histograms and means of activations over samples.
+
+Each sample runs once.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration by the samples that are not held out; itself if none is held out."""
+        """The calibration without the samples that are held out, or itself."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property

@@ -137,7 +137,7 @@ class Histogram:
 
 
 def share_below(sizes: Array, counts: Array, share: float) -> float:
-    """Return the least size that at least a share of all counted values does not exceed.
+    """Return the least size that a share of the counted values does not exceed.
 
     Args:
         sizes: The size of the values of each bin, [bins], in any order.
@@ -193,7 +193,10 @@ class Statistics:
 
     @property
     def average(self) -> Range:
-        """Moving average of the ranges of samples, the latest weighing most; empty if there were none."""
+        """Moving average of the samples' ranges, the latest with the most weight.
+
+        It is empty without samples.
+        """
         if not self.count:
             return NOTHING
         weight = (1.0 - DECAY**self.count) / (1.0 - DECAY)
@@ -222,7 +225,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 def spread(size: int, limit: int) -> tuple[int, int]:
-    """Return first index and stride of at most ``limit`` values that lie evenly among ``size``.
+    """Return start and stride of at most ``limit`` indices evenly below ``size``.
 
     The stride has no divisor in common with ``size``, so that the values come from all columns.
 
@@ -291,7 +294,7 @@ class ChannelMeans:
 
     @property
     def clipped(self) -> Array:
-        """The mean of each channel, float64, without two samples where the mean is that of these."""
+        """The mean of each channel, without its two extreme samples if they rule it."""
         import numpy as np
 
         total, low, high = self.table

@@ -268,7 +268,9 @@ def measure_in_processes(
     source: KernelSource,
     loop_timeout: float,
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
-    """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
+    """Yield the statistics of each chunk of samples, in order.
+
+    The second of a pair is of the held-out samples.
 
     Args:
         model: The float model.

@@ -40,7 +40,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops that share an encoding or that HTP computes as one, and the widths they may have.
+    """Ops that share widths: by an encoding, or as HTP computes them as one.
 
     Attributes:
         ops: In execution order; the first is the one that computes.
@@ -51,7 +51,10 @@ class Group:
     levels: tuple[Level, ...]
 
     def highest(self, stage: int) -> int:
-        """Return the highest level up to a stage: 0 the requested one, 1 activations, 2 weights, 3 floats."""
+        """Return the highest level up to a stage.
+
+        Stage 0 is the requested level, 1 widens activations, 2 weights too, and 3 is float.
+        """
         asked = self.levels[0]
         stages = [
             3 if level.acts is None else 2 if level.weights == 16 != asked.weights else int(level != asked)
@@ -151,7 +154,7 @@ def _can_widen(op: Op, precision: Precision) -> bool:
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
-    """Return the widths of a group from the requested ones up to float, each wider than the one before."""
+    """Return the widths of a group from the requested ones to float, ascending."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc

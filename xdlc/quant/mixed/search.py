@@ -1,4 +1,6 @@
-"""Search for the cheapest levels that are good enough, and its record, independent of networks.
+"""Search for the cheapest levels that keep a goal, and the record of it.
+
+It knows no networks.
 
 From above: all groups at the lowest level that is good enough, then down again where it costs least.
 Noise of rounding in different places adds up, so that the noise that lowering a group adds, by what it
@@ -44,13 +46,16 @@ class LevelQueries(Protocol):
     """Queries of the search about levels, one number a group."""
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are, in dB where it is one of dB; negative: below."""
+        """Return how far levels are above the goal, in its unit; negative if below."""
 
     def sqnr(self, levels: Levels) -> float:
         """Return the SQNR in dB."""
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return noise over signal that levels have beyond others, in any unit; quickly found."""
+        """Return the noise over signal that levels add to others, in any unit.
+
+        This has to be fast.
+        """
 
     def cost(self, levels: Levels) -> float:
         """Return the cost, in any unit."""
@@ -102,7 +107,10 @@ def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
 
 
 def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
-    """Lower to level ``target`` what can be; return the others, those that cost least noise first."""
+    """Lower groups to level ``target`` and return those that have to stay.
+
+    The first of these cost least noise.
+    """
     least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in result.levels))
     raised = [
         group
@@ -147,7 +155,7 @@ def _ranked(result: SearchResult, parts: Sequence[Part], target: int, trials: Le
 
 
 def _fill(result: SearchResult, rest: list[Part], target: int, trials: LevelQueries) -> list[Part]:
-    """Lower what fits yet, one after the other, or more at once while that does; return what does not."""
+    """Lower parts one by one, or more at once while that works; return the rest."""
     left: list[Part] = []
     start, size, failures = 0, 1, 0
     while start < len(rest) and failures < MOST_FAILURES and trials.is_affordable():
@@ -170,7 +178,7 @@ def _fill(result: SearchResult, rest: list[Part], target: int, trials: LevelQuer
 
 
 def _swap(result: SearchResult, before: Levels, trials: LevelQueries) -> None:
-    """Raise one lowered group in place of a dearer one that stayed, where too much is left of the noise."""
+    """Raise a lowered group in place of a dearer one while much noise is left."""
     saved = {
         group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in result.added
     }
@@ -200,7 +208,10 @@ def _swap(result: SearchResult, before: Levels, trials: LevelQueries) -> None:
 
 
 def _fits(result: SearchResult, levels: Levels, slack: float) -> bool:
-    """Return whether levels keep the goal if noise adds up: a trial that passes against that is luck."""
+    """Return whether levels keep the goal if noise adds up.
+
+    A trial that passes although noise does not fit is luck.
+    """
     before, after = (
         sum(noise for group, noise in result.added.items() if not held[group])
         for held in (result.levels, levels)
@@ -209,7 +220,7 @@ def _fits(result: SearchResult, levels: Levels, slack: float) -> bool:
 
 
 def _raise_islands(result: SearchResult, before: Levels, trials: LevelQueries) -> bool:
-    """Raise runs of lowered neighbours again whose changes of width cost more than they save."""
+    """Raise runs of lowered groups whose changes of width cost more than they save."""
     runs: list[list[int]] = []
     for group, (now, then) in enumerate(zip(result.levels, before, strict=True)):
         if now == then:

@@ -1,4 +1,4 @@
-"""Encodings from files of the vendor and of AIMET: read, matched with tensors, kept, and written."""
+"""Encodings of files from the vendor and AIMET: read, matched, and written."""
 
 from xdlc.quant.overrides.export import export_encodings, save_encodings
 from xdlc.quant.overrides.override import Grain, Override

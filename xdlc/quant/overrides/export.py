@@ -1,4 +1,4 @@
-"""Encodings of a quantized model as a file of AIMET's formats, under the names of the source."""
+"""Encodings of a quantized model as a file, under the names of the source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GRAIN_NAMES = {grain: name for name, grain in GRAINS.items()}
 
 
 def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, Any]:
-    """Return the encodings of a quantized model's main graph as the content of a JSON file.
+    """Return the encodings of a quantized model's main graph as JSON content.
 
     Tensors have the names of the source where they are known; what quantization has added is omitted.
     Given back to ``quantize`` with the float model, they lead to the same encodings.  Ops that could be
@@ -100,7 +100,7 @@ def save_encodings(model: Model, path: str | os.PathLike[str], version: str = ai
 
 
 def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
-    """Iterate over the tensors of a file: first what stays float, then what has encodings."""
+    """Iterate over tensors that stay float, then over those with encodings."""
     for op in graph.ops if floats else ():
         rule = rule_of(op)
         if rule is None or rule.selects:  # stays float with what it reads
@@ -190,7 +190,9 @@ def _source_axes(op: Op, tensor: Tensor, name: str) -> tuple[int, int]:
 def encodings_content(
     overrides: Sequence[Override], version: Version, grids: Mapping[str, tuple[int, int]]
 ) -> dict[str, Any]:
-    """Return the content of a file; what stays float is omitted where the version has no word for it.
+    """Return the content of a file of encodings.
+
+    What stays float is omitted where the version has no word for floats.
 
     Args:
         overrides: The encodings; those of several scales with their axes.
@@ -243,7 +245,7 @@ def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
 
 
 def _arguments(overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return what the encodings have in common, as AIMET notes its arguments: the most frequent bits."""
+    """Return AIMET's arguments: what most encodings have in common."""
     arguments: dict[str, Any] = {"dtype": "int"}
     for key, kind in (("activation_bitwidth", "activation"), ("param_bitwidth", "param")):
         bits = [entry.bits for entry in overrides if entry.kind == kind and not entry.is_float]
@@ -294,7 +296,7 @@ def _entry(override: Override, rank: int, channels: int) -> dict[str, Any]:
 
 
 def _nested(values: Sequence[float], channels: int, axes: tuple[int, int], rank: int) -> Any:
-    """Return values, those of a channel after one another, as rows in the axes of the source's tensor."""
+    """Return the values of each channel in turn as an array in the source's axes."""
     import numpy as np
 
     array = np.array(values).reshape((channels, -1) + (1,) * (rank - 2))

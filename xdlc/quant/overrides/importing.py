@@ -52,7 +52,9 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class Importing:
-    """The encodings of a file on their way into a quantization; without a file each step is empty.
+    """Encodings of a file on their way into a quantization.
+
+    Without a file each step does nothing.
 
     Args:
         source: The file, or what it holds; None: encodings are those of the model alone.
@@ -89,7 +91,7 @@ class Importing:
         return [f"{forget_given(model.main)} encoding(s) of the model were ignored"] if self._ignore else []
 
     def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
-        """Give tensors their encodings; collect the stored forms, and the ops that stay float.
+        """Set the encodings of tensors; collect stored forms and ops that stay float.
 
         Args:
             graph: The main graph in the form that is quantized.
@@ -167,7 +169,10 @@ class Importing:
         raise_all(problems, where=self._overrides.where)
 
     def conclude(self, decision: Decision) -> list[str]:
-        """Return notes on how many encodings were matched, filled in and left, once all are decided."""
+        """Return notes on the encodings that were matched, filled in and left.
+
+        Call it after all encodings are decided.
+        """
         if self._overrides is None:
             return []
         self._summary = self._counts(decision)
@@ -181,7 +186,7 @@ class Importing:
         return notes
 
     def _counts(self, decision: Decision) -> str:
-        """Return how many tensors have encodings of the file, how many were filled in, and what was left.
+        """Return a count of the tensors that were matched, filled in, and left.
 
         Tensors that share an encoding of the file are neither.
         """
@@ -205,7 +210,7 @@ class Importing:
             model.metadata["history"][-1]["args"]["quantization_overrides"] = self._summary
 
     def stored(self, notify: Callable[[str], None] | None) -> str:
-        """Return a summary of a conversion that keeps the encodings, with a notice of each that is left."""
+        """Return a summary of the stored encodings; report those that are left."""
         stays = dict.fromkeys(sorted(self._floats), "stays float: --float_ops of xdlc-quant")
         left = {**stays, **self._matching.left}
         if notify is not None:
@@ -217,7 +222,9 @@ class Importing:
 
 
 def store(model: Model, source: Source, missing: str, notify: Callable[[str], None] | None) -> str:
-    """Give the tensors of a float model the encodings of a file, for a later quantization; return a summary.
+    """Store a file's encodings in a float model; return a summary.
+
+    A later quantization uses them.
 
     Args:
         model: The model, as it was converted; it is changed.
@@ -254,7 +261,7 @@ def _is_bias(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the ops that stay float where a tensor does: what writes it, else what reads it."""
+    """Return the ops that stay float with a tensor: its writer, else its readers."""
     if tensor.producer is not None:
         return [tensor.producer]
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
@@ -279,7 +286,9 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
 
 
 def activation_form(override: Override) -> QuantType:
-    """Return the form of an activation or a constant, its encoding marked with its bits.
+    """Return the stored form of an activation or a constant.
+
+    Its encoding has its bits.
 
     Raises:
         UsageError: If it has not 8 or 16 bits, or more than one scale.

@@ -1,4 +1,4 @@
-"""Matching of encodings with the tensors of a graph that hold the tensors of the source.
+"""Matching of encodings with the tensors that hold the source's tensors.
 
 Names may have paths of modules.  Programs of PyTorch name nodes ``layer1.0.conv1.conv2d``, exports to ONNX
 ``/layer1/layer1.0/conv1/Conv``, and AIMET ``layer1.0.conv1``: all are of module ``layer1.0.conv1``, which
@@ -54,7 +54,7 @@ class Matching:
 
 
 def source_names(model: Model) -> Mapping[str, list[str]]:
-    """Return the names that the source has for tensors of the main graph, where not just their own."""
+    """Return the source's names of tensors whose own name is not the only one."""
     tensors: dict[str, Any] = model.metadata.get("tensors", {})
     names: Mapping[str, list[str]] = tensors.get(model.main.name, {})
     return names
@@ -173,7 +173,7 @@ def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
-    """Note for each tensor that quantization has made which one of the source it is, if any.
+    """Record the source's name of each tensor that quantization has added.
 
     Args:
         model: The quantized model; its metadata are changed.
@@ -191,14 +191,16 @@ def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
 
 
 def _quantized(tensor: Tensor) -> str | None:
-    """Return the name of the tensor of floats that a tensor is the stored form of, if any."""
+    """Return the name of the float tensor that a Quantize stores as this one."""
     op = tensor.producer
     source = op.inputs[0] if op is not None and single_name(op) == "Quantize" else None
     return source.name if source is not None else None
 
 
 def following(model: Model, override: Override, tensor: Tensor, record: Sequence[str]) -> Override | None:
-    """Return the encoding of a merged weight from that of the source's; None if a bias or the like is meant.
+    """Return the encoding of a merged weight from that of the source's weight.
+
+    The result is None if the name is that of a bias or a factor.
 
     A file may be of a network in which BatchNorm was merged before: scales that fit the merged weight, and
     not that of the source, stay as they are.
@@ -242,7 +244,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
 
 
 def _factors(text: str, count: int) -> list[float]:
-    """Return the factors of a text, or none if a file has other than ``count`` numbers there."""
+    """Return the factors that a text encodes, if there are ``count``."""
     try:
         factors = struct.unpack(f"<{count}f", base64.b64decode(text))
     except (ValueError, struct.error):
@@ -251,7 +253,10 @@ def _factors(text: str, count: int) -> list[float]:
 
 
 def _is_of_merged(override: Override, tensor: Tensor, factors: Sequence[float], axis: int | None) -> bool:
-    """Return whether symmetric scales fit the largest values of a merged weight, and not those before."""
+    """Return whether symmetric scales fit the merged weight, not the source's.
+
+    The largest value of each channel shows this.
+    """
     import numpy
 
     if not override.symmetric or override.grain not in (Grain.TENSOR, Grain.CHANNEL) or axis is None:
@@ -286,7 +291,7 @@ class Modules:
                         self._ops.setdefault(path, {})[op] = None
 
     def find(self, name: str, kind: str | None) -> list[Tensor]:
-        """Return the tensors that a name with the path of a module is for; none if it has none.
+        """Return the tensors that a name with a module's path is for.
 
         Args:
             name: ``conv1.weight``, ``conv1 output 0``, or a module, whose first output is meant.
@@ -341,7 +346,7 @@ class Modules:
                     yield tensor
 
     def _is_whole(self, module: str, side: str, tensor: Tensor, ops: Collection[Op]) -> bool:
-        """Return whether no fused op has the nodes of other modules between the tensor and this one."""
+        """Return whether no op between tensor and module is of other modules too."""
         if side == "output":
             writer = tensor.producer
             return writer is not None and module in _paths(writer.origin.nodes[-1])

@@ -66,7 +66,10 @@ class Override:
 
     @classmethod
     def of(cls, bits: int, steps: Sequence[Step], **more: Any) -> Override:
-        """Return an override, without a name yet, with some scales; it is symmetric if all of them are."""
+        """Return an override without a name.
+
+        It is symmetric if all its scales are.
+        """
         return cls(
             "",
             None,
@@ -81,7 +84,7 @@ class Override:
     def of_scales(
         cls, stated: Stated, scales: Sequence[float], offsets: Sequence[int], where: str, **more: Any
     ) -> Override:
-        """Return an override, without a name yet, with scales and offsets of a file: maybe millions.
+        """Return an override without a name from many scales and offsets of a file.
 
         Raises:
             UsageError: If a scale is no positive float32 number, or zero is not exact with an offset.
@@ -266,7 +269,10 @@ def _of_scale(stated: Stated, scale: float, where: str) -> Step:
 
 
 def _readings(stated: Stated, half: int) -> Iterator[int]:
-    """Iterate over what an offset may be when counted from 0, the most usual convention first."""
+    """Iterate over the possible meanings of an offset, counted from 0.
+
+    The most usual convention is the first.
+    """
     offset = stated.offset or 0
     if stated.symmetric:
         if abs(offset) in (half, half - 1):

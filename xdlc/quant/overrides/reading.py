@@ -181,7 +181,10 @@ def _one_of(row: Fields, name: str, choices: tuple[int, ...]) -> int:
 
 
 def _flag(row: Fields, name: str) -> bool | None:
-    """Return a truth value, which may be written as the text True or False; None if it is omitted."""
+    """Return a truth value, also from the text True or False.
+
+    The result is None if it is omitted.
+    """
     value = row.value(name)
     if value is None or isinstance(value, bool):
         return value
@@ -288,7 +291,7 @@ def _scaled_blocks(row: Fields) -> Override | None:
 def _expansion(
     row: Fields, bits: int, scale_bits: int, scales: list[float] | None, integers: list[int] | None
 ) -> Override | None:
-    """Return an encoding whose blocks have integer scales over one real scale per channel.
+    """Return an encoding of blocks with integer scales over those of channels.
 
     Raises:
         UsageError: If the integers are no scales of blocks, or their number is no multiple of the channels.
@@ -366,7 +369,7 @@ def _by_type(row: Fields) -> Override | None:
 def _by_channel(
     row: Fields, key: str, shape: tuple[int, ...], axis: int
 ) -> tuple[int, int | None, list[int]]:
-    """Return block axis, channel axis, and the places of scales with the blocks of a channel together."""
+    """Return block axis, channel axis, and the order of scales by channel."""
     rank = len(shape)
     if not rank or not -rank <= axis < rank:
         raise row.error(

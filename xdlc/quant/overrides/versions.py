@@ -1,4 +1,4 @@
-"""Versions of files of encodings: the vendor's quantization_overrides, and AIMET's formats 0.4.0 to 2.1.0.
+"""Versions of files of encodings: the vendor's, and AIMET's 0.4.0 to 2.1.0.
 
     {"version": "0.6.1",
      "activation_encodings": {"name": [{"bitwidth": 8, "dtype": "int", "is_symmetric": "False",
@@ -125,7 +125,7 @@ def version_of(top: Fields) -> Version:
 
 
 class Entry(NamedTuple):
-    """What a file has for a tensor; its kind is None where the version does not state it."""
+    """What a file has for a tensor; the kind is None if the file has none."""
 
     kind: str | None
     name: str
@@ -133,7 +133,7 @@ class Entry(NamedTuple):
 
 
 def entries(top: Fields, version: Version) -> Iterator[Entry]:
-    """Iterate over what a file has for each tensor; faulty entries are reported and omitted."""
+    """Iterate over what a file has for each tensor; report faulty entries."""
     if version.layout is Layout.ONE_LIST:
         yield from _listed(top, LIST, None)
         return

@@ -1,4 +1,4 @@
-"""Fit of the layers of a network one after the other, kept if it holds on other samples.
+"""Fit of a network's layers in turn, kept if it helps on other samples.
 
 The network runs level by level on several samples, so that layers change as their turn comes.
 """
@@ -44,7 +44,9 @@ Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
 
 
 class Walk:
-    """Values of a graph at its present level, of each sample; what later levels do not read is let go.
+    """Values of a graph at its present level, for each sample.
+
+    What later levels do not read is dropped.
 
     A level ends before ops that part the graph: their inputs are there, their results are not yet.
 
@@ -96,7 +98,7 @@ class Walk:
         return len(self._values)
 
     def peak(self) -> int:
-        """Return how many bytes the values of a sample take at most between two levels, as float32."""
+        """Return the most bytes that a sample's values have between levels, as float32."""
         total = [0] * (max(self._levels.values(), default=0) + 1)
         for tensor in self.graph.tensors.values():
             readers = [self._levels[op] + self._parts(op) for op in self.graph.consumers(tensor)]
@@ -112,7 +114,7 @@ class Walk:
         return bool(self._values) and tensor.name in self._values[0]
 
     def value(self, sample: int, tensor: Tensor) -> Array:
-        """Return the float values of an activation that is read at the present level or later."""
+        """Return the float values of an activation at the present level or later."""
         found = self._values[sample][tensor.name]
         held = self.graph.tensors[tensor.name]
         if self._quantized and held.dtype.is_fixed and held.encoding is not None:
@@ -130,7 +132,7 @@ class Walk:
         return any(op not in done for op in self.graph.consumers(self.graph.tensors[name]))
 
     def _entered(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs as later levels find them: rounded where the graph stores them so."""
+        """Return the inputs as later levels read them, rounded if the graph does so."""
         import numpy as np
 
         values: dict[str, Array] = {}
@@ -144,7 +146,7 @@ class Walk:
 def fit_network(
     plan: Plan, calibration: Calibration, engine: Engine, name: str, solve: Solve, *, data: bool
 ) -> Plan:
-    """Return a plan whose layers fit their float results, fed with those of the quantized layers before.
+    """Return a plan whose layers fit their float results on quantized inputs.
 
     Every layer that can be is fitted, in the order of execution.  If the outputs of the network are
     farther from float ones than before, on samples held out where there are enough, all is taken
@@ -223,9 +225,10 @@ def _result(op: Op) -> str:
 
 
 def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
-    """Return what is added to the result of a layer and to nothing else, if that is known already.
+    """Return the other term of a sum that only a layer's result goes into.
 
-    The layer then makes up for the error of that too, as far as it can.
+    The layer makes up for the error of that too, as far as it can.  The result is None if there is no such
+    sum, or the term is not known yet.
     """
     result = op.outputs[0]
     reader = exact.graph.sole_consumer(result)

@@ -1,4 +1,4 @@
-"""Least squares problem of a layer's weights, and the integers and scales that solve it."""
+"""Least squares problem of a layer's weights, with its solutions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class Sums:
 
     @classmethod
     def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> tuple[Sums, Sums]:
-        """Return the sums of every other chunk of rows, and those of the rest, if inputs are not too many.
+        """Return the sums of every other chunk of rows, and those of the rest.
+
+        With more than ``DEEPEST`` inputs the second sums have no rows.
 
         Args:
             chunks: Rows and results, at least one.
@@ -146,7 +148,10 @@ class Sums:
 
 
 def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
-    """Give small chunks out together; with two parts, those of odd place under 1, the others under 0."""
+    """Yield small chunks joined.
+
+    With two parts, chunks of odd place are of part 1, the others of part 0.
+    """
     import numpy as np
 
     pending: tuple[list[Rows], list[Rows]] = ([], [])
@@ -171,7 +176,7 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
 
 
 def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) -> float:
-    """Return the damping of a layer; with few rows, that which holds best on rows that it was not fitted to.
+    """Return the damping of a layer; with few rows, the one best on other rows.
 
     Args:
         halves: Sums over two parts of the rows.
@@ -193,7 +198,7 @@ def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) 
 
 
 def _error(problem: Problem, weights: Array) -> float:
-    """Return the mean squared error of weights, but for what is the same for all weights."""
+    """Return the mean squared error of weights, up to a constant."""
     import numpy as np
 
     return float((weights * (problem.gram @ weights - 2 * problem.cross)).sum(dtype=np.float64))
@@ -207,7 +212,7 @@ def nearest(real: Array, scales: Array, limits: tuple[int, int]) -> Array:
 
 
 def error_of(gram: Array, difference: Array) -> Array:
-    """Return the squared error of each channel for a difference of weights [G, K, M], as [G, M]."""
+    """Return the squared error [G, M] of a difference of weights [G, K, M]."""
     import numpy as np
 
     return np.einsum("gkm,gkm->gm", difference, gram @ difference)
@@ -250,7 +255,9 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
 def descended(
     gram: Array, real: Array, integers: Array, scales: Array, limits: tuple[int, int], sweeps: int
 ) -> Array:
-    """Return integers of which no single one can move to a smaller error, or as far as ``sweeps`` go.
+    """Return integers of which no single one can move to a smaller error.
+
+    After ``sweeps`` rounds some still may.
 
     Args:
         gram: Positive definite, [G, K, K].
@@ -291,7 +298,7 @@ def descended(
 def scales_to_try(
     decided: Array, matrix: Array, top: int, least: Array, factors: Sequence[float], *, shared: bool
 ) -> list[Array]:
-    """Return the scales that were decided, and parts of those that just hold the largest weight.
+    """Return the decided scales, and parts of those that hold the largest weight.
 
     Args:
         decided: [G, 1, M].

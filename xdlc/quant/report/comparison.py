@@ -1,4 +1,4 @@
-"""Comparison of a float model with the decided quantization, and the quality of each tensor."""
+"""Comparison of a float model with its quantization, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def reference(self) -> Model:
-        """The float model before algorithms touched weights; ops and tensors have the plan's names."""
+        """The float model before algorithms changed weights, with the plan's names."""
         return self.plan.float_model
 
     @cached_property
@@ -85,14 +85,14 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Activations that hold float values and that quantization keeps, in order of execution."""
+        """Float activations that quantization keeps, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         real = (tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size)
         return [tensor for tensor in real if tensor.name in self.trial.main.tensors]
 
     @property
     def work(self) -> int:
-        """What a run costs: bytes of all activations as float32, and what even small networks take."""
+        """Cost of a run: bytes of all activations as float32, and a least cost."""
         return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
@@ -130,7 +130,7 @@ class Subject:
         return replace(found, joined=self.joined_to(tensor))
 
     def stored_name(self, tensor: Tensor) -> str:
-        """Return the name under which the quantized model has an activation in its stored form."""
+        """Return the name of an activation's stored form in the quantized model."""
         twin = self.trial.main.tensors[tensor.name]
         form = self.form(tensor)
         if form is not None and not twin.dtype.is_fixed:
@@ -140,7 +140,10 @@ class Subject:
         return tensor.name
 
     def joined_to(self, tensor: Tensor) -> str | None:
-        """Return the op that reads an activation before it is rounded, as the two are fused, or None."""
+        """Return the name of the op that an activation's writer is fused with.
+
+        The op reads the activation before it is rounded.  The result is None if there is no such op.
+        """
         stored = self.trial.main.tensors[tensor.name]
         readers = self.trial.main.consumers(stored)
         if not readers or self.trial.main.is_output(stored):
@@ -148,20 +151,23 @@ class Subject:
         return readers[0].name if all(_reads_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
-        """Return the ops that have quantized static data, and may run under another name too."""
+        """Return the ops with quantized static data that may run under another name."""
         ops = set(self.graph.ops)
         params = (op for op, _ in self.plan.decision.params if op in ops)
         return [op for op in dict.fromkeys((*(op for op, _ in self.statics), *params)) if self._has_twin(op)]
 
     def _has_twin(self, op: Op) -> bool:
-        """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
+        """Return whether an op can run twice.
+
+        A kernel that a model carries is for ops of certain names.
+        """
         if not is_udo(op):
             return True
         kernels = self.engine.kernels
         return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
-        """Return the float model with a second op beside some, which has the stored static data.
+        """Return the float model with twins of ops that have the stored static data.
 
         Args:
             ops: Ops of the plan's graph.
@@ -251,7 +257,7 @@ def rounded(values: Array, form: QuantType) -> Array:
 
 
 def spread(values: Array) -> Array:
-    """Return at most ``COUNTED`` of an array's finite values; the same of all places in all rows."""
+    """Return at most ``COUNTED`` finite values of an array, from all of it."""
     import numpy as np
 
     flat = values.reshape(-1)

@@ -47,7 +47,7 @@ SHARED = 16
 
 
 def bars(histogram: Histogram) -> Bars | None:
-    """Return a histogram with neighbouring bins joined until ``MOST`` are left; None of an empty one.
+    """Return a histogram of at most ``MOST`` joined bins, None if it is empty.
 
     Example:
         >>> import numpy as np
@@ -151,7 +151,10 @@ def _granularity(encoding: Encoding) -> str:
 
 
 def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
-    """Return the ranges along the axis that an encoding divides, None if it divides none."""
+    """Return the ranges of the parts that an encoding divides an axis into.
+
+    The result is None if it divides no axis.
+    """
     import numpy as np
 
     axis = getattr(encoding, "axis", None)
@@ -224,7 +227,7 @@ def measure(
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return the measures of activations, outputs and trials, and why some trials were not made."""
+    """Return measures of activations, outputs and trials, and what was omitted."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)
