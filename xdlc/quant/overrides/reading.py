@@ -6,13 +6,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.errors import UsageError, XdlcError
 from xdlc.ir.files import read_bytes
-from xdlc.json_fields import Fields, Node, Scope, Stop, kind_of, shown
+from xdlc.json_fields import Fields, Node, Scope, kind_of, shown
 from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 from xdlc.quant.overrides.versions import (
     FLOAT_BITS,
@@ -72,7 +71,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     scope = Scope(where, UsageError)
     overrides: dict[str, Override] = {}
     top = Fields(Node(content), "the file", scope)
-    with suppress(Stop):
+    with scope.collected():
         version = version_of(top)
         for entry in entries(top, version):
             try:
@@ -82,7 +81,6 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
                     scope.report(entry.node.path, problem, "omit one of the two")
             except XdlcError as error:
                 scope.add(error)
-    raise_all(scope.problems, where=where)
     merged = top.value(MERGED)
     return Overrides(where, overrides, frozenset(map(str, merged if isinstance(merged, list) else ())))
 
