@@ -27,7 +27,7 @@ from xdlc.quant.overrides.reading import Overrides
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 TENSOR = "tensor"
-INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
+INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
 FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
 _ROLES = ("weight", "bias")
 _PORT = re.compile(r"(.+) (input|output) (\d+)")

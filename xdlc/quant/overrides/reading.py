@@ -61,9 +61,9 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
         where, content = "quantization_overrides", source
     elif not isinstance(source, str | os.PathLike):
         raise UsageError(
-            f"is of type {type(source).__name__}",
+            f"expected a path or a mapping, found a value of type {type(source).__name__}",
             where="quantization_overrides",
-            fix="give the path of a JSON file, or a mapping of what it holds",
+            fix="pass the path of a JSON file, or a mapping with its content",
         )
     else:
         where = os.fspath(source)
@@ -89,30 +89,30 @@ def _text(path: str) -> bytes:
     data = read_bytes(path, LARGEST)
     if len(data) > LARGEST:
         raise UsageError(
-            f"is larger than {LARGEST >> 20} MiB, which no file of encodings is",
+            f"has more than {LARGEST >> 20} MiB, the limit for files of encodings",
             where=path,
-            fix="give the JSON file of encodings",
+            fix="pass the JSON file of encodings",
         )
     return data
 
 
 def _parsed(data: bytes, where: str) -> Any:
     def constant(name: str) -> None:
-        raise ValueError(f"{name} is no number that JSON has")
+        raise ValueError(f"JSON has no number {name}")
 
     try:
         return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=constant)
     except RecursionError as error:
         raise UsageError("nests JSON values too deeply", where=where, fix="export the file again") from error
     except (UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"is no JSON text: {error}", where=where, fix="export the file again") from error
+        raise UsageError(f"is not JSON: {error}", where=where, fix="export the file again") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = Counter(name for name, _ in pairs)
-        raise ValueError(f"the key {shown(names.most_common(1)[0][0])} is there twice in one object")
+        raise ValueError(f"an object has the key {shown(names.most_common(1)[0][0])} twice")
     return members
 
 
