@@ -291,7 +291,7 @@ class Modules:
                         self._ops.setdefault(path, {})[op] = None
 
     def find(self, name: str, kind: str | None) -> list[Tensor]:
-        """Return the tensors that a name with a module's path is for.
+        """Return the tensors that a name with a module's path means.
 
         Args:
             name: ``conv1.weight``, ``conv1 output 0``, or a module, whose first output is meant.

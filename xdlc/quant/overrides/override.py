@@ -37,8 +37,8 @@ class Override:
         bits: Bits of a quantized value or float.
         is_float: The tensor is kept as floats; there are no scales then.
         grain: What shares a scale.
-        scales: One; one per channel; or one per block, the blocks of a channel after one another.  Of an
-            expansion, one per channel.
+        scales: One; one per channel; or one per block, the blocks of a channel after one another.  An
+            expansion has one per channel.
         offsets: One per scale.
         symmetric: Stored as signed integers with offset 0.
         axis: Axis of the channels in the source's tensor, negative from the end; None: that of the outputs.

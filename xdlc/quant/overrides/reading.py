@@ -28,7 +28,7 @@ from xdlc.quant.overrides.versions import (
 )
 
 LARGEST = 128 << 20
-"""Most bytes of a file; read, it takes about ten times that."""
+"""Most bytes of a file, which uses about ten times as much memory once it is read."""
 _FLOATS = {"float16": 16, "bfloat16": 16, "float32": 32, "float": 32}
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
-"""Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
+"""Bytes of activations between two levels, over all samples; there are fewer samples if one needs more."""
 LEAST_SAMPLES = 4
 EACH = 8
 """Of so many samples one is held out."""
