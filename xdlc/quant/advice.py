@@ -28,7 +28,7 @@ from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import representable
 from xdlc.quant.udo_notes import narrow_udo
-from xdlc.quant.widening.mixed_scale_ops import writer
+from xdlc.quant.widening.mixed_scales import writer
 
 if TYPE_CHECKING:
     from xdlc.quant.plan import Plan

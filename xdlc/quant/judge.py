@@ -17,7 +17,7 @@ from xdlc.quant.attention_masks import hides
 from xdlc.quant.kind_inference import SOFTMAXES, OutputKind, has_unit_range, kind_of
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
-from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
+from xdlc.quant.widening.mixed_scales import TensorSlice, parts_of, unlike_parts
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""

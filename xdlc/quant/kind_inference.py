@@ -9,7 +9,7 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.op_specs import is_real, rule_of, single_name
-from xdlc.quant.widening.mixed_scale_ops import writer
+from xdlc.quant.widening.mixed_scales import writer
 
 SOFTMAXES = ("Softmax", "LogSoftmax")
 SIDE = 8

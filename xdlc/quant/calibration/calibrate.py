@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
-from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
-from xdlc.quant.calibration.worker import measure_in_processes
+from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_in_processes
 from xdlc.quant.engine import KernelSource
 from xdlc.quant.judge import OutputJudge, Part, parts_of_outputs
 from xdlc.quant.kind_inference import OutputKind

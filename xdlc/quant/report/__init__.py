@@ -2,8 +2,7 @@
 
 from xdlc.quant.report.measure import measure
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
-from xdlc.quant.report.reporter import FORMS, Reporter, check_path, write
-from xdlc.quant.report.summary import summary
+from xdlc.quant.report.reporter import FORMS, Reporter, check_path, summary, write
 
 __all__ = [
     "FORMS",

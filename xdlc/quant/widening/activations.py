@@ -27,7 +27,7 @@ from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
-from xdlc.quant.widening.mixed_scale_ops import Join, find_joins, makers, writer
+from xdlc.quant.widening.mixed_scales import Join, find_joins, makers, writer
 
 FEW_STEPS = 4.0
 """Steps of 8 bits that half of all values reach at least; of normally distributed ones 20 do."""
