@@ -29,7 +29,7 @@ from xdlc.quant.existing_encodings import (
     was_quantized,
 )
 from xdlc.quant.float_types import drop_nan_checks, matmul_to_fully_connected
-from xdlc.quant.kind_inference import check_kinds
+from xdlc.quant.judge import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import (

@@ -14,11 +14,11 @@ from xdlc.quant import quantize
 from xdlc.quant.advice import Remedies
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.comparison import groups, rounded
 from xdlc.quant.samples import HELD_OUT
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime import CpuSession
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.options.quantizing import OutputKind
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
 from xdlc.quant.calibration.worker import measure_in_processes
 from xdlc.quant.engine import KernelSource
 from xdlc.quant.judge import OutputJudge, Part, parts_of_outputs
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.range_methods import Grid
 from xdlc.quant.ranges import Range
 from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples

@@ -12,18 +12,18 @@ from xdlc.ir import Graph
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
+from xdlc.options.quantizing import OutputKind
 from xdlc.quant.judge import Score
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
-from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.output_accuracy import target_session
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
 from xdlc.quant.storing import quantized_copy
 from xdlc.quant.user_metric import Metric, Run
+from xdlc.quant.verdicts import EXACT, Noise
 
 if TYPE_CHECKING:
     from xdlc.quant.calibration.calibrate import Calibration

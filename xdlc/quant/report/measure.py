@@ -14,7 +14,6 @@ from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset,
 from xdlc.quant.advice import Remedies, in_command, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
-from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors, rule_of
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
@@ -32,6 +31,7 @@ from xdlc.quant.report.model import (
 )
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
 from xdlc.quant.samples import Sample
+from xdlc.quant.verdicts import Noise
 from xdlc.version import VERSION
 
 MOST = 80
@@ -356,7 +356,7 @@ def _activation(
         used=used,
         cumulative=quality.cumulative.db if quality.effect.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
-        sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
+        sensitivity=_mean_db(effect.outputs.values()) if effect is not None else None,
         source=plan.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
@@ -421,4 +421,10 @@ def _together(effects: Sequence[Effect]) -> float | None:
     for effect in effects:
         for name, noise in effect.outputs.items():
             total[name] = total.get(name, Noise()).plus(noise)
-    return mean_db(total.values())
+    return _mean_db(total.values())
+
+
+def _mean_db(noises: Iterable[Noise]) -> float | None:
+    """Return the mean over outputs of their ratios in dB, None if there are no outputs."""
+    ratios = [noise.db for noise in noises]
+    return sum(ratios) / len(ratios) if ratios else None
