@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from xdlc.ir import Graph, Model
 from xdlc.options.quantizing import OutputKind
-from xdlc.quant.calibrating import calibrated
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
 from xdlc.quant.plan import Plan

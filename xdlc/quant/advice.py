@@ -27,7 +27,7 @@ from xdlc.quant.output_accuracy import Figure, figures_of
 from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import representable
-from xdlc.quant.udo_notes import narrow_udo
+from xdlc.quant.udo import narrow_udo
 from xdlc.quant.widening.mixed_scale_ops import writer
 
 if TYPE_CHECKING:

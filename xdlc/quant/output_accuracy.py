@@ -28,9 +28,6 @@ from xdlc.quant.verdicts import Noise, Verdict
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
 
-MOST_HELD_OUT = 8
-"""Samples that are measured."""
-
 JUDGED = 4
 """Samples that bias correction is judged by."""
 

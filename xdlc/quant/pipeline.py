@@ -13,13 +13,11 @@ from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
 from xdlc.quant.advice import Remedies, check_figures, goal_warnings, in_command, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks, find_masks
 from xdlc.quant.auto_range import choose
-from xdlc.quant.calibrating import calibrated, measure_with
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.engine import Engine, KernelSource, Paths, Step
+from xdlc.quant.engine import Engine, Evaluate, KernelSource, Metric, Paths, Step, checked
 from xdlc.quant.existing_encodings import (
     adopt_borders,
     dequantize_weights,
@@ -52,10 +50,8 @@ from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples, Source, check_held_out
 from xdlc.quant.states import in_order, sequence_notes
-from xdlc.quant.storing import inner_graphs, store
-from xdlc.quant.udo import UdoConstraints
-from xdlc.quant.udo_notes import check_udos, one_scale_notes
-from xdlc.quant.user_metric import Evaluate, Metric, checked
+from xdlc.quant.storing import inner_graphs, sign, store
+from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.tensor import Role
-from xdlc.quant.apply import entered
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.mixed.groups import Group
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import QuantType, Use
-from xdlc.quant.storing import quantized_copy
+from xdlc.quant.storing import entered, quantized_copy
 from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:

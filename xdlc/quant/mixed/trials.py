@@ -13,6 +13,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.options.quantizing import OutputKind
+from xdlc.quant.engine import Metric, Run
 from xdlc.quant.judge import Score
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
@@ -22,7 +23,6 @@ from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.user_metric import Metric, Run
 from xdlc.quant.verdicts import EXACT, Noise
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
-from xdlc.quant.apply import insert_beside
+from xdlc.quant.float_types import insert_beside
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
