@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
-from xdlc.quant.advice import Remedies, check_figures, goal_warnings, in_command, stretched_warnings, warnings
+from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.attention_masks import bound_masks, find_masks
 from xdlc.quant.auto_range import choose
@@ -95,7 +95,7 @@ def quantize(
     udo_package_path: Paths | None = None,
     udo_timeout: float | None = None,
     fail_below: float | None = None,
-    command: Sequence[str] = (),
+    phrase: Phrase = str,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model; the arguments are those of :func:`xdlc.quantize`.
@@ -181,8 +181,8 @@ def quantize(
             plan, figures = _measure(plan, algorithms, calibration, engine, own_samples)
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
-                reporter.finish(remedies, command)
-            plan, lost = _advise(remedies, fail_below, command)
+                reporter.finish(remedies, phrase)
+            plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
         except ModelError as error:
@@ -200,7 +200,7 @@ def quantize(
     sign(twin, asked)
     importing.sign(twin)
     for line in (*notes, *lost):
-        text = in_command(line, command)
+        text = phrase(line)
         if notify is not None:
             notify(text)
         elif text.startswith("warning"):
@@ -332,7 +332,7 @@ def _measure(
     return plan, measure_figures(plan, calibration, results)
 
 
-def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]) -> tuple[Plan, list[str]]:
+def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
     """Note the figures of the outputs; return warnings of what is lost, with advice.
 
     Raises:
@@ -341,7 +341,7 @@ def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]
     plan, figures = remedies.plan, remedies.figures
     if plan.search.rungs:
         plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
-    check_figures(remedies, fail_below, command)
+    check_figures(remedies, fail_below, phrase)
     if figures:
         plan = plan.noted(figure_note(figures), kinds_note(figures))
     return plan, [

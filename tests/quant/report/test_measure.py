@@ -366,7 +366,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     dtype, encoding = plan.decision.statics[op, 1]
     held = Tensor("w", weight.shape, dtype, encoding)
     weight.data = ArrayData(to_float(to_quantized(weight.numpy(), held), encoding, where="w"))
-    reporter.finish(Remedies(plan, decided.calibration, Engine(), []), ())
+    reporter.finish(Remedies(plan, decided.calibration, Engine(), []), str)
     found = next(tensor for tensor in reporter.result.tensors if tensor.name == "first_w")
     assert found.isolated < 25
 

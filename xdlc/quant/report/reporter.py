@@ -18,7 +18,7 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
-from xdlc.quant.advice import Remedies
+from xdlc.quant.advice import Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, QuantReport, TensorReport
 from xdlc.quant.report.summary import advice, printable, summary
@@ -122,6 +122,7 @@ class Reporter:
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         title: Name of the network in the report; default: the file that it was converted from.
+        command: The command line; default: the API was called.
 
     Attributes:
         result: The report, after the quantization.
@@ -140,6 +141,7 @@ class Reporter:
         trials: int | None = None,
         progress: Progress | None = None,
         title: str = "",
+        command: Sequence[str] = (),
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
@@ -152,7 +154,7 @@ class Reporter:
         self.result: QuantReport | None = None
         self._path, self.samples = path, samples
         self._most, self._trials, self._progress = most, trials, progress
-        self._title = title
+        self._title, self._command = title, command
         self._given: Iterable[Sample] = ()
         self._is_own = False
 
@@ -165,12 +167,12 @@ class Reporter:
         """
         self._given, self._is_own = samples, is_own
 
-    def finish(self, remedies: Remedies, command: Sequence[str]) -> None:
+    def finish(self, remedies: Remedies, phrase: Phrase) -> None:
         """Measure a decided plan, and write the report.
 
         Args:
             remedies: What may help outputs, with the plan and its calibration.
-            command: The command line that advice adds options to; empty: the API was called.
+            phrase: Writes advice.
 
         Raises:
             UsageError: If a sample does not fit the inputs, or there is none.
@@ -182,7 +184,7 @@ class Reporter:
             remedies,
             self._chosen(holds_out),
             held_out=held_out,
-            command=command,
+            phrase=phrase,
             trials=self._trials,
             progress=self._progress,
         )
@@ -191,7 +193,8 @@ class Reporter:
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
             made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = replace(made, model=self._title or _source_of(remedies.plan.model) or made.model)
+        title = self._title or _source_of(remedies.plan.model) or made.model
+        self.result = replace(made, model=title, command=tuple(self._command))
         if self._path is not None:
             write(self.result, self._path)
 

@@ -84,11 +84,14 @@ def _why(tensor: TensorReport) -> str:
 
 def advice(report: QuantReport) -> Iterator[str]:
     """Yield what would help, as sentences that end in options to set, none of which is set already."""
+    return (printable(report.phrase(line)) for line in _advice(report))
+
+
+def _advice(report: QuantReport) -> Iterator[str]:
     yield from report.lost
     starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
     for tensor in starved[:FEW]:
-        yield _advised(
-            report,
+        yield Advice(
             f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: give it 16 bits",
             {"act_bitwidth_of": {tensor.op: 16}},
         )
@@ -127,16 +130,16 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     alike = weights is None or acts is None or acts + 3 >= weights
     most = "weights and activations cost alike" if alike else "activations cost most"
     if weights is not None and acts is not None and weights + 3 < acts:
-        yield _advised(report, "weights cost most", _for_weights(asked))
+        yield Advice("weights cost most", _for_weights(asked))
     elif narrow:
-        yield _advised(report, most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
+        yield Advice(most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
     elif not wide:
-        yield _advised(report, most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
+        yield Advice(most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
     elif few:
         kept = [name for name in asked.get("float_ops", "").split(",") if name]
-        yield _advised(report, "activations have 16 bits", {"float_ops": [*kept, *names]})
+        yield Advice("activations have 16 bits", {"float_ops": [*kept, *names]})
     else:
-        yield _advised(report, "activations have 16 bits", _for_weights(asked))
+        yield Advice("activations have 16 bits", _for_weights(asked))
 
 
 def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
@@ -153,10 +156,6 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
         if more is not None
         else {"act_bitwidth": 16, "weights_bitwidth": 16}
     )
-
-
-def _advised(report: QuantReport, text: str, options: Mapping[str, object]) -> str:
-    return printable(Advice(text, options).in_command(report.command))
 
 
 def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:
