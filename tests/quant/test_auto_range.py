@@ -3,7 +3,7 @@ import pytest
 
 from xdlc.quant import auto_range as module
 from xdlc.quant.auto_range import CANDIDATES, choose
-from xdlc.quant.calibrating import calibrated
+from xdlc.quant.calibration.calibrate import calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import Score, judged, parts_of_outputs
 from xdlc.quant.options import QuantOptions

@@ -19,7 +19,7 @@ from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
-from xdlc.quant.kind_inference import SOFTMAXES
+from xdlc.quant.judge import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import Decision, QuantType, to_quantized

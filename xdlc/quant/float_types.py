@@ -12,7 +12,6 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
-from xdlc.quant.apply import insert_beside
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.placement import Placement
@@ -106,6 +105,14 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
     graph.set_output(producer, producer.outputs.index(tensor), other)
     graph.insert_after(producer, make_op(graph, "Cast", [other], [tensor], name=name, origin=origin))
     _reroute(graph, readers, tensor, other)
+
+
+def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
+    """Insert an op that reads a tensor after the op that writes it, or before all others."""
+    if tensor.producer is not None:
+        graph.insert_after(tensor.producer, op)
+    else:
+        graph.insert_before(graph.ops[0], op)
 
 
 def _reason(tensor: Tensor, dtype: DType) -> str:

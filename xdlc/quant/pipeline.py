@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +11,13 @@ from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
-from xdlc.quant.advice import Remedies, check_figures, goal_warnings, in_command, stretched_warnings, warnings
+from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks, find_masks
 from xdlc.quant.auto_range import choose
-from xdlc.quant.calibrating import calibrated, measure_with
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.engine import Engine, KernelSource, Paths, Step
+from xdlc.quant.engine import Engine, Evaluate, KernelSource, Metric, Paths, Step, checked
 from xdlc.quant.existing_encodings import (
     adopt_borders,
     dequantize_weights,
@@ -29,7 +27,7 @@ from xdlc.quant.existing_encodings import (
     was_quantized,
 )
 from xdlc.quant.float_types import drop_nan_checks, matmul_to_fully_connected
-from xdlc.quant.kind_inference import check_kinds
+from xdlc.quant.judge import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import (
@@ -52,10 +50,8 @@ from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples, Source, check_held_out
 from xdlc.quant.states import in_order, sequence_notes
-from xdlc.quant.storing import inner_graphs, store
-from xdlc.quant.udo import UdoConstraints
-from xdlc.quant.udo_notes import check_udos, one_scale_notes
-from xdlc.quant.user_metric import Evaluate, Metric, checked
+from xdlc.quant.storing import inner_graphs, sign, store
+from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
@@ -99,7 +95,7 @@ def quantize(
     udo_package_path: Paths | None = None,
     udo_timeout: float | None = None,
     fail_below: float | None = None,
-    command: Sequence[str] = (),
+    phrase: Phrase = str,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model; the arguments are those of :func:`xdlc.quantize`.
@@ -185,8 +181,8 @@ def quantize(
             plan, figures = _measure(plan, algorithms, calibration, engine, own_samples)
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
-                reporter.finish(remedies, command)
-            plan, lost = _advise(remedies, fail_below, command)
+                reporter.finish(remedies, phrase)
+            plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
         except ModelError as error:
@@ -204,7 +200,7 @@ def quantize(
     sign(twin, asked)
     importing.sign(twin)
     for line in (*notes, *lost):
-        text = in_command(line, command)
+        text = phrase(line)
         if notify is not None:
             notify(text)
         elif text.startswith("warning"):
@@ -336,7 +332,7 @@ def _measure(
     return plan, measure_figures(plan, calibration, results)
 
 
-def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]) -> tuple[Plan, list[str]]:
+def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
     """Note the figures of the outputs; return warnings of what is lost, with advice.
 
     Raises:
@@ -345,7 +341,7 @@ def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]
     plan, figures = remedies.plan, remedies.figures
     if plan.search.rungs:
         plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
-    check_figures(remedies, fail_below, command)
+    check_figures(remedies, fail_below, phrase)
     if figures:
         plan = plan.noted(figure_note(figures), kinds_note(figures))
     return plan, [

@@ -26,6 +26,12 @@ Sample: TypeAlias = Mapping[str, "np.ndarray"]
 HELD_OUT = 5
 """Of so many samples one is held out."""
 
+MOST_HELD_OUT = 8
+"""Samples that are measured."""
+
+SAMPLE_BYTES = 32 << 20
+"""Most bytes of kept samples, what the float model makes of them included."""
+
 Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
 """Samples in any form that ``read_samples`` takes."""
 

@@ -13,12 +13,11 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import bounded_samples
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Sample, Samples, Source, as_stored, read_samples, run_sample
-from xdlc.quant.verdicts import LOST_DB
+from xdlc.quant.verdicts import LOST_DB, Noise
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 

@@ -36,9 +36,8 @@ from xdlc.quant.ranges import (
 )
 from xdlc.quant.udo import Place
 from xdlc.quant.weights import (
-    Around,
     Channels,
-    Fitted,
+    WeightFit,
     bias_encoding,
     channel_ranges,
     channel_scales,
@@ -251,15 +250,17 @@ class StaticEncodings:
                     least = np.maximum(least, least_before(reader, written, after[1]))
             least = least * (written.scale / scale)
             floor = least if floor is None else np.maximum(floor, least)
-        around = Around(axis, bits, floor)
-        dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
+        fitted = WeightFit(axis, bits, floor)
+        dtype, encoding = weight_form(op, tensor, fitted, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:
             encoding = exact(encoding, rest_of(op, decision))
-        self._remember(op, tensor, around.fitted, encoding, for_bias)
+        self._remember(op, tensor, fitted, encoding, for_bias)
         return dtype, encoding
 
-    def _remember(self, op: Op, weight: Tensor, fitted: Fitted, encoding: Encoding, for_bias: Array) -> None:
+    def _remember(
+        self, op: Op, weight: Tensor, fitted: WeightFit, encoding: Encoding, for_bias: Array
+    ) -> None:
         """Remember what a weight lost, for notes: its clipped values, and scales beyond those that fit."""
         import numpy as np
 
