@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -11,16 +9,10 @@ from xdlc.passes.htp_forms.registry import forms
 
 
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
-@dataclass(frozen=True, slots=True)
-class AvoidFaults:
+def avoid_faults(graph: Graph) -> bool:
     """Rewrite ops by their forms for HTP; docs/htp-faults.md lists them."""
-
-    name: str = "avoid_faults"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        rewritten = [_rewrite(graph, op) for op in list(graph.ops)]
-        return any(rewritten)
+    rewritten = [_rewrite(graph, op) for op in list(graph.ops)]
+    return any(rewritten)
 
 
 def _rewrite(graph: Graph, op: Op) -> bool:

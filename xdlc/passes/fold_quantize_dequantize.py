@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from xdlc import ir
 from xdlc.ir import Graph
 from xdlc.opdefs.model import OpDef
-from xdlc.passes._fixed_point_plan import Plan, is_border, is_reinterpret
+from xdlc.passes._fixed_point_plan import BORDERS, Plan
 from xdlc.passes._fixed_point_rewriting import Rewriting
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_transpose_into_fully_connected", "shift_signed"))
-@dataclass(frozen=True, slots=True)
-class FoldQuantizeDequantize:
+@graph_pass(
+    stage="converter",
+    after=("fold_transpose_into_fully_connected", "shift_signed"),
+    needs=(*BORDERS, "Reinterpret", ir.Dequantized),
+)
+def fold_quantize_dequantize(
+    graph: Graph,
+    *,
+    io: bool = True,
+    udos: Mapping[tuple[str, str], Sequence[OpDef]] = MappingProxyType({}),
+) -> bool:
     """Set the encodings that Quantize, Dequantize and Reinterpret state.
 
     An operation becomes one on fixed point if every float operand is dequantized, static data that are
@@ -26,22 +34,12 @@ class FoldQuantizeDequantize:
     inputs of the graph.  Results stay what they were to the last bit: whatever reads the unrounded values
     still gets them, and between regions of different kinds Quantize, Dequantize and Convert remain.
 
-    Attributes:
+    Args:
         io: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
         udos: Definitions of UDOs by package and type, one for each backend, which state what of them is
             fixed point; others stay float.
     """
-
-    name: str = "fold_quantize_dequantize"
-    io: bool = True
-    udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
-
-    def apply(self, graph: Graph) -> bool:
-        if not any(is_border(op) or is_reinterpret(op) for op in graph.ops) and not any(
-            isinstance(tensor.data, ir.Dequantized) for tensor in graph.tensors.values()
-        ):
-            return False
-        plan = Plan(graph, self.io, self.udos)
-        plan.decide()
-        return Rewriting(graph, plan).run()
+    plan = Plan(graph, io, udos)
+    plan.decide()
+    return Rewriting(graph, plan).run()
