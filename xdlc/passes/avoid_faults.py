@@ -40,7 +40,7 @@ def avoid_faults(graph: Graph) -> bool:
 
 
 def _rewrite(graph: Graph, op: Op) -> bool:
-    """Apply the first form that fits an op of known shapes; return whether there is one."""
+    """Apply the first form that fits an op of known shapes; return whether any does."""
     source = op.inputs[0] if op.inputs else None
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     if source is None or any(tensor.dynamic_axes for tensor in tensors):

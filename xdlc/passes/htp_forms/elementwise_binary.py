@@ -1,4 +1,4 @@
-"""Remainders, comparisons with infinity, powers, broadcast operands and repetitions."""
+"""Remainders, comparisons with infinity, powers and broadcast operands."""
 
 from __future__ import annotations
 

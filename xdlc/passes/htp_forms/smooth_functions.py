@@ -1,4 +1,4 @@
-"""Soft signs, Softplus, Swish, and sines of large angles, after ops have their ranks."""
+"""Soft signs, Softplus, Swish and sines, after ops have their ranks."""
 
 from __future__ import annotations
 
