@@ -146,20 +146,15 @@ def test_a_soc_and_a_generation(overlay: Overlay) -> None:
 def test_a_graph_pass(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "passes/drop_repeated.py",
-        "from dataclasses import dataclass\n"
-        "from xdlc.passes.base import graph_pass\n"
-        '@graph_pass(stage="converter")\n'
-        "@dataclass(frozen=True)\n"
-        "class DropRepeated:\n"
-        '    name: str = "drop_repeated"\n'
-        "    def apply(self, graph):\n"
-        "        for op in graph.ops:\n"
-        "            before = op.inputs[0].producer\n"
-        "            if before is not None and (before.type, before.params) == (op.type, op.params):\n"
-        "                graph.set_inputs(op, before.inputs)\n"
-        "                graph.remove(before)\n"
-        "                return True\n"
-        "        return False\n",
+        "from xdlc.passes.base import op_pass\n"
+        '@op_pass("ElementWiseNeuron", stage="converter")\n'
+        "def drop_repeated(graph, op):\n"
+        "    before = op.inputs[0].producer\n"
+        "    if before is None or (before.type, before.params) != (op.type, op.params):\n"
+        "        return False\n"
+        "    graph.set_inputs(op, before.inputs)\n"
+        "    graph.remove(before)\n"
+        "    return True\n",
     )
     dlc = dlc_of(tmp_path, "Relu", count=2)
     overlay.run("opt", dlc, "--pass", "drop_repeated", "-o", tmp_path / "less.dlc")

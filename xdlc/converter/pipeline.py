@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
@@ -28,8 +28,6 @@ from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
-from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
-from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
 
@@ -216,7 +214,7 @@ def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: Bound
     if requests and not diagnostics.problems:
         _add_notes(model, diagnostics)
         model.metadata["symbols"] = imported.labels()
-        passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
+        passes.run(model.main, [passes.find("reinterpret_io")] if imported.encoded_io else [])
         apply(model, requests, diagnostics.notices.append, assumed=imported.channels)
     return requests
 
@@ -235,9 +233,10 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
         [entry for entry in passes.stage(name) if entry.name not in skipped]
         for name in ("converter", "storage")
     )
-    chosen = [_with_udos(entry, options.udos) for entry in converting]
-    inner = [_keeping_signature(entry) for entry in chosen]
-    main = [*inner, ReinterpretIo()] if encoded_io else chosen
+    udos = backend_forms(options.udos) if options.udos.ops else {}
+    chosen = _with_options(converting, udos=udos)
+    inner = _with_options(converting, udos=udos, io=False)
+    main = [*inner, passes.find("reinterpret_io")] if encoded_io else chosen
     runs_graphs = len(model.graphs) > 1
     for graph in callees_first(model.graphs) if runs_graphs else [model.main]:
         if runs_graphs:
@@ -253,14 +252,10 @@ def _has_dynamic_dims(model: ir.Model) -> bool:
     return any(tensor.dynamic_axes for tensor in model.main.tensors.values())
 
 
-def _with_udos(entry: passes.Pass, udos: UdoSet) -> passes.Pass:
-    if isinstance(entry, FoldQuantizeDequantize) and udos.ops:
-        return replace(entry, udos=backend_forms(udos))
-    return entry
-
-
-def _keeping_signature(entry: passes.Pass) -> passes.Pass:
-    return replace(entry, io=False) if isinstance(entry, FoldQuantizeDequantize) else entry
+def _with_options(entries: Sequence[passes.Pass], **options: Any) -> list[passes.Pass]:
+    """Return passes, of which ``fold_quantize_dequantize`` has these options."""
+    name = "fold_quantize_dequantize"
+    return [entry.with_options(**options) if entry.name == name else entry for entry in entries]
 
 
 def _keep_unread(graph: ir.Graph) -> None:

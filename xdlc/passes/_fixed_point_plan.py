@@ -6,7 +6,7 @@ then visits each op once, after the ops before it: Quantize, Dequantize and Rein
 where a form enters or ends; an op that moves values hands the form of its operands on to its
 results; an op that computes becomes fixed point if its operands have forms and its results are
 requested in one. Nothing is revised, as no later op changes what an earlier one reads, and the
-graph stays as it is: ``_fixed_point_rewriting`` edits it.
+graph stays as it is: ``fold_quantize_dequantize`` edits it.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from onnx import TensorProto, helper
 
 import xdlc
 from tests.support.contrib_models import RNG, contrib, floats
+from tests.support.graph_passes import replace_pass
 from tests.support.htp_models import needs_htp, validate
 from tests.support.running import run_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir import dtype as dt
-from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
 
 ROWS, WIDTH, UNITS = 3, 64, 32
 STORED = {
@@ -75,7 +75,7 @@ def weight(model):
 
 def with_reals(monkeypatch):
     """Let the converter store weights as reals."""
-    monkeypatch.setattr(StoreQuantizedWeights, "apply", lambda self, graph: False)
+    replace_pass(monkeypatch, "store_quantized_weights", lambda graph: False)
 
 
 def exact(path, feeds):

@@ -18,8 +18,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.options.graphs import BoundaryOptions, words
-from xdlc.prepare.edit.names import Names
-from xdlc.prepare.edit.outputs import set_outputs
+from xdlc.prepare.edit.outputs import Names, set_outputs
 from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
 

@@ -21,10 +21,18 @@ from xdlc.errors import ConstraintError, ContainerError, UsageError, XdlcError, 
 from xdlc.ir import Model, Op, TensorData, raw_data
 from xdlc.prepare.hta import op_support
 from xdlc.prepare.hta.aip_sections import record_of, section_of
-from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
-from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, Run, automatic, by_hand, work
-from xdlc.prepare.hta.reordering import fewest_changes
+from xdlc.prepare.hta.partitioner import (
+    WORK_OF_BYTE,
+    WORK_OF_CROSSING,
+    Run,
+    automatic,
+    by_hand,
+    fewest_changes,
+    ops_in,
+    parse_ranges,
+    work,
+)
 from xdlc.runtime.fusion_groups import Bond, Partition, bonds, partitions_of
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.section_record import conversions, layer_ids

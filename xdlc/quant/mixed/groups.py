@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.ir.partitions import components
 from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import supports
 from xdlc.quant.encoding_groups import EncodingGroups
@@ -95,24 +96,14 @@ def find_groups(
     Args:
         options: The options; the target bounds the choice.
     """
-    first: dict[Op, Op] = {op: op for op in placement.fixed}
-
-    def root(op: Op) -> Op:
-        while first[op] is not op:
-            op = first[op]
-        return op
-
-    order = {op: place for place, op in enumerate(placement.fixed)}
-    for tensor in graph.tensors.values():
-        for one, two in _bound(graph, shared, tensor):
-            if one in first and two in first:
-                ends = sorted((root(one), root(two)), key=order.__getitem__)
-                first[ends[1]] = ends[0]
-    members: dict[Op, list[Op]] = {}
-    for op in placement.fixed:
-        members.setdefault(root(op), []).append(op)
+    pairs = (
+        pair
+        for tensor in graph.tensors.values()
+        for pair in _bound(graph, shared, tensor)
+        if all(op in placement.fixed for op in pair)
+    )
     groups = []
-    for ops in members.values():
+    for ops in components(placement.fixed, pairs):
         levels = _levels(ops, placement.fixed[ops[0]], precision, options)
         settled = any(_is_settled(op, precision, options) for op in ops)
         if len(levels) > 1 and not settled:

@@ -1,25 +1,33 @@
-"""Soft signs, Softplus and Swish."""
+"""Soft signs, Softplus, Swish and sines, after ops have their ranks."""
 
 from __future__ import annotations
 
+import math
+
+import numpy
+
 from xdlc import ir
 from xdlc.ir import Op, Tensor
-from xdlc.ir.dtype import BOOL8, UFIXED16
+from xdlc.ir.dtype import BOOL8, INT32, UFIXED16
 from xdlc.opdefs.elementwise_enums import (
     ABS,
     ADD,
+    COS,
     DIVIDE,
     EXP,
     GREATER,
     MAXIMUM,
+    MOD,
     MULTIPLY,
     RELU,
     SIGMOID,
+    SIN,
     SOFTPLUS,
+    SUBTRACT,
 )
 from xdlc.passes._match import is_binary, is_native
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import form
+from xdlc.passes.avoid_faults import form
 
 _LARGEST = 16000.0
 """A number whose reciprocal is no denormal float16, all of which are 0 on HTP."""
@@ -107,3 +115,27 @@ def _fused_swish(w: Writer, op: Op, source: Tensor) -> bool:
             w.graph.set_inputs(op, [apart if tensor is gate else tensor for tensor in op.inputs])
             return True
     return False
+
+
+_TURNS = 710
+"""113 turns to 6e-5."""
+
+
+@form("ElementWiseUnary")
+def _reduced(w: Writer, op: Op, source: Tensor) -> bool:
+    """Reduce large angles by a table.
+
+    The fraction of an angle is added to the least angle equal to its whole part.
+    """
+    kind = source.dtype
+    if op.param("operation") not in (SIN, COS) or not kind.is_float or w.made(source):
+        return False
+    whole = w.cast(source, INT32)
+    part = w.binary(SUBTRACT, source, w.cast(whole, kind))
+    place = w.reshape(w.binary(MOD, whole, w.number(_TURNS, INT32)), (source.size,))
+    angles = (*range(_TURNS // 2), *range(-_TURNS // 2, 0))  # exact for these, negative ones as their places
+    table = w.constant(numpy.array([math.remainder(n, math.tau) for n in angles], kind.numpy))
+    params: dict[str, ir.Param] = {"axis": ir.i32(0)}
+    angle = w.reshape(w.emit("Gather", [table, place], place.shape, params, kind), source.shape)
+    w.graph.set_inputs(op, [w.binary(ADD, angle, part)])
+    return True

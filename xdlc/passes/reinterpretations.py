@@ -1,31 +1,24 @@
-"""Reinterpretation of graph inputs and outputs of plain integers as fixed point."""
+"""Reinterpret for HTP: as the type of inputs and outputs, and as Cast."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
+from xdlc.ir.dtype import UFIXED8, UINT8
 from xdlc.opdefs.traits import traits
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import graph_pass, op_pass
 
 
 @graph_pass(stage="htp", after=("lift_scalar_io",))
-@dataclass(frozen=True, slots=True)
-class ReinterpretIo:
+def reinterpret_io(graph: Graph) -> bool:
     """Remove Reinterpret at inputs and outputs, also with views between.
 
     Callers feed and fetch the same bytes.
     """
-
-    name: str = "reinterpret_io"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        changed = [_store_input(graph, tensor) for tensor in graph.inputs]
-        for tensor in graph.outputs:
-            changed += [_move_after_views(graph, tensor), _store_output(graph, tensor)]
-        return any(changed)
+    changed = [_store_input(graph, tensor) for tensor in graph.inputs]
+    for tensor in graph.outputs:
+        changed += [_move_after_views(graph, tensor), _store_output(graph, tensor)]
+    return any(changed)
 
 
 def _is_reinterpret(op: Op | None) -> bool:
@@ -96,3 +89,17 @@ def _copy(graph: Graph, op: Op, source: Tensor, result: Tensor) -> None:
     """Replace an op by a Reshape, which copies a graph input or output."""
     origin = Origin(op.origin.nodes, op.origin.reason or f"{source.name!r} and {result.name!r} are the same")
     graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=origin))
+
+
+@op_pass("Reinterpret", stage="htp", after=("dequantize_weights",), package=ir.HOST_PACKAGE)
+def cast_reinterpreted(graph: Graph, op: Op) -> bool:
+    """Turn Reinterpret between 8-bit unsigned fixed point and uint8 into Cast.
+
+    HTP's Cast keeps the stored bytes there, whatever the encoding (emulation of SDK 2.51, SM8650).  Of
+    other widths and signed types it has no such Cast, so they stay ops of the host.
+    """
+    source = op.inputs[0]
+    if source is None or {source.dtype, op.outputs[0].dtype} != {UFIXED8, UINT8}:
+        return False
+    graph.replace_op(op, Op("Cast", op.inputs, op.outputs, name=op.name, origin=op.origin))
+    return True

@@ -1,4 +1,4 @@
-"""Fusion of LayerNorm of the last axis, written out with means."""
+"""Fusion of norms of the last axis, written out with sums and means."""
 
 from __future__ import annotations
 
@@ -10,41 +10,32 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.opdefs.elementwise_enums import RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
+from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
 from xdlc.passes._match import (
     NORM_RANKS,
+    constant_number,
     is_binary,
     is_native,
+    is_reduction,
     replace_by,
     squared,
 )
-from xdlc.passes._polynomial import Terms, is_arithmetic, is_axis_view, reached, terms
-from xdlc.passes.base import graph_pass
+from xdlc.passes._polynomial import Terms, agrees, is_arithmetic, is_axis_view, reached, terms
+from xdlc.passes.base import op_pass
 
-_ROOTS = (RSQRT, SQRT)
+_ROOTS = (("ElementWiseUnary", RSQRT), ("ElementWiseUnary", SQRT))
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
 _STEPS = 8
+_LEAST = 1.2e-38  # of normal numbers of float32
 
 
-@graph_pass(stage="converter", after=("fuse_gelu",), op_types=("ElementWiseUnary",))
-@dataclass(frozen=True, slots=True)
-class FuseLayerNorm:
+@op_pass(*_ROOTS, stage="converter", after=("fuse_gelu",))
+def fuse_layer_norm(graph: Graph, root: Op) -> bool:
     """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm.
 
     Factors and terms per channel become its weight and bias, wherever they stand in the sum.  Reshapes may
     drop and bring back the axis of the statistics, and a sum may replace a mean.
     """
-
-    name: str = "fuse_layer_norm"
-
-    def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in list(graph.ops) if op.type == "ElementWiseUnary"]
-        return any(results)
-
-
-def _fuse(graph: Graph, root: Op) -> bool:
-    if not any(is_native(root, "ElementWiseUnary", operation) for operation in _ROOTS):
-        return False
     variance = reduced_of(root.inputs[0])
     found = _statistics(variance.total) if variance is not None else None
     if variance is None or found is None or variance.factor <= 0 or variance.shift <= 0:
@@ -168,3 +159,99 @@ def _weights(read: Terms | None, own: float, channels: int) -> tuple[Array, Arra
     if any(values is not None and not math.isfinite(numpy.abs(values).max(initial=0)) for values in spread):
         return None
     return spread[0], spread[1]
+
+
+@op_pass(*_ROOTS, stage="converter", after=("fuse_layer_norm",))
+def fuse_rms_norm(graph: Graph, root: Op) -> bool:
+    """Turn ``x / sqrt(mean(x^2) + epsilon)`` into RmsNorm.
+
+    HTP does not compile all of its float forms written out (SDK 2.51).
+    """
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    power = reduced_of(root.inputs[0])
+    source = squared(power.of) if power is not None else None
+    if power is None or source is None or power.factor <= 0 or power.shift <= 0:
+        return False
+    if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
+        return False
+    if source.rank not in NORM_RANKS:
+        return False
+    inverse, channels = root.outputs[0], source.shape[-1]
+    atoms = [source, inverse] if is_inverted else [source]
+    for last in reached(graph, inverse, views=True):
+        result = last.outputs[0]
+        read = terms(result, atoms, None if is_inverted else inverse, views=True)
+        if result.shape != source.shape or read is None or read.keys() != {(0, 1)}:
+            continue
+        factor = read[0, 1] / math.sqrt(power.factor)
+        if factor.shape not in ((), (channels,)) or not numpy.isfinite(factor).all():
+            continue
+        values = numpy.broadcast_to(factor, (channels,)).astype(source.dtype.numpy)
+        weight = _held(graph, inverse, values)
+        if weight is None:
+            weight = graph.add_tensor(ir.static(graph.unique_name(f"{last.name}_weight"), values))
+        params: dict[str, ir.Param] = {
+            "axes": ir.u32s([source.rank - 1]),
+            "epsilon": ir.f32(power.shift / power.factor),
+        }
+        name = last.name
+        replace_by(graph, last, "RmsNorm", [source, weight], params, name=name)
+        fused = result.producer
+        if fused is not None:
+            graph.rename_op(fused, name)
+        return True
+    return False
+
+
+def _held(graph: Graph, inverse: Tensor, values: Array) -> Tensor | None:
+    """Return the source's own constant that holds these factors, or None."""
+    for op in reached(graph, inverse, views=True):
+        for tensor in op.inputs:
+            if tensor is None or tensor.data is None or tensor.encoding is not None:
+                continue
+            if tensor.shape == values.shape and numpy.array_equal(tensor.numpy(), values):
+                return tensor
+    return None
+
+
+@op_pass(*_ROOTS, stage="converter", after=("fuse_layer_norm",))
+def fuse_l2_norm(graph: Graph, root: Op) -> bool:
+    """Turn a value divided by the root of its sum of squares into L2Norm.
+
+    The forms are ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)),
+    limit)``.
+
+    The root may be compared instead of the sum: ``x / max(sqrt(sum(x^2)), limit)``.
+    """
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    power, size = root.inputs[0], root.outputs[0]
+    floored, epsilon = _bounded(power.producer if power is not None else None, MAXIMUM)
+    if floored is None:
+        bound = graph.sole_consumer(size)
+        bounded, limit = _bounded(bound, MINIMUM if is_inverted else MAXIMUM)
+        if bound is None or bounded is not size or limit <= 0:
+            return False
+        floored, epsilon, size = power, limit**2.0 if not is_inverted else limit**-2.0, bound.outputs[0]
+    total = floored.producer if floored is not None else None
+    if total is None or not is_reduction(total, "ReduceSum") or not _LEAST < epsilon < math.inf:
+        return False
+    source = squared(total.inputs[0])
+    if source is None or source.encoding is not None or source.rank not in NORM_RANKS:
+        return False
+    for last in reached(graph, size):
+        read = terms(last.outputs[0], [source, size] if is_inverted else [source], size)
+        if agrees(read, {(0, 1): 1.0}) and last.outputs[0].shape == source.shape:
+            params: dict[str, ir.Param] = {"axis": ir.u32(source.rank - 1), "epsilon": ir.f32(epsilon)}
+            replace_by(graph, last, "L2Norm", [source], params, name=f"{root.name}_norm")
+            return True
+    return False
+
+
+def _bounded(op: Op | None, operation: int) -> tuple[Tensor | None, float]:
+    """Return what Maximum or Minimum compares with a number, and the number."""
+    if op is not None and is_binary(op, operation):
+        for tensor, other in (op.inputs, op.inputs[::-1]):
+            number = constant_number(other)
+            if number is not None:
+                return tensor, number
+    return None, 0.0

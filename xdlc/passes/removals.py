@@ -1,36 +1,27 @@
-"""Removal of products with one, sums with zero and redundant Tiles."""
+"""Removal of ops that do nothing, and of those that nobody reads."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.passes._match import is_binary
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import graph_pass, op_pass
 
 _NEUTRAL = {ADD: 0, SUBTRACT: 0, MULTIPLY: 1, DIVIDE: 1}
 _LARGEST = 1 << 16
 
 
-@graph_pass(stage="converter", op_types=("ElementWiseBinary",))
-@dataclass(frozen=True, slots=True)
-class DropNeutral:
+@op_pass("ElementWiseBinary", stage="converter")
+def drop_neutral(graph: Graph, op: Op) -> bool:
     """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats.
 
     They stay if their result is an output.
 
     Drop Tiles of floats too where a sum or product broadcasts what they repeat.
     """
-
-    name: str = "drop_neutral"
-
-    def apply(self, graph: Graph) -> bool:
-        sums = (op for op in graph.ops if op.type == "ElementWiseBinary")
-        results = [_broadcast(graph, op) or _drop(graph, op) for op in sums]
-        return any(results)
+    return _broadcast(graph, op) or _drop(graph, op)
 
 
 def _broadcast(graph: Graph, op: Op) -> bool:
@@ -78,3 +69,9 @@ def _is_all(tensor: Tensor | None, value: int) -> bool:
     if tensor is None or tensor.data is None or tensor.encoding is not None or tensor.size > _LARGEST:
         return False
     return bool(numpy.all(tensor.numpy() == value))
+
+
+@graph_pass(stage="converter")
+def prune(graph: Graph) -> bool:
+    """Remove ops whose results nobody reads, and tensors that no op touches."""
+    return graph.prune()
