@@ -96,7 +96,7 @@ def _examine(soc: Soc | None) -> RuntimeState:
 
 def _emulated(target: str, soc: Soc) -> Trial:
     def run(model: Model, stored: Any) -> Any:
-        from xdlc.runtime.htp.worker_session import WorkerSession
+        from xdlc.runtime.htp.process import WorkerSession
 
         if not soc.has_htp:
             raise ConstraintError(

@@ -20,7 +20,7 @@ from operator import itemgetter
 from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Op
 from xdlc.opdefs.traits import macs
-from xdlc.runtime.fusion_groups import Bond
+from xdlc.runtime.htp_fusion import Bond
 
 WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing a small value has a cost too
 WORK_OF_BYTE = 1.0  # moving an element is as expensive as computing one

@@ -25,8 +25,7 @@ from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
 from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, Run, automatic, by_hand, work
 from xdlc.prepare.hta.reordering import fewest_changes
-from xdlc.runtime.fusion_groups import Bond, Partition, bonds, partitions_of
-from xdlc.runtime.htp_fusion import came_quantized
+from xdlc.runtime.htp_fusion import Bond, Partition, bonds, came_quantized, partitions_of
 from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
 

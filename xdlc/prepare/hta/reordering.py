@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from xdlc.ir import Graph, Op
-from xdlc.runtime.fusion_groups import Bond
+from xdlc.runtime.htp_fusion import Bond
 
 
 def fewest_changes(
