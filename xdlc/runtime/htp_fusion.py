@@ -6,7 +6,7 @@ between them has, and even if that tensor is an output of the graph.  Other pair
 convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 
 A product of 8-bit values is rounded otherwise where an activation function follows
-(:mod:`xdlc.runtime.htp_arithmetic.products`).  A partition that ends between two such ops would compute other
+(:mod:`xdlc.runtime.htp_arithmetic`).  A partition that ends between two such ops would compute other
 numbers than the whole graph does.  So it computes more than its own ops: the producers of what they read
 unrounded, once more, and the ops that decide how its own results are rounded.
 """
