@@ -11,8 +11,8 @@ from tests.support.htp_models import needs_htp
 from tests.support.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
+from xdlc.runtime.htp.session import EmulatedPartitions
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
 RECORD = "htp.cache.sm8650.0"

@@ -16,8 +16,8 @@ from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, rais
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import open_file
 from xdlc.ir.zip_files import open_zip
-from xdlc.runtime import npy
-from xdlc.runtime.file_shapes import fits, is_permuted, shape_fix
+from xdlc.runtime import array_files
+from xdlc.runtime.array_files import fits, is_permuted, shape_fix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -222,13 +222,13 @@ def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
     return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
 
 
-def _header(file: IO[bytes], where: str) -> npy.Header:
+def _header(file: IO[bytes], where: str) -> array_files.Header:
     """Read the header of an array; return its shape, whether it is column-major, and its dtype."""
     try:
-        return npy.read_header(file, where)
+        return array_files.read_header(file, where)
     except _DAMAGE as error:
         raise _unreadable(where, error) from error
 
 
 def _unreadable(where: str, error: Exception) -> StorageError:
-    return npy.unreadable(where, str(getattr(error, "strerror", None) or error))
+    return array_files.unreadable(where, str(getattr(error, "strerror", None) or error))

@@ -81,7 +81,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> t
 
 def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
     """Return the ops that only add to a value that grows from iteration to iteration."""
-    from xdlc.runtime.loop_body import accumulators
+    from xdlc.runtime.steps import accumulators
 
     results = [body.outputs[index].producer for index in accumulators(cond, body, Loop.of(op, body))]
     return [result for result in results if result is not None]

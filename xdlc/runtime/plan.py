@@ -18,10 +18,21 @@ from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.loop_body import accumulators, iteration
-from xdlc.runtime.lower import check_outputs, lower
-from xdlc.runtime.lowered import Lowered, as_float
-from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, SessionStep, Step, UdoStep, place, truth
+from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
+from xdlc.runtime.steps import (
+    Array,
+    Branch,
+    Observer,
+    Plan,
+    Repeat,
+    SessionStep,
+    Step,
+    UdoStep,
+    accumulators,
+    iteration,
+    place,
+    truth,
+)
 
 if TYPE_CHECKING:
     from xdlc.runtime.profile import Profiler

@@ -14,8 +14,7 @@ from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.fusion_groups import Partition, partitions_of
-from xdlc.runtime.htp_fusion import came_quantized
+from xdlc.runtime.htp_fusion import Partition, came_quantized, partitions_of
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed

@@ -10,7 +10,7 @@ import xdlc
 from tests.converter.operators.control_flow import FALSE, TRUE, X, constant_loop, kinds, parsed, runners, same
 from xdlc.errors import BackendError
 from xdlc.opdefs.control_flow import Loop, called
-from xdlc.runtime.loop_body import accumulators
+from xdlc.runtime.steps import accumulators
 
 # ---------------------------------------------------------------------------- If
 

@@ -16,8 +16,8 @@ from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import partition_plan
 from xdlc.prepare.htp.partition_plan import connected, crossings, move_later, partition, stages
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
+from xdlc.runtime.htp.session import EmulatedPartitions
 
 ADD = 0
 

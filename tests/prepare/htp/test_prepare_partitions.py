@@ -31,10 +31,9 @@ from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
-from xdlc.runtime.htp.process import ForkServer
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import ForkServer, WorkerSession
+from xdlc.runtime.htp.session import EmulatedPartitions
 from xdlc.targets import find_soc
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")

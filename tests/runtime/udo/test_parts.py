@@ -16,8 +16,8 @@ from xdlc import api
 from xdlc.errors import UnsupportedOp, UsageError
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph
+from xdlc.runtime.htp.session import EmulatedPartitions
 from xdlc.runtime.htp.unsupported_op import is_host_only
 from xdlc.runtime.udo import Kernels
 

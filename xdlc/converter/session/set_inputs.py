@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
-from xdlc.runtime import npy
+from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray
 _SHOWN = 16  # elements of a value in notices and in the history
@@ -101,7 +101,7 @@ def _array(value: Any) -> Array:
     import numpy as np
 
     if isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".npy"):
-        array = npy.load(Path(value))
+        array = array_files.load(Path(value))
     else:
         try:
             array = np.asarray(json.loads(value) if isinstance(value, str) else value)

@@ -30,7 +30,7 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op
 from xdlc.ir.partitions import components
 from xdlc.opdefs.traits import macs
-from xdlc.runtime.fusion_groups import Bond
+from xdlc.runtime.htp_fusion import Bond
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 

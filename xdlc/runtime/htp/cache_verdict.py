@@ -17,9 +17,7 @@ from xdlc.container.cache_entry import CacheEntry, read_entry
 from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
-from xdlc.runtime.htp import cache_compat
-from xdlc.runtime.htp.cache_compat import Finding, Unchecked
-from xdlc.runtime.htp.cache_validity import CacheValidity, float_ops
+from xdlc.runtime.htp.cache_validity import CacheValidity, Finding, Unchecked, float_ops, judge
 from xdlc.runtime.htp.library import installed_sdk, read_version
 from xdlc.targets import Soc, all_socs, find_soc
 
@@ -109,7 +107,7 @@ def table(
             for mode in modes:
                 found = [*_of_mode(mode), *common]
                 if cache.entry is not None:
-                    found += cache_compat.judge(entry, made_for, soc, version, strict=mode == STRICT)
+                    found += judge(entry, made_for, soc, version, strict=mode == STRICT)
                     found += fresh.judge_precision(cache.name, made_for, soc)
                 rows.append(_verdict(cache.name, soc.name, mode, found))
     return rows

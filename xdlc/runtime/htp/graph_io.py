@@ -11,8 +11,8 @@ from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
+from xdlc.runtime.array_files import check_shape
 from xdlc.runtime.cpu import type_problem
-from xdlc.runtime.file_shapes import check_shape
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor

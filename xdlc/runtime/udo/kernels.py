@@ -10,8 +10,7 @@ from xdlc.errors import BackendError, UnsupportedOp, UsageError, XdlcError, near
 from xdlc.ir import Model, Op
 from xdlc.opdefs.backend_view import on_cpu
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.runtime.udo.activations import place_of, typed
-from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
+from xdlc.runtime.udo.build_descriptor import form_of, form_of_view, place_of, typed
 from xdlc.runtime.udo.descriptor import specs_in
 from xdlc.runtime.udo.kernel_files import Call, read_calls
 from xdlc.runtime.udo.operation import Operation
@@ -29,7 +28,7 @@ from xdlc.runtime.udo.worker_client import Link
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef
-    from xdlc.runtime.udo.static_data import StaticData
+    from xdlc.runtime.udo.build_descriptor import StaticData
 
 _log = logging.getLogger(__name__)
 LIBRARY_NEEDED = (

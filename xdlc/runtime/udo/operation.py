@@ -12,12 +12,10 @@ from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import Kernel
-from xdlc.runtime.udo.activations import place_of
-from xdlc.runtime.udo.build_descriptor import arguments_of
+from xdlc.runtime.udo.build_descriptor import StaticData, arguments_of, place_of
 from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, nbytes, specs_in
 from xdlc.runtime.udo.memory import Memory, layout
 from xdlc.runtime.udo.sources import Offer
-from xdlc.runtime.udo.static_data import StaticData
 from xdlc.runtime.udo.worker_client import Link
 
 Array = Any  # numpy.ndarray

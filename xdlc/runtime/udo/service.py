@@ -15,10 +15,10 @@ from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo.descriptor import Dims, OpForm, words_of_specs
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
 from xdlc.runtime.udo.sources import alike
+from xdlc.runtime.udo.structs import Native
 from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
 from xdlc.worker.limits import watch_memory
 

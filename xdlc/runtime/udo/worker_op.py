@@ -13,8 +13,8 @@ from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.descriptor import Dims, OpForm, ParamForm, element, words_of_specs
 from xdlc.runtime.udo.library import exported, open_library
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native, check, static_addresses
 from xdlc.runtime.udo.python_file import PythonOp
+from xdlc.runtime.udo.structs import Native, check, static_addresses
 
 Array = Any  # numpy.ndarray
 

@@ -16,9 +16,9 @@ from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_reader import schema_text
-from xdlc.udo.config.diff import differences
+from xdlc.udo.config.defaults import differences
 from xdlc.udo.config.json_writer import write_json
-from xdlc.udo.config.names import TYPES
+from xdlc.udo.config.members import TYPES
 from xdlc.udo.config.reader import Config, clashes, read_config
 from xdlc.udo.config.skeleton import BACKENDS, draft
 

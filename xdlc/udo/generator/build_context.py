@@ -13,18 +13,22 @@ from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
 from xdlc.opdefs.supplements import offers_of
-from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of, op_notices, refusal
 from xdlc.udo.generator.cpp import check_types
-from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
-from xdlc.udo.generator.quoting import Quoted, c_comment
+from xdlc.udo.generator.naming import MAX_LENGTH, Quoted, c_comment, camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.template_context import (
+    CPU,
+    Core,
     CoreView,
     Enumerator,
     Library,
     OperationView,
     PackageView,
     Place,
+    core_of,
+    cores_of,
+    op_notices,
+    refusal,
 )
 
 _LONGEST = 200

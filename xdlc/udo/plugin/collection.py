@@ -15,7 +15,7 @@ from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
-from xdlc.udo.plugin.format_choice import QUANTIZED
+from xdlc.udo.plugin.formats import QUANTIZED
 from xdlc.udo.plugin.hooks import PluginHooks
 from xdlc.udo.plugin.user_code import user_code
 

@@ -19,8 +19,7 @@ from xdlc.udo.config import read
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
-from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_params
-from xdlc.udo.plugin.formats import Format
+from xdlc.udo.plugin.formats import Format, all_formats, weight_formats, weight_params
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")

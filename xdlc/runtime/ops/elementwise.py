@@ -1,4 +1,4 @@
-"""Element-wise operations of two operands, and ElementWiseSelect."""
+"""Element-wise operations of one and two operands, and ElementWiseSelect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 import numpy
 
-from xdlc.ir import Op, Tensor
+from xdlc.ir import HOST_PACKAGE, Op, Tensor
 from xdlc.opdefs import args
-from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
+from xdlc.opdefs.elementwise_enums import BINARY, UNARY
 from xdlc.runtime import htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.u8 import is_u8_sum, write_u8_sum
 from xdlc.runtime.onnx_emitter import Perm
 from xdlc.runtime.ops import divide_uint64, flip_sign_bit, is_uint64, lowering
+
+# Numbers of parameter `operation`: OpDef of ElementWiseUnary.
+DIRECT = {name: name for name in UNARY if name not in ("Rsqrt", "SquareRoot")} | {"SquareRoot": "Sqrt"}
+FLOAT_ONLY = frozenset(UNARY) - {"Abs", "Neg", "Sign", "Not"}
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.
 ARITHMETIC = {
@@ -26,6 +30,64 @@ COMPARISON = {
 }  # fmt: skip
 LOGIC = {"And": "And", "Or": "Or", "Xor": "Xor"}
 BOOL = numpy.dtype(numpy.bool_)
+
+
+def _lower_unary(op: Op, b: Builder, operation: str) -> None:
+    source, target = args.operand(op, 0), args.result(op)
+    order = b.orders(source)[0] if b.orders(source) else None
+    dtype = b.dtype(source)
+    if operation == "Not":
+        dtype = BOOL
+    elif operation in FLOAT_ONLY and dtype.kind != "f":
+        dtype = numpy.dtype(numpy.float32)
+    value = b.read(source, order, dtype=dtype)
+    if is_uint64(source) and operation in ("Abs", "Sign"):
+        value = value if operation == "Abs" else b.cast(b.cast(value, BOOL), dtype)
+    elif operation == "Rsqrt":
+        value = b.node("Reciprocal", [b.node("Sqrt", [value])])
+    else:
+        value = b.node(DIRECT[operation], [value])
+    if operation in ("Abs", "Neg") and dtype == b.dtype(target):
+        value = b.wrapped(value, target)
+    b.write(target, value, order, dtype=dtype)
+
+
+@lowering("ElementWiseUnary")
+def unary(op: Op, b: Builder) -> None:
+    """Lower the operation that parameter ``operation`` names."""
+    _lower_unary(op, b, args.operation(op, UNARY))
+
+
+@lowering(*(f"ElementWise{name}" for name in UNARY))
+def named_unary(op: Op, b: Builder) -> None:
+    """Lower an operation that has an op type of its own."""
+    _lower_unary(op, b, op.type.removeprefix("ElementWise"))
+
+
+@lowering("IsNan")
+def is_nan(op: Op, b: Builder) -> None:
+    """Lower to IsNaN."""
+    b.write(args.result(op), b.node("IsNaN", [b.read(args.operand(op, 0))]), dtype=BOOL)
+
+
+@lowering("IsInf")
+def is_inf(op: Op, b: Builder) -> None:
+    """Lower to IsInf."""
+    value = b.node(
+        "IsInf",
+        [b.read(args.operand(op, 0))],
+        detect_negative=int(op.param("detect_negative", True)),
+        detect_positive=int(op.param("detect_positive", True)),
+    )
+    b.write(args.result(op), value, dtype=BOOL)
+
+
+@lowering("Erf", package=HOST_PACKAGE)
+def erf(op: Op, b: Builder) -> None:
+    """Lower to Erf."""
+    source = args.operand(op, 0)
+    order = b.orders(source)[0] if b.orders(source) else None
+    b.write(args.result(op), b.node("Erf", [b.read(source, order)]), order)
 
 
 def _floor_div(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
@@ -93,7 +155,7 @@ def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> 
     return x, y, order
 
 
-def _lower(op: Op, b: Builder, operation: str) -> None:
+def _lower_binary(op: Op, b: Builder, operation: str) -> None:
     target = args.result(op)
     operands = args.operand(op, 0), args.operand(op, 1)
     if operation == "Add" and is_u8_sum(b, *operands, target):
@@ -132,13 +194,13 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
 @lowering("ElementWiseBinary")
 def binary(op: Op, b: Builder) -> None:
     """Lower the operation that parameter ``operation`` names."""
-    _lower(op, b, args.operation(op, OPERATIONS))
+    _lower_binary(op, b, args.operation(op, BINARY))
 
 
-@lowering(*(f"ElementWise{name}" for name in OPERATIONS))
-def named(op: Op, b: Builder) -> None:
+@lowering(*(f"ElementWise{name}" for name in BINARY))
+def named_binary(op: Op, b: Builder) -> None:
     """Lower an operation that has an op type of its own."""
-    _lower(op, b, op.type.removeprefix("ElementWise"))
+    _lower_binary(op, b, op.type.removeprefix("ElementWise"))
 
 
 @lowering("ElementWiseSelect")
