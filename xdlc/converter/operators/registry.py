@@ -65,7 +65,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_PACKAGES = ("ops", "control_flow", "sequences")
+_PACKAGES = ("ops", "control_flow")
 
 
 def importer(

@@ -8,10 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.caffe2.messages import DATA_TYPES
-from xdlc.converter.caffe2.netdef import dtype_of
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.netdef import DATA_TYPES, dtype_of
+from xdlc.converter.caffe2.registry import flag, inputs, integer, number, operator
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar

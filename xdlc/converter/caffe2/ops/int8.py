@@ -12,8 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import inputs, integer, number
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import inputs, integer, number, operator
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST

@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import (
+from xdlc.converter.caffe2.ops.shapes import flattened
+from xdlc.converter.caffe2.registry import (
     flag,
     inputs,
     integer,
     is_channel_last,
     number,
+    operator,
     planes,
     stored,
     vectors,
     wants,
 )
-from xdlc.converter.caffe2.ops.shapes import flattened
-from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt, square
 from xdlc.converter.nhwc.reduce import moments, reduced
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, reshape

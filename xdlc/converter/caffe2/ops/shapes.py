@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, is_channel_last, wants
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import flag, inputs, integer, integers, is_channel_last, operator, wants
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector

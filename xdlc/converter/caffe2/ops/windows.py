@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, number, planes, stored, vectors
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import (
+    flag,
+    inputs,
+    integer,
+    integers,
+    number,
+    operator,
+    planes,
+    stored,
+    vectors,
+)
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.dispatch import Operators

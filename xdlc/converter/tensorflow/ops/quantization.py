@@ -8,8 +8,7 @@ from xdlc.converter.nhwc import quantization
 from xdlc.converter.nhwc.shapes import ints
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import dtype_of, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import dtype_of, handler, real_inputs
 from xdlc.converter.values import Value
 
 

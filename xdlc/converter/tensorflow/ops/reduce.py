@@ -1,4 +1,4 @@
-"""Handlers of reductions, running sums, argmax, top-k and normalizations."""
+"""Handlers of reductions, running sums, top-k, products, normalizations, losses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import numpy as np
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt, where
 from xdlc.converter.nhwc.gathering import stack, unstack
-from xdlc.converter.nhwc.products import dense, matmul, swapped
+from xdlc.converter.nhwc.reduce import dense, matmul, reduced, swapped
 from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import (
+    channel_last_of,
+    dtype_of,
+    handler,
+    is_channel_first,
+    real_inputs,
+)
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
 
@@ -188,3 +193,28 @@ def _cross(node: Node, g: Operators) -> Value:
         return g("Sub", [g("Mul", [p, q]), g("Mul", [r, s])])
 
     return stack(g, [minor(b, z, c, y), minor(c, x, a, z), minor(a, y, b, x)], -1)
+
+
+@handler("L2Loss")
+def _l2_loss(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    total = reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
+    return g("Mul", [total, number(g, x, 0.5)])
+
+
+@handler("SoftmaxCrossEntropyWithLogits")
+def _cross_entropy(node: Node, g: Operators) -> list[Value]:
+    x, labels = real_inputs(node)
+    logarithm = g("LogSoftmax", [x], axis=-1)
+    loss = reduced(g, "Sum", g("Neg", [g("Mul", [labels, logarithm])]), [1], keep=False)
+    return [loss, g("Sub", [g("Exp", [logarithm]), labels])][: len(node.outputs)]
+
+
+@handler("SparseSoftmaxCrossEntropyWithLogits", ignores=("Tlabels",))
+def _sparse_cross_entropy(node: Node, g: Operators) -> list[Value]:
+    x, labels = real_inputs(node)
+    logarithm = g("LogSoftmax", [x], axis=-1)
+    row = g.builder.const(np.arange(x.shape[1], dtype=labels.dtype.numpy))
+    hit = cast(g, g("Equal", [g("Unsqueeze", [labels, vector(g, [1])]), row]), x.dtype)
+    loss = reduced(g, "Sum", g("Neg", [g("Mul", [hit, logarithm])]), [1], keep=False)
+    return [loss, g("Sub", [g("Exp", [logarithm]), hit])][: len(node.outputs)]

@@ -10,8 +10,7 @@ from xdlc.converter.nhwc.shapes import dims, ints
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import complex_inputs, complex_value, real_input, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import complex_inputs, complex_value, handler, real_input, real_inputs
 from xdlc.converter.values import Value
 
 _AXES = {f"{kind}FFT{suffix}": count for kind in ("", "I", "R", "IR") for suffix, count in
