@@ -146,18 +146,6 @@ def stored(node: Node, g: Operators, x: Value) -> Value:
     return channel_last(g, x) if is_channel_last(node) else x
 
 
-def inputs(node: Node, least: int, most: int | None = None) -> list[Value]:
-    """Return the inputs.
-
-    Raises:
-        ModelError: If there are fewer or more than the operator takes.
-    """
-    count, most = len(node.inputs), least if most is None else most
-    if not least <= count <= most:
-        raise node.invalid(f"{count} inputs instead of {least if most == least else f'{least} to {most}'}")
-    return [node.required(index) for index in range(count)]
-
-
 def vectors(node: Node, count: int, **values: Value) -> list[Value]:
     """Return inputs that must hold ``count`` numbers each, by their roles.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ Tpaddings Tparams Tperm Tshape Tsplits Treal Tcomplex dtypes Tmaxsize Tindex Tof
 use_cudnn_on_gpu
 """
 """Attributes that restate the types of inputs or their number, or name a kernel of TensorFlow."""
+_COMPLEX = "export the model with real and imaginary parts as separate tensors"
 
 
 class _TensorFlowHandlers(Handlers):
@@ -31,33 +33,25 @@ class _TensorFlowHandlers(Handlers):
         """Register a function; ignore attributes without meaning to operators."""
         return super().__call__(*types, layout=layout, ignores=(*_RESTATING.split(), *ignores), domain=domain)
 
+    def operands(self, node: Node, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs of a node.
+
+        Raises:
+            ModelError: If one is omitted, or there are fewer or more of them.
+            UnsupportedOp: If one is complex.
+        """
+        values = node.operands(least, most)
+        for index, value in enumerate(values):
+            if isinstance(value, SequenceValue):
+                raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)
+        return values
+
     def is_optional(self, attribute: str) -> bool:
         """Return whether an attribute belongs to a function, restating argument types."""
         return "." in attribute
 
 
 handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops")
-
-
-_COMPLEX = "export the model with real and imaginary parts as separate tensors"
-
-
-def real_inputs(node: Node) -> list[Value]:
-    """Return the inputs, none of them missing.
-
-    Raises:
-        ModelError: If one is omitted.
-        UnsupportedOp: If one is complex.
-    """
-    return [real_input(node, index) for index in range(len(node.inputs))]
-
-
-def real_input(node: Node, index: int) -> Value:
-    """Return a real input; errors as of ``real_inputs``."""
-    value = node.required(index)
-    if isinstance(value, SequenceValue):
-        raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)
-    return value
 
 
 def complex_inputs(node: Node) -> list[Complex] | None:

@@ -58,7 +58,7 @@ class TfliteHandlers(Handlers):
         """
 
         def register(function: F) -> F:
-            around: HandlerFunction = _wrapped(function) if wraps else function
+            around: HandlerFunction = _wrapped(self.with_operands(function)) if wraps else function
             super(TfliteHandlers, self).__call__(*types, layout=layout, ignores=ignores, domain=domain)(
                 around
             )
@@ -134,15 +134,6 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
 
 
 handler = TfliteHandlers("xdlc.converter.tflite.ops")
-
-
-def values_of(node: Node) -> list[Value]:
-    """Return the inputs, none of them missing.
-
-    Raises:
-        ModelError: If one is omitted.
-    """
-    return [node.required(index) for index in range(len(node.inputs))]
 
 
 def dtype_of(node: Node, output: int = 0) -> DType:

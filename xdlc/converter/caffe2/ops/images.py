@@ -11,7 +11,6 @@ from xdlc.converter.caffe2.ops.normalization import channels
 from xdlc.converter.caffe2.ops.windows import padding
 from xdlc.converter.caffe2.registry import (
     flag,
-    inputs,
     integer,
     is_channel_last,
     number,
@@ -48,16 +47,15 @@ _SCALES = {
 
 
 @operator("ResizeNearest", "ResizeNearest3D", "UpsampleBilinear", "UpsampleNearest", layout=CHANNEL_LAST)
-def _resize(node: Node, g: Operators) -> Value:
+def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> Value:
     """Return planes of sizes floor(size * scale); a second input overrides arguments.
 
     Nearest elements are those at floor(place / scale); bilinear ones have the corners in place.
     """
-    x, *given = inputs(node, 1, 2)
     names = _SCALES.get(node.type, ["height_scale", "width_scale"])
     scales = [number(node, name, 2.0 if name == "scale" else 1.0) for name in names]
-    if given:
-        scales = [float(scale) for scale in known(given[0], "the scales").reshape(-1)]
+    if stated is not None:
+        scales = [float(scale) for scale in known(stated, "the scales").reshape(-1)]
     if len(scales) != len(names) or not all(0 < scale < 1 << 16 for scale in scales):
         raise node.invalid(f"scales {scales}")
     x = planes(node, g, x)
@@ -88,8 +86,7 @@ def _nearest(g: Operators, x: Value, axis: int, scale: float, count: int) -> Val
 
 
 @operator("PadImage", layout=ANY, ignores=("kernel", "kernels", "kernel_h", "kernel_w"))
-def _pad_image(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _pad_image(node: Node, g: Operators, x: Value) -> Value:
     x = planes(node, g, x)
     sizes = _spatial(node, x)
     mode, fill = word(node, "mode", "constant", "reflect", "edge"), number(node, "value", 0.0)
@@ -106,8 +103,7 @@ def _pad_image(node: Node, g: Operators) -> Value:
 
 
 @operator("ChannelShuffle", layout=ANY, ignores=("kernel",))
-def _channel_shuffle(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _channel_shuffle(node: Node, g: Operators, x: Value) -> Value:
     count, groups = channels(node, x), integer(node, "group", 1, 1)
     if count % groups:
         raise node.invalid(f"{count} channels in {groups} groups")
@@ -115,8 +111,7 @@ def _channel_shuffle(node: Node, g: Operators) -> Value:
 
 
 @operator("SpaceToBatch", "BatchToSpace", layout=CHANNEL_LAST)
-def _blocks(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _blocks(node: Node, g: Operators, x: Value) -> Value:
     x = planes(node, g, x)
     _spatial(node, x)
     size = integer(node, "block_size", 2, 1)
@@ -149,9 +144,8 @@ def _regions(node: Node, g: Operators, rois: Value, batch: int) -> tuple[Value, 
 
 
 @operator("RoIAlign", "RoIPool", layout=CHANNEL_LAST)
-def _regions_of_images(node: Node, g: Operators) -> Value:
+def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value:
     """Return sampled means, or maxima, of pooled_h x pooled_w parts of regions."""
-    x, rois = inputs(node, 2)
     x = planes(node, g, x)
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)
@@ -180,12 +174,11 @@ def _regions_of_images(node: Node, g: Operators) -> Value:
 @operator(
     "BBoxTransform", ignores=("angle_bound_hi", "angle_bound_lo", "angle_bound_on", "clip_angle_thresh")
 )
-def _bbox_transform(node: Node, g: Operators) -> list[Value]:
+def _bbox_transform(node: Node, g: Operators, rois: Value, deltas: Value, info: Value) -> list[Value]:
     """Return boxes [R, 4 K] moved and clipped, and the region count per image [N].
 
     As Caffe2's bbox_transform_op.cc and generate_proposals_op_util_boxes.h compute it.
     """
-    rois, deltas, info = inputs(node, 3)
     if flag(node, "rotated"):
         raise node.problem("rotated boxes are not supported", "cut the net before it with --out_name")
     (batch,), (count,) = dims(info, [0]), dims(rois, [0])
@@ -236,13 +229,12 @@ def _counts(g: Operators, image: Value | None, batch: int, count: int) -> Value:
 
 
 @operator("HeatmapMaxKeypoint")
-def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
+def _heatmap_max_keypoint(node: Node, g: Operators, maps: Value, boxes: Value) -> Value:
     """Return [N, 4, K] of x, y, score, probability at maxima of maps [N, K, S, S].
 
     A place is refined by the quadratic form through its 3 x 3 neighbours, mirrored at the borders, as
     Caffe2's heatmap_max_keypoint_op.cc computes it.
     """
-    maps, boxes = inputs(node, 2)
     shape = dims(maps)
     if len(shape) != 4 or shape[2] != shape[3] or shape[2] < 2 or boxes.rank != 2 or boxes.shape[1] < 4:
         raise node.invalid(f"maps {list(shape)} and boxes {list(boxes.shape)}")

@@ -17,7 +17,6 @@ from xdlc.converter.tensorflow.registry import (
     handler,
     is_channel_first,
     padding_of,
-    real_inputs,
     spatial,
 )
 from xdlc.converter.values import Value
@@ -26,9 +25,8 @@ _POOLS: dict[str, Callable[..., Value]] = {"Max": windows.max_pool, "Avg": windo
 
 
 @handler("Conv2D", "DepthwiseConv2dNative", "Conv3D")
-def convolution(node: Node, g: Operators) -> Value:
+def convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     """Return the convolution of a node; also that of a fused one."""
-    x, weight = real_inputs(node)[:2]
     function = windows.depthwise_conv if "Depthwise" in node.type else windows.conv
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
@@ -47,8 +45,7 @@ def convolution(node: Node, g: Operators) -> Value:
     "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropInput",
 )
-def _transposed_convolution(node: Node, g: Operators) -> Value:
-    sizes, weight, x = real_inputs(node)
+def _transposed_convolution(node: Node, g: Operators, sizes: Value, weight: Value, x: Value) -> Value:
     output_sizes = _output_sizes(node, g, sizes, weight, x)
     if "Depthwise" in node.type:
         shape = weight.shape
@@ -94,8 +91,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
 
 
 @handler("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
-def _pool(node: Node, g: Operators) -> Value:
-    x, *rest = real_inputs(node)
+def _pool(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     kernel, strides = (
         (ints(rest[index], name) if rest else list(node.attr(name) or [1] * x.rank))
         for index, name in enumerate(("ksize", "strides"))
@@ -114,8 +110,7 @@ def _pool(node: Node, g: Operators) -> Value:
 
 
 @handler("MaxPoolWithArgmax")
-def _pool_with_places(node: Node, g: Operators) -> list[Value]:
-    (x,) = real_inputs(node)
+def _pool_with_places(node: Node, g: Operators, x: Value) -> list[Value]:
     dtype = dtype_of(node, "Targmax", "int64")
     most, places = windows.max_pool_with_places(
         g,
@@ -129,13 +124,12 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("Dilation2D")
-def _dilation(node: Node, g: Operators) -> Value:
-    x, weight = real_inputs(node)
+def _dilation(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     steps, rates = spatial(node, "strides"), spatial(node, "rates")
     return dilation(g, x, weight, strides=steps, rates=rates, padding=padding_of(node))
 
 
-_PRODUCTS: dict[str, Callable[[Node, Operators], Value]] = {
+_PRODUCTS: dict[str, Callable[[Node, Operators, Value, Value], Value]] = {
     "_FusedConv2D": convolution,
     "_FusedDepthwiseConv2dNative": convolution,
     "_FusedConv3D": convolution,
@@ -165,11 +159,10 @@ _ACTIVATIONS: dict[str, Callable[[Operators, Value], Value]] = {
         "leakyrelu_alpha",
     ),
 )
-def _fused(node: Node, g: Operators) -> Value:
-    result = _PRODUCTS[node.type](node, g)
-    others = iter(real_inputs(node)[2:])
+def _fused(node: Node, g: Operators, x: Value, weight: Value, *others: Value) -> Value:
+    result, operands = _PRODUCTS[node.type](node, g, x, weight), iter(others)
     for step in node.attr("fused_ops") or []:
-        result = _followed(node, g, result, str(step), others)
+        result = _followed(node, g, result, str(step), operands)
     return result
 
 
@@ -202,11 +195,10 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
 
 
 @handler("_FusedBatchNormEx", ignores=("U", "num_side_inputs"))
-def _batch_norm(node: Node, g: Operators) -> list[Value]:
-    result, *rest = batch_norm(node, g)
-    sides = real_inputs(node)[5:]
-    if sides:
-        result = g("Add", [result, sides[0]])
+def _batch_norm(node: Node, g: Operators, *operands: Value) -> list[Value]:
+    result, *rest = batch_norm(node, g, *operands[:5])
+    if len(operands) > 5:
+        result = g("Add", [result, operands[5]])
     activation = str(node.attr("activation_mode", "Identity"))
     if activation not in _ACTIVATIONS:
         raise node.problem(f"activation_mode {activation!r} is not supported")

@@ -14,7 +14,7 @@ from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, permuted
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.registry import dtype_of, handler, values_of
+from xdlc.converter.tflite.registry import dtype_of, handler
 from xdlc.converter.values import SequenceValue, Value
 from xdlc.ir.dtype import FLOAT32
 
@@ -37,8 +37,7 @@ def _compiled(node: Node, g: Operators) -> Value:
     "TFLite_Detection_PostProcess",
     ignores=("_output_quantized", "_support_output_type_float_in_quantized_op"),
 )
-def _detections(node: Node, g: Operators) -> Sequence[Value]:
-    codes, scores, anchors = values_of(node)
+def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: Value) -> Sequence[Value]:
     most, classes = int(node.attr("max_detections", 0)), int(node.attr("num_classes", 0))
     shape = dims(scores)
     if len(shape) != 3 or dims(codes) != (1, shape[1], 4) or dims(anchors) != (shape[1], 4) or shape[0] != 1:
@@ -139,8 +138,7 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
 
 
 @handler("Convolution2DTransposeBias")
-def _transpose_conv(node: Node, g: Operators) -> Value:
-    x, weight, bias = values_of(node)
+def _transpose_conv(node: Node, g: Operators, x: Value, weight: Value, bias: Value) -> Value:
     params = _numbers(node, "padding stride_w stride_h")
     strides, (height, width) = [params["stride_h"], params["stride_w"]], dims(x, (1, 2))
     kernel = dims(weight, (1, 2))  # [O, H, W, I]
@@ -179,8 +177,7 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("MaxUnpooling2D", "LiteRtMaxUnpooling2D")
-def _unpool(node: Node, g: Operators) -> Value:
-    x, places = values_of(node)
+def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
     params = _numbers(node, _POOL)
     kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
@@ -209,8 +206,7 @@ def _unpool(node: Node, g: Operators) -> Value:
 
 
 @handler("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
-def _suppressed(node: Node, g: Operators) -> list[Value]:
-    boxes, scores, *given = values_of(node)
+def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value, *given: Value) -> list[Value]:
     limits = [float(known(value, "a limit").reshape(-1)[0]) for value in given]
     count, overlap, threshold = int(limits[0]), limits[1], limits[2]
     # LiteRT drops boxes at the limit too, others only those above it: at 0 it keeps the best box alone.
@@ -228,8 +224,7 @@ def _suppressed(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("RFFT2D")
-def _transform(node: Node, g: Operators) -> Any:
-    x, sizes = values_of(node)
+def _transform(node: Node, g: Operators, x: Value, sizes: Value) -> Any:
     return [SequenceValue(tuple(spectra.forward(g, x, ints(sizes, "the lengths"))))]
 
 
@@ -245,8 +240,7 @@ def _parts(node: Node, g: Operators) -> Value:
 
 
 @handler("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
-def _random(node: Node, g: Operators) -> Value:
-    operands = values_of(node)
+def _random(node: Node, g: Operators, *operands: Value) -> Value:
     seeds = [int(node.attr(name, 0)) for name in ("seed", "seed2")]
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
     if not g.random_inputs:

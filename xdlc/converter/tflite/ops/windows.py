@@ -8,7 +8,7 @@ from xdlc.converter.nhwc import images, reduce, resize, windows
 from xdlc.converter.nhwc.shapes import dims, ints, known, permuted, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.registry import handler, padding_of, sizes_of, stated_dims, values_of
+from xdlc.converter.tflite.registry import handler, padding_of, sizes_of, stated_dims
 from xdlc.converter.values import Value
 
 _POOLS: dict[str, Callable[..., Value]] = {
@@ -90,8 +90,7 @@ def _fully_connected(node: Node, g: Operators) -> Value:
 
 
 @handler("BATCH_MATMUL", ignores=("asymmetric_quantize_inputs",))
-def _batch_matmul(node: Node, g: Operators) -> Value:
-    x, y = values_of(node)
+def _batch_matmul(node: Node, g: Operators, x: Value, y: Value) -> Value:
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
     return reduce.matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
 
@@ -112,8 +111,7 @@ _RESIZES: dict[str, Callable[..., Value]] = {
 
 
 @handler(*_RESIZES, ignores=("unused0", "unused1"))
-def _resize(node: Node, g: Operators) -> Value:
-    x, size = values_of(node)
+def _resize(node: Node, g: Operators, x: Value, size: Value) -> Value:
     align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
     if align and half:
         raise node.invalid("align_corners and half_pixel_centers exclude each other")
@@ -127,8 +125,7 @@ def _depth_blocks(node: Node, g: Operators) -> Value:
 
 
 @handler("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
-def _batches(node: Node, g: Operators) -> Value:
-    x, block, borders = values_of(node)
+def _batches(node: Node, g: Operators, x: Value, block: Value, borders: Value) -> Value:
     function = images.space_to_batch if node.type == "SPACE_TO_BATCH_ND" else images.batch_to_space
     pairs = known(borders, "paddings or crops").reshape(-1, 2).tolist()
     return function(g, x, ints(block, "the block shape"), pairs)
