@@ -205,7 +205,7 @@ def _source(
         options |= {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         if as_onnx and file is model:
             shapes = options["input_dims"] or {}
-            from xdlc.converter.pytorch.by_onnx import export_file
+            from xdlc.converter.pytorch.live import export_file
 
             path = export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
             frontend = find_frontend(path, "onnx")
@@ -225,7 +225,7 @@ def _uses_onnx(own: Mapping[str, Any]) -> bool:
     """Return whether the importer's own options choose the exporter of torch.onnx."""
     if "torch_exporter" not in own:
         return False
-    from xdlc.converter.pytorch.by_onnx import uses_onnx
+    from xdlc.converter.pytorch.live import uses_onnx
 
     return uses_onnx(own)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xdlc.converter.operators import folding
-from xdlc.converter.operators.numpy_folding import evaluation
+from xdlc.converter.operators.folding import evaluation
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, identity
 from xdlc.ir import ArrayData, Role, Tensor

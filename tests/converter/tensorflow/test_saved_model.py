@@ -9,9 +9,9 @@ from tests.converter.tensorflow.tf_checkpoints import Checkpoint, save, saved_mo
 from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, Type
 from xdlc import ir
 from xdlc.converter.tensorflow.bundle import Bundle, _signed, _slice_key
-from xdlc.converter.tensorflow.crc32c import crc32c
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.reader import _load
+from xdlc.converter.tensorflow.table import crc32c
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2

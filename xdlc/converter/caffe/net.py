@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.caffe.params import Layer
+from xdlc.converter.caffe.registry import Layer
 from xdlc.converter.caffe.versions import current_layers
 from xdlc.converter.caffe.weights_file import WeightsFile
 from xdlc.converter.protobuf_text import Message, Word, flattened, readable

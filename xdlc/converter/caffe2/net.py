@@ -14,8 +14,7 @@ from functools import partial
 from shlex import quote
 from typing import Any
 
-from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
-from xdlc.converter.caffe2.inputs import find_inputs
+from xdlc.converter.caffe2.inputs import INT8, MOST_CONSTANT, filled, find_inputs, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +43,7 @@ __all__ = [
 Importer = Callable[[Node, Builder], Value | Sequence[Value]]
 ImporterT = TypeVar("ImporterT", bound=Importer)
 HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] | None"]
-F = TypeVar("F", bound=HandlerFunction)
+F = TypeVar("F", bound=Callable[..., "AnyValue | Sequence[AnyValue] | None"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_PACKAGES = ("ops", "control_flow", "sequences")
+_PACKAGES = ("ops", "control_flow")
 
 
 def importer(
@@ -178,6 +181,8 @@ class Handlers:
     ) -> Callable[[F], F]:
         """Register a function as the handler of node types.
 
+        Its parameters after the node and the operators are the inputs of the node, none of them missing.
+
         Args:
             types: Node types.
             layout: Layout in which the handler works (``session.ordering``).
@@ -189,13 +194,35 @@ class Handlers:
         """
 
         def register(function: F) -> F:
+            handler = Handler(self.with_operands(function), layout, frozenset(ignores))
             for type in types:
-                handler = Handler(function, layout, frozenset(ignores))
                 if self._held.setdefault((domain, type), handler) is not handler:
                     raise ValueError(f"there is a handler of {type} already")
             return function
 
         return register
+
+    def with_operands(self, function: Callable[..., Any]) -> HandlerFunction:
+        """Return a handler that passes the inputs of a node to a function.
+
+        Raises:
+            ModelError: When it is called, if the function has other parameters than the node has inputs.
+        """
+        code = function.__code__
+        most = math.inf if code.co_flags & inspect.CO_VARARGS else code.co_argcount - 2
+        least = code.co_argcount - 2 - len(function.__defaults__ or ())
+        if not most:
+            return function
+
+        @functools.wraps(function)
+        def handle(node: Node, g: Operators) -> Any:
+            return function(node, g, *self.operands(node, least, most))
+
+        return handle
+
+    def operands(self, node: Node, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs of a node; errors as of ``Node.operands``."""
+        return node.operands(least, most)
 
     def reason(self, type: str) -> str:
         """Return why a node type has no handler; empty if that is all."""

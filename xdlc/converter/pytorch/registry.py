@@ -16,8 +16,7 @@ from typing import Any, TypeVar, cast
 from xdlc import ir
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
-from xdlc.converter.pytorch.calls import ScalarType
-from xdlc.converter.pytorch.schemas import schema
+from xdlc.converter.pytorch.calls import ScalarType, schema
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE

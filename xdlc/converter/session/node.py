@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -129,6 +130,19 @@ class Node:
         if value is None:
             raise self.invalid(f"input {index} is missing")
         return value
+
+    def operands(self, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs, none of them missing.
+
+        Raises:
+            ModelError: If one is omitted, or there are fewer or more of them.
+        """
+        count = len(self.inputs)
+        if not least <= count <= most:
+            raise self.invalid(
+                f"{count} inputs instead of {least if most == least else f'{least} to {most}'}"
+            )
+        return [self.required(index) for index in range(count)]
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or ``default``.

@@ -14,10 +14,9 @@ from xdlc.converter.pipeline import Options
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph
-from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
+from xdlc.converter.tensorflow.saved_model import Loaded, graph_def, meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, misfit, params, weights
-from xdlc.converter.caffe.registry import layer
+from xdlc.converter.caffe.registry import bottoms, layer, misfit, params, weights
 from xdlc.converter.nhwc import recurrent
 from xdlc.converter.nhwc.gathering import split_evenly
 from xdlc.converter.nhwc.recurrent import LstmWeights, front, scanned

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.converter.keras.handling import (
+from xdlc.converter.keras.ops.activations import activated
+from xdlc.converter.keras.registry import (
     argument,
     as_float,
     handler,
@@ -15,7 +16,6 @@ from xdlc.converter.keras.handling import (
     sizes,
     weight,
 )
-from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import dims, vector

@@ -11,7 +11,7 @@ import numpy as np
 from xdlc.converter.nhwc.gathering import shuffled
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._forms import mixed
+from xdlc.converter.pytorch.ops._shapes import mixed
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_table

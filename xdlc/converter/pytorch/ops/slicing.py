@@ -14,8 +14,7 @@ from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.nhwc.slicing import updated
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
-from xdlc.converter.pytorch.ops._forms import operand
-from xdlc.converter.pytorch.ops._shapes import ALL, Size
+from xdlc.converter.pytorch.ops._shapes import ALL, Size, operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table

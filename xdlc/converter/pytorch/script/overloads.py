@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.pytorch.calls import ScalarType
-from xdlc.converter.pytorch.schemas import REQUIRED, Argument, overloads, schema
+from xdlc.converter.pytorch.calls import REQUIRED, Argument, ScalarType, overloads, schema
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops import _quantized
+from xdlc.converter.operators.ops import quantization
 from xdlc.converter.operators.ops._compose import joined, part, picked
 from xdlc.converter.operators.ops._formulas import linear, plus
 from xdlc.converter.operators.ops.microsoft import _attention as core
@@ -333,6 +333,6 @@ def q_attention(node: Node, b: Builder) -> list[Value]:
     if node.flag("do_rotary") or node.flag("past_present_share_buffer"):
         raise node.problem("rotary embeddings and shared past and present buffers are not supported")
     x, weights = node.required(0), node.required(1)
-    real = _quantized.real(node, b, x, _quantized.encoding(node, 3, 6))
-    columns = _quantized.real(node, b, weights, _quantized.encoding(node, 4, 7, weights, axis=1))
+    real = quantization.real(node, b, x, quantization.encoding(node, 3, 6))
+    columns = quantization.real(node, b, weights, quantization.encoding(node, 4, 7, weights, axis=1))
     return self_attention(node, b, real, columns, node.input(2), node.input(5), node.input(8), None)

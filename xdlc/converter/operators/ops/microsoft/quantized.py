@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops import _quantized
+from xdlc.converter.operators.ops import quantization
 from xdlc.converter.operators.ops._compose import compare, number, reduced, select, unary
 from xdlc.converter.operators.ops._formulas import fully_connected, plus
 from xdlc.converter.operators.ops.indexing import gather
@@ -174,7 +174,7 @@ _STEPS = 255.0
 def dynamic_quantize_matmul(node: Node, b: Builder) -> Value:
     """Round the input to 256 steps between its extremes and 0, then multiply floats."""
     weight = node.required(1)
-    real = _quantized.real(node, b, weight, _quantized.encoding(node, 2, 3, weight, axis=-1))
+    real = quantization.real(node, b, weight, quantization.encoding(node, 2, 3, weight, axis=-1))
     return plus(b, multiply(node, b, _rounded(b, node.required(0)), real), node.input(4))
 
 
@@ -205,5 +205,5 @@ def matmul_integer_to_float(node: Node, b: Builder) -> Value:
     if start is not None:
         real = b.binary(SUBTRACT, real, b.reshape(b.cast(start, step.dtype), (1,)))
     real = b.binary(MULTIPLY, real, b.reshape(step, (1,)))
-    columns = _quantized.real(node, b, weight, _quantized.encoding(node, 3, 5, weight, axis=-1))
+    columns = quantization.real(node, b, weight, quantization.encoding(node, 3, 5, weight, axis=-1))
     return plus(b, multiply(node, b, real, columns), node.input(6))

@@ -1,4 +1,4 @@
-"""Handlers of StableHLO: composites, and operators with simple sub-graphs.
+"""Handlers of operators that run sub-graphs: IF, WHILE, CALL_ONCE, StableHLO.
 
 Semantics: the StableHLO specification (openxla.org/stablehlo/spec).
 """
@@ -16,13 +16,53 @@ from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import slicing, windows
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
+from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.sub_graph import inline
+from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Node
-from xdlc.converter.tflite.ops._forms import dtype_of, stated_dims, values_of
-from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.registry import dtype_of, handler, stated_dims
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
+
+
+def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
+    """Return the inputs from a position on, as operands of the graphs."""
+    operands = [node.required(index) for index in range(first, len(node.inputs))]
+    for graph in graphs:
+        if len(graph.inputs) != len(operands):
+            raise node.invalid(f"a sub-graph of {len(graph.inputs)} inputs gets {len(operands)} values")
+    return operands
+
+
+@handler("IF", wraps=False)
+def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
+    branches = [node.graph("then_subgraph"), node.graph("else_subgraph")]
+    return apply_if(g, node.required(0), branches, _operands(node, 1, branches), len(node.outputs))
+
+
+@handler("WHILE", "STABLEHLO_WHILE", wraps=False)
+def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
+    condition, body = node.graph("cond_subgraph"), node.graph("body_subgraph")
+    states = _operands(node, 0, [condition, body])
+    if len(body.outputs) != len(states):
+        raise node.invalid(f"its body returns {len(body.outputs)} values for {len(states)} variables")
+    trips = trip_count(g, condition, body, states)
+    return states if trips == 0 else apply_while(g, condition, body, states, trips)
+
+
+@handler("READ_VARIABLE", wraps=False)
+def _read(node: Node, _g: Operators) -> Value:
+    return node.required(0)
+
+
+@handler("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE", ignores=("container", "shared_name"), wraps=False)
+def _variable(node: Node, _g: Operators) -> Value:
+    raise node.problem(
+        "passing a variable's handle to a sub-graph or a resource operator is not supported",
+        "pass the variable's value, or read and assign it in the main graph only",
+    )
+
 
 _SAME = {
     f"STABLEHLO_{name}": operator
@@ -65,9 +105,8 @@ _OUTCOMES = {(5, 3): "Add", (6, -4): "Mul", (3, 4): "Max", (2, -1): "Min"}
 
 
 @handler("STABLEHLO_COMPOSITE", wraps=False, ignores=("name", "version", "composite_attributes"))
-def _composite(node: Node, g: Operators) -> Sequence[AnyValue]:
+def _composite(node: Node, g: Operators, *values: Value) -> Sequence[AnyValue]:
     body = node.graph("decomposition_subgraph")
-    values = values_of(node)
     if len(body.inputs) != len(values) or len(body.outputs) < len(node.outputs):
         raise node.invalid(f"a sub-graph of {len(body.inputs)} inputs is called with {len(values)} values")
     return inline(g.context, body, dict(zip(body.inputs, values, strict=True)))
@@ -79,18 +118,17 @@ def _densify(node: Node, g: Operators) -> Value:
 
 
 @handler(*_SAME)
-def _same(node: Node, g: Operators) -> Value:
-    return g(_SAME[node.type], values_of(node))
+def _same(node: Node, g: Operators, *values: Value) -> Value:
+    return g(_SAME[node.type], values)
 
 
 @handler(*_FORMULAS)
-def _formula(node: Node, g: Operators) -> Value:
-    return _FORMULAS[node.type](g, *values_of(node))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler(*_ON_BITS)
-def _on_bits(node: Node, g: Operators) -> Value:
-    values = values_of(node)
+def _on_bits(node: Node, g: Operators, *values: Value) -> Value:
     return g(_ON_BITS[node.type][values[0].dtype is not BOOL8], values)
 
 
@@ -101,13 +139,13 @@ def _cube_root(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_COMPARE", ignores=("compare_type",))
-def _compare(node: Node, g: Operators) -> Value:
-    direction, values = node.attr("comparison_direction", 0), values_of(node)
+def _compare(node: Node, g: Operators, x: Value, y: Value) -> Value:
+    direction = node.attr("comparison_direction", 0)
     if not 0 <= direction < len(_COMPARISONS):
         raise node.invalid(f"comparison {direction} is unknown")
     if not _COMPARISONS[direction]:
-        return formulas.not_equal(g, *values)
-    return g(_COMPARISONS[direction], values)
+        return formulas.not_equal(g, x, y)
+    return g(_COMPARISONS[direction], [x, y])
 
 
 @handler("STABLEHLO_CONVERT")
@@ -139,8 +177,7 @@ def _transpose(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_CONCATENATE")
-def _concatenate(node: Node, g: Operators) -> Value:
-    values = values_of(node)
+def _concatenate(node: Node, g: Operators, *values: Value) -> Value:
     axis = node.axis(node.attr("dimension", 0), values[0].rank)
     return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
 
@@ -183,8 +220,7 @@ def _starts(g: Operators, values: Sequence[Value]) -> Value:
 
 
 @handler("STABLEHLO_DYNAMIC_SLICE")
-def _dynamic_slice(node: Node, g: Operators) -> Value:
-    x, *starts = values_of(node)
+def _dynamic_slice(node: Node, g: Operators, x: Value, *starts: Value) -> Value:
     whole, sizes = dims(x), list(node.attr("slice_sizes") or ())
     if (
         len(sizes) != x.rank
@@ -200,16 +236,14 @@ def _dynamic_slice(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_DYNAMIC_UPDATE_SLICE")
-def _dynamic_update_slice(node: Node, g: Operators) -> Value:
-    x, update, *starts = values_of(node)
+def _dynamic_update_slice(node: Node, g: Operators, x: Value, update: Value, *starts: Value) -> Value:
     if len(starts) != x.rank:
         raise node.invalid(f"{len(starts)} positions of rank {x.rank}")
     return slicing.updated(g, x, update, _starts(g, starts)) if starts else update
 
 
 @handler("STABLEHLO_PAD")
-def _pad(node: Node, g: Operators) -> Value:
-    x, fill = values_of(node)
+def _pad(node: Node, g: Operators, x: Value, fill: Value) -> Value:
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     low, high, inner = (list(node.attr(name) or [0] * x.rank) for name in names)
     if any(len(each) != x.rank for each in (low, high, inner)) or min(inner, default=0) < 0:
@@ -224,8 +258,7 @@ def _pad(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_DOT_GENERAL", ignores=("precision_config",))
-def _dot_general(node: Node, g: Operators) -> Value:
-    x, y = values_of(node)
+def _dot_general(node: Node, g: Operators, x: Value, y: Value) -> Value:
 
     def axes(name: str) -> tuple[list[int], list[int]]:
         return list(node.attr(f"lhs_{name}") or ()), list(node.attr(f"rhs_{name}") or ())
@@ -249,8 +282,7 @@ def _dot_general(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_CONVOLUTION", ignores=("precision_config", "feature_group_count"))
-def _convolution(node: Node, g: Operators) -> Value:
-    x, weight = values_of(node)
+def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     count = x.rank - 2
 
     def order(kind: str, *ends: str) -> list[int]:
@@ -290,10 +322,9 @@ def _convolution(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_REDUCE")
-def _reduce(node: Node, g: Operators) -> Value:
+def _reduce(node: Node, g: Operators, x: Value, start: Value) -> Value:
     if len(node.inputs) != 2:
         raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
-    x, start = values_of(node)
     axes = sorted(node.axis(axis, x.rank) for axis in node.attr("dimensions") or ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     reduction, neutral = _REDUCTIONS[operator]
@@ -304,10 +335,9 @@ def _reduce(node: Node, g: Operators) -> Value:
 
 
 @handler("STABLEHLO_REDUCE_WINDOW")
-def _reduce_window(node: Node, g: Operators) -> Value:
+def _reduce_window(node: Node, g: Operators, x: Value, start: Value) -> Value:
     if len(node.inputs) != 2:
         raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
-    x, start = values_of(node)
     start = reshape(g, start, ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     names = ("window_dimensions", "window_strides", "window_dilations", "base_dilations")
