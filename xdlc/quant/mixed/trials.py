@@ -26,10 +26,9 @@ from xdlc.quant.storing import quantized_copy
 from xdlc.quant.verdicts import EXACT, Noise
 
 if TYPE_CHECKING:
-    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.calibration.calibrate import Calibration, KeptSample
     from xdlc.quant.engine import Engine
     from xdlc.quant.plan import Plan
-    from xdlc.quant.samples import KeptSample
 
 Results: TypeAlias = Mapping[str, Any]
 
