@@ -23,7 +23,7 @@ from tests.support.section_models import Net
 from tests.udo.config.test_bad_configs import GOOD
 from xdlc.boundary import files
 from xdlc.quant.overrides import read_overrides
-from xdlc.quant.sample_files import FileSamples
+from xdlc.quant.samples import FileSamples
 from xdlc.runtime.input_list import read_input_list, read_names
 from xdlc.udo.config import read_config
 from xdlc.udo.config.convert import convert

@@ -11,14 +11,14 @@ from xdlc.ir.dtype import UFIXED8, DType
 from xdlc.quant.attention_masks import MaskRanges, lowest_score
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.effective_range import EVERYTHING, useful_range
-from xdlc.quant.encoding_groups import EncodingGroups, is_signed
+from xdlc.quant.encoding_groups import EncodingGroups, is_signed, useful_range
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import (
+    EVERYTHING,
     GIVEN,
     NOTHING,
     Decision,

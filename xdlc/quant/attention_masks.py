@@ -18,9 +18,9 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
-from xdlc.quant.effective_range import EVERYTHING, NEGLIGIBLE
+from xdlc.quant.encoding_groups import NEGLIGIBLE
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40

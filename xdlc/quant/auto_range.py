@@ -18,12 +18,12 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.options.quantizing import OutputKind
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, KeptSample
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
-from xdlc.quant.samples import KeptSample, Sample
+from xdlc.quant.samples import Sample
 from xdlc.quant.storing import entered, quantized_copy
 
 if TYPE_CHECKING:

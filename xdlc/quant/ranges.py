@@ -87,6 +87,7 @@ class Range:
 
 
 NOTHING = Range(math.inf, -math.inf)
+EVERYTHING = Range(-math.inf, math.inf)
 NOT_A_NUMBER = Range(math.nan, math.nan)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import SAMPLE_BYTES, Calibration, KeptSample, Spread
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged
 from xdlc.quant.ladder import STAGES, climb
@@ -20,7 +20,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.search import SearchResult, WidthSearch, raised_records, search, summary
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
 from xdlc.quant.plan import Plan
-from xdlc.quant.samples import SAMPLE_BYTES, KeptSample, Spread, is_held_out
+from xdlc.quant.samples import is_held_out
 
 MOST_JUDGED = 16
 """Samples that widths are judged on."""

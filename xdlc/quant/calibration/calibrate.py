@@ -19,17 +19,8 @@ from xdlc.quant.engine import Engine, KernelSource
 from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
 from xdlc.quant.range_methods import Grid, find_range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.samples import (
-    HELD_OUT,
-    MOST_HELD_OUT,
-    SAMPLE_BYTES,
-    KeptSample,
-    Sample,
-    Samples,
-    Spread,
-    is_held_out,
-    run_sample,
-)
+from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out, run_sample
+from xdlc.runtime.cpu import array_of
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
@@ -45,6 +36,90 @@ CHUNK = HELD_OUT
 
 The last of them is the one that is held out, so that merging keeps the order of samples.
 """
+
+
+MOST_HELD_OUT = 8
+"""Samples that are measured."""
+
+SAMPLE_BYTES = 32 << 20
+"""Most bytes of kept samples, what the float model makes of them included."""
+
+
+@dataclass(slots=True)
+class KeptSample:
+    """A sample, and what the float model makes of it.
+
+    Attributes:
+        number: Its number among all samples.
+        sample: Arrays by input name, copies.
+        floats: Values of the float model by tensor name; empty until they are given.
+    """
+
+    number: int
+    sample: Sample
+    floats: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (*self.sample.values(), *self.floats.values()))
+
+
+class Spread:
+    """Keeps a copy of every n-th sample, n doubling as they come.
+
+    Args:
+        most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._stride = 1
+        self.kept: list[KeptSample] = []
+        self.count = 0
+
+    def add(self, number: int, sample: Sample) -> None:
+        """Count a sample, and keep it if it is its turn.
+
+        Args:
+            number: Its number among all samples, of which some may not be added.
+            sample: Arrays by input name.
+        """
+        import numpy as np
+
+        if self.count % self._stride == 0:
+            self.kept.append(
+                KeptSample(number, {name: np.array(array_of(array)) for name, array in sample.items()})
+            )
+            self._thin()
+        self.count += 1
+
+    def give(self, number: int, floats: Mapping[str, Array]) -> None:
+        """Take what the float model makes of a sample; keep it if the sample is kept."""
+        for kept in self.kept:
+            if kept.number == number:
+                kept.floats = floats
+                self._thin()
+                return
+
+    def evenly(self, most: int) -> list[KeptSample]:
+        """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
+
+        Args:
+            most: At least two.
+        """
+        last = len(self.kept) - 1
+        if last < most:
+            return self.kept
+        return [self.kept[place * last // (most - 1)] for place in range(most)]
+
+    def _thin(self) -> None:
+        while len(self.kept) > 1 and self._is_too_much():
+            self.kept, self._stride = self.kept[::2], self._stride * 2
+
+    def _is_too_much(self) -> bool:
+        return len(self.kept) > self._most or sum(kept.nbytes for kept in self.kept) > self._most_bytes
 
 
 @dataclass(eq=False)

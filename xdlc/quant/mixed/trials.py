@@ -38,10 +38,10 @@ from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
-    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.calibration.calibrate import Calibration, KeptSample
     from xdlc.quant.engine import Engine
     from xdlc.quant.plan import Plan
-    from xdlc.quant.samples import KeptSample, Sample
+    from xdlc.quant.samples import Sample
 
 LARGEST_CONSTANT = 1 << 18
 """Elements of constants that are rounded in every run; larger ones keep 16 bits."""

@@ -14,8 +14,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.effective_range import EffectiveRange, effective_range
-from xdlc.quant.encoding_groups import EncodingGroups
+from xdlc.quant.encoding_groups import EffectiveRange, EncodingGroups, effective_range
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
