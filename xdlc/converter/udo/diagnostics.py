@@ -10,7 +10,7 @@ from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import verify_udos
 from xdlc.opdefs.source_match import Udo, UdoSet
-from xdlc.opdefs.udo_backends import UdoVerifier
+from xdlc.opdefs.verify import UdoVerifier
 
 OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
 

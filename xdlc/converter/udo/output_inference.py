@@ -15,7 +15,7 @@ from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.model import OpDef, TensorDef, order_of
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.shape_reason import why_unknown
+from xdlc.opdefs.shape_text import why_unknown
 from xdlc.opdefs.source_match import ShapeFunction, Udo
 
 _SHAPE_FIX = (
