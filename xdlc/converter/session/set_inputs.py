@@ -10,6 +10,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.options import spell
 from xdlc.runtime import npy
 
 Array = Any  # numpy.ndarray
@@ -48,7 +49,8 @@ def fixed_inputs(
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
-            problem.where = ": ".join([where, f"--set_input {quote(name)}", *filter(None, [problem.where])])
+            option = f"{spell('set_inputs')} {quote(name)}"
+            problem.where = ": ".join([where, option, *filter(None, [problem.where])])
             problems.append(problem)
     raise_all(problems, where=where)
     return arrays
@@ -93,7 +95,7 @@ def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
         f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
-        fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
+        fix="give a value of that shape, or bind its dimensions, and give one number",
     )
 
 

@@ -15,9 +15,10 @@ from xdlc.converter.nhwc.elementwise import clipped, where
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
+from xdlc.options import spell
 
 _MOST = 1 << 10
 _OWN = "detection_output_param"
@@ -138,9 +139,9 @@ def _detection_output(node: Node, g: Operators) -> Value:
     kept = _suppressed(node, g, boxes, scores)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} runs on the host, as Caffe computes it, and outputs rows of 0 after the last "
-        "detection; quantized, it stays float with xdlc-quant --float_ops of that name; for HTP cut the net "
-        f"before it with --out_name {quote(node.names[0])} --out_name {quote(node.names[1])} and find the "
-        f"boxes in the program, with the priors, which --out_name {quote(node.names[2])} alone outputs"
+        f"detection; quantized, it stays float with {spell('quantize.float_ops', [node.own_name])}; for HTP "
+        f"{cut_before()} {quote(node.names[0])} {spell('out_name')} {quote(node.names[1])} and find the "
+        f"boxes in the program, with the priors, which {spell('out_name')} {quote(node.names[2])} outputs"
     )
     numbers = np.repeat(np.arange(images), len(labels) * most), np.tile(np.repeat(labels, most), images)
     heads = g.builder.const(np.stack(numbers, axis=1).astype(np.float32))

@@ -18,6 +18,7 @@ from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
+from xdlc.options import spell
 
 
 def _regions(node: Node, g: Operators) -> tuple[Value, Value]:
@@ -166,7 +167,8 @@ def _proposals(
         shapes = f"scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}"
         raise misfit(f"has {shapes}, which do not fit {count} anchors (ratios x scales)")
     if images != 1:
-        raise UnsupportedOp(f"proposals of {images} images are not supported", fix="convert with --batch 1")
+        fix = f"convert with {spell('batch', 1)}"
+        raise UnsupportedOp(f"proposals of {images} images are not supported", fix=fix)
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
         raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
     total = rows * columns * count

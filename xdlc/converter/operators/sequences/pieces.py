@@ -8,7 +8,7 @@ from xdlc.converter.operators.control_flow.steps import ints
 from xdlc.converter.operators.protobuf import INT64
 from xdlc.converter.operators.registry import ANY, structural
 from xdlc.converter.operators.sequence_values import count_listed, elements_of, sequence, spend, tensor
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.values import AnyValue, Value
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _cut_evenly(
     if extent is None:
         raise node.problem(
             f"it splits axis {axis}, which is dynamic, so the number of pieces is not known",
-            "bind the open dimensions with --input_dim, --define_symbol or --batch",
+            bind_dims(),
         )
     size = 1
     if chosen is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.pytorch.script import primitives
-from xdlc.converter.pytorch.script.branches import FIX, branch
+from xdlc.converter.pytorch.script.branches import branch, export_anew
 from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.operators import applied
 from xdlc.converter.pytorch.script.recorder import Recorder
@@ -143,7 +143,9 @@ class Machine:
             raise ValueError(f"sets attribute {name} of a value that is not an object")
         if self.recorder.branches:
             path = f"{owner.path}.{name}".lstrip(".")
-            raise UnsupportedOp(f"attribute {path!r} is set in a branch that depends on data", fix=FIX)
+            raise UnsupportedOp(
+                f"attribute {path!r} is set in a branch that depends on data", fix=export_anew()
+            )
         self.changed.setdefault((id(owner), name), (owner, owner.fields.get(name)))
         owner.fields[name] = value
 
@@ -289,7 +291,7 @@ class Machine:
 
 def _known(value: Any) -> Any:
     if isinstance(value, Tensor):
-        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=FIX)
+        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=export_anew())
     return value
 
 

@@ -14,6 +14,7 @@ from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.tensorflow.lists import is_unset, stacked
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import AnyValue, SequenceValue, Value
+from xdlc.options import spell
 
 _IGNORED = ("Tcond", "Tin", "Tout", "T", "output_shapes", "parallel_iterations", "num_original_outputs")
 
@@ -145,7 +146,7 @@ _REBUILT = ("Switch", "Merge", "Enter", "Exit", "NextIteration")
 def _left_over(node: Node, _g: Operators) -> AnyValue:
     raise node.problem(
         f"{node.type} is not part of a supported conditional or loop",
-        "freeze the graph again with control flow v2, or cut the graph around it with --out_node",
+        f"freeze the graph again with control flow v2, or cut the graph around it with {spell('out_name')}",
     )
 
 

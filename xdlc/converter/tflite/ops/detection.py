@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc import detection, spectra
 from xdlc.converter.nhwc.shapes import cast, ints, known, number
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.random_inputs import FIX
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
@@ -59,7 +59,7 @@ def _random(node: Node, g: Operators) -> Value:
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
     if not g.random_inputs:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} draws random numbers, which differ from those of TensorFlow Lite: {FIX}"
+            f"{node.own_name!r} draws other random numbers than TensorFlow Lite: {draw_outside()}"
         )
     if node.type == "MULTINOMIAL":
         (count,) = ints(operands[1], "the number of samples")
