@@ -14,6 +14,7 @@ from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.ir.quantization import to_float, to_quantized
+from xdlc.options import spell
 from xdlc.quant.sample_files import FileSamples
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
@@ -202,7 +203,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
+        raise UsageError("holds no sample", where=spell("report_list"), fix="give at least one sample")
     with _placed("held-out sample 0"):
         feeds_of(graph, first)
 

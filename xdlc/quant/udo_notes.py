@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from xdlc.errors import raise_all
 from xdlc.ir import Op, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import GraphPlan
@@ -52,7 +53,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
         return []
     return [
         "static data of UDOs have one scale, for no definition states which axis has channels; "
-        "quantization_overrides can give them one per channel "
+        f"{spell('quantization_overrides')} can give them one per channel "
         f"({_listed(list(dict.fromkeys(names)))})"
     ]
 

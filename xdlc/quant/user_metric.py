@@ -12,6 +12,7 @@ from traceback import extract_tb
 from typing import Any, TypeAlias
 
 from xdlc.errors import UsageError, XdlcError, nearest_names
+from xdlc.options import spell
 from xdlc.runtime.udo.python_file import raised
 
 Run: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -82,9 +83,11 @@ def _loaded(text: str) -> Evaluate:
     file, _, name = text.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(f"{text!r} names no function", where="evaluate", fix="write it as FILE.py:FUNCTION")
+        raise UsageError(
+            f"{text!r} names no function", where=spell("evaluate"), fix="write it as FILE.py:FUNCTION"
+        )
     if not path.is_file():
-        raise UsageError(f"no file {file!r}", where="evaluate", fix="give the path of an existing file")
+        raise UsageError(f"no file {file!r}", where=spell("evaluate"), fix="give the path of a file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -103,7 +106,7 @@ def _loaded(text: str) -> Evaluate:
         functions = [key for key, held in vars(module).items() if callable(held) and key[0] != "_"]
         raise UsageError(
             f"{file} has no function {name!r}",
-            where="evaluate",
+            where=spell("evaluate"),
             fix=nearest_names(name, functions) or f"define it: def {name}(run): ... return score",
         )
     return function  # type: ignore[no-any-return]

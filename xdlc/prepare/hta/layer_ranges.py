@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Op
+from xdlc.options import spell
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
@@ -112,4 +113,4 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
 
 
 def _problem(problem: str, fix: str) -> UsageError:
-    return UsageError(problem, where="--hta_partitions", fix=fix)
+    return UsageError(problem, where=spell("partitions"), fix=fix)

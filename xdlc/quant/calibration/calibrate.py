@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.options import spell
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
 from xdlc.quant.calibration.worker import measure_in_processes
@@ -147,11 +148,8 @@ def calibrate(
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
-        raise UsageError(
-            "there are no calibration samples",
-            where="samples",
-            fix="add at least one, in the tools with --input_list LIST; 32 are usual",
-        )
+        fix = "add at least one; 32 are usual"
+        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(
         found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},

@@ -20,6 +20,7 @@ from xdlc.container import load
 from xdlc.errors import BackendError
 from xdlc.ir import Model
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics
 from xdlc.quant.engine import KernelSource
@@ -137,7 +138,7 @@ class _Team:
             raise BackendError(
                 f"a process that runs calibration samples {death.how}{death.tail}",
                 where="calibration",
-                fix="run with jobs=1, which uses the least memory, and check what the model does with them",
+                fix=f"run with {spell('jobs', 1)}, which uses the least memory, and check the samples",
             ) from death
         finally:
             self._idle.put(process)

@@ -17,6 +17,7 @@ from xdlc.container.caches import Cache, shared_weights
 from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.control_flow import reachable
+from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
@@ -120,7 +121,7 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
         raise BackendError(
             f"is described as one for the SoC with id {stated}, but was compiled for id {served.soc_id}",
             where=cache.name,
-            fix="prepare the model again, with --overwrite_cache_records",
+            fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
         )
 
 
@@ -137,7 +138,7 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     raise BackendError(
         f"{problem}, which its description does not have",
         where=cache.name,
-        fix="prepare the model again, with --overwrite_cache_records",
+        fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
     )
 
 

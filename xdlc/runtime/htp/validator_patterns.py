@@ -14,8 +14,7 @@ PATTERNS = (
     (
         r"has incorrect Value (?P<found>\d+), expected >= (?P<arch>6[89]|[7-9]\d)(?!\d)",
         "this form of {kind} needs architecture v{arch}, the SoC has v{found}",
-        "quantize the float model with --target and the name of this SoC, which then decides what has 8 bits "
-        "(Python: target=), or omit this SoC",
+        "quantize the float model with this SoC as target, which decides what has 8 bits, or omit this SoC",
     ),
     (
         r"^(?:(?P<side>Input|Output)\[(?P<index>\d+)\] |\[\d+\] )has incorrect Rank (?P<rank>\d+)",

@@ -12,6 +12,7 @@ from xdlc.opdefs.backends import is_fixed_point
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_elements import VERSION
+from xdlc.options import spell
 from xdlc.udo.config.skeleton_parts import Place, drafted_params, drafted_tensor, places_of, shortest_name
 
 FLOAT_TYPES = (FLOAT32, UFIXED8, UFIXED16)
@@ -214,7 +215,7 @@ def _misnamed_package(package: str) -> list[ModelError]:
     """Return why a package cannot have a name."""
     nothing = Collection(package, "", VERSION, (), ())
     return [
-        ModelError(problem.problem, fix="give another --package_name")
+        ModelError(problem.problem, fix=f"give another {spell('package_name')}")
         for problem in check_collection(nothing, {("PackageName",): "name"})
         if problem.where
     ]
