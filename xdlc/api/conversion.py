@@ -15,7 +15,7 @@ from xdlc.api.verbs import checked_dims, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options import Notify, PathLike, Step, options_of, spell
 from xdlc.options.graphs import BoundaryOptions, ConvertOptions
 from xdlc.worker.temporary import TemporaryFolder
 
@@ -149,7 +149,8 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     names = options.get("out_name") or config.outputs
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
-            raise UsageError(f"--{name} and --config state different things", fix="give one of them")
+            both = f"{spell(name)} and {spell('config')}"
+            raise UsageError(f"{both} state different things", fix="give one of them")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}
 

@@ -28,7 +28,7 @@ VERSION = 1
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "arch_only")
-_FIX = "prepare the model again, with --overwrite_cache_records"
+_FIX = "prepare the model again, and overwrite its cache records"
 
 
 @dataclass(frozen=True, slots=True)

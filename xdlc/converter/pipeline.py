@@ -27,6 +27,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options import spell
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
@@ -82,7 +83,8 @@ class Options:
         """
         if self.unroll_loops < 0:
             raise UsageError(
-                f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
+                f"{spell('unroll_loops')} is {self.unroll_loops}",
+                fix="give a number, from 0 on",
             )
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")

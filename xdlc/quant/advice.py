@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.capabilities import supports
@@ -278,7 +279,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
-            problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
+            problem = f"{spell('fail_below')} is {least:g} dB, {figure}; {figure.verdict}"
             fix = phrase(_advice(remedies, figure))
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)

@@ -24,6 +24,7 @@ from xdlc.ir import (
 from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
@@ -141,7 +142,7 @@ def spread_encodings(graph: Graph) -> None:
     if not any(_is_given(tensor) for tensor in graph.tensors.values()):
         raise UsageError(
             "no activation has an encoding, so that all would stay float",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="give encodings as overrides, or calibration samples and no float fallback",
         )
     pairs = [

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, rule_of, single_name
@@ -306,7 +307,7 @@ def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
     for name in kinds:
         if name not in names:
             hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
-            raise UsageError(f"no output {name!r}", where="output_kind", fix=hint)
+            raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint)
 
 
 def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> OutputKind:

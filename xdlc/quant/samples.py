@@ -23,6 +23,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.files import open_file
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.ir.zip_files import open_zip
+from xdlc.options import spell
 from xdlc.runtime import array_files
 from xdlc.runtime.array_files import fits, is_permuted, shape_fix
 from xdlc.runtime.cpu import array_of, feeds_of
@@ -213,7 +214,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
+        raise UsageError("holds no sample", where=spell("report_list"), fix="give at least one sample")
     with _placed("held-out sample 0"):
         feeds_of(graph, first)
 

@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Tensor
 from xdlc.ir.files import open_file
+from xdlc.options import spell
 
 Shape = tuple[int, ...]
 _LAYOUTS = {"give array.transpose(0, 3, 1, 2)": "NHWC", "give array.transpose(0, 2, 3, 1)": "NCHW"}
@@ -46,7 +47,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
         fix = shape_fix(shape, tensor.shape, tensor.dynamic_axes)
         layout = _LAYOUTS.get(fix)
         if layout is not None:
-            fix += f", or convert with --desired_input_layout {quote(tensor.name)} {layout}"
+            fix += f", or convert with {spell('desired_input_layout')} {quote(tensor.name)} {layout}"
         raise UsageError(problem, fix=fix)
 
 
@@ -171,7 +172,7 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
         return (
             f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "
             "do not follow from a raw file",
-            "save the array as .npy, which has its shape, or bind dimensions with --input_dim at conversion",
+            f"save the array as .npy, which has its shape, or convert with {spell('input_dims')}",
         )
     multiple = " or a multiple of it" if tensor.dynamic_axes else ""
     return (

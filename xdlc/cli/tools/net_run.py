@@ -137,14 +137,14 @@ def main(
     output_dir: Path,
     runtime: str,
     input_names: tuple[str, ...],
-    input_dims: tuple[str, ...],
+    input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
 
     Every line of the input list is one inference; its outputs are written as files.
     """
-    dims = params.dims_of(input_names, input_dims)
+    dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:

@@ -15,6 +15,7 @@ from xdlc.converter.protobuf_text import Message, Word
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, nearest_names
+from xdlc.options import spell
 
 _WITHOUT_EFFECT = ("engine", "force_nd_im2col", "share_in_parallel")
 """Parameters of any layer that choose an implementation."""
@@ -101,7 +102,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     layer: Layer = node.message
     if not layer.blobs and shapes:
         sizes = " and ".join(str(list(shape)) for shape in shapes)
-        fix = "pass the file that was trained with this net: --caffe_bin FILE.caffemodel"
+        fix = f"pass the file that was trained with this net: {spell('weights')} FILE.caffemodel"
         raise ModelError(f"needs weights {sizes}, and {layer.weights() or 'there are none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(

@@ -29,6 +29,7 @@ from xdlc.converter.session.node import GraphInput
 from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
 from xdlc.ir import dtype as types
+from xdlc.options import spell
 
 INT8 = {"Int8GivenTensorFill": np.uint8, "Int8GivenIntTensorFill": np.int32}
 """Fills of quantized tensors, and the type of their integers."""
@@ -174,7 +175,7 @@ def find_inputs(
         inputs[name] = stated.get(name) or GraphInput(name, dtype, dims)
     if not inputs and initial in filled:
         problem = f"has no input: the init net fills all values that it reads, {initial!r} first"
-        fix = f"name the input with its shape: --input_dim {quote(initial)} N,C,H,W"
+        fix = f"name the input with its shape: {spell('input_dims')} {quote(initial)} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in inputs.items() if entry.dims is None and name not in named]
     usable = {name: entry for name, entry in inputs.items() if entry.dims is not None or name in named}
@@ -222,14 +223,14 @@ def _errors(
     rest = [name for name in names if name not in errors]
     if not rest:
         return errors
-    shape = f"--input_dim {quote(rest[0])} N,C,H,W (its sizes, batch included)"
+    shape = f"{spell('input_dims')} {quote(rest[0])} N,C,H,W (its sizes, batch included)"
     more = f" and {len(rest) - _MOST_SHOWN} more" if len(rest) > _MOST_SHOWN else ""
     shown = ", ".join(map(repr, rest[:_MOST_SHOWN])) + more
     kind: type[XdlcError] = UsageError
     if init is None:
         beside = predict.path.with_name("init_net.pb")
         file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-        missing, fix = "weights are missing", f"give --exec_net {quote(str(file))}"
+        missing, fix = "weights are missing", f"give {spell('weights')} {quote(str(file))}"
         if count == len(rest):
             missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
         problem = f"{missing}: no operator fills or writes {len(rest)} names: {shown}"

@@ -21,6 +21,7 @@ from xdlc.converter.protobuf_text import Message, Value, Word, read_text, text_o
 from xdlc.converter.session.context import Allowance, ImportContext
 from xdlc.converter.session.node import Body
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.options import spell
 
 Fields: TypeAlias = dict[str, list[Any]]
 """Values of the fields of a message by name: integers, text, messages, and lazy data in one dimension for
@@ -299,7 +300,7 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     file = ir.MappedFile(path)
     found = recognize(path)
     if found not in (CAFFE2, None):
-        fix = "pass the predict net, and its init net with --exec_net"
+        fix = f"pass the predict net, and its init net with {spell('weights')}"
         raise ModelError(f"is {found.name}, not a Caffe2 net", where=str(path), fix=fix)
     fields = read_fields(file)
     ops = [_operator(each, file.path) for each in fields.get("op", ())]

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
-
-_BIND = "bind the open dimensions with --input_dim or --batch"
 
 
 def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -29,7 +28,7 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     wanted = [] if known is None else [known[axis] for axis in (range(x.rank) if axes is None else axes)]
     found = tuple(size for size in wanted if size is not None)
     if known is None or len(found) != len(wanted):
-        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=_BIND)
+        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=bind_dims())
     return found
 
 
@@ -45,7 +44,7 @@ def known(x: Value, what: str) -> Array:
     if not x.is_static:
         raise UnsupportedOp(
             f"{what} ({x.tensor.name!r}) must be constant, but is computed",
-            fix="make it a constant, or bind the open dimensions that it is computed from with --input_dim",
+            fix=f"make it a constant, or {bind_dims()}",
         )
     return x.numpy()
 

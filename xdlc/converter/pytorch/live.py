@@ -22,6 +22,7 @@ from typing import Any
 
 from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, XdlcError
+from xdlc.options import spell
 from xdlc.worker.process import environment
 
 _EXPORTERS = ("torch", "onnx")
@@ -58,7 +59,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
         raise UsageError(
             "loading the file with torch executes code that it may contain",
             where=str(source),
-            fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
+            fix=f"add {spell('trust', True)} if you trust the file, or omit {spell('torch_exporter')}",
         )
     target, sizes = folder / "model.onnx", {name.partition(".")[0]: [*each] for name, each in shapes.items()}
     request = {
@@ -88,7 +89,8 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
         raise UsageError(f"torch.onnx requires a package: {first_lines(text)}", fix=INSTALL)
     check_surroundings(RuntimeError(text))
     problem = f"torch.onnx cannot export the file: {first_lines(text)}"
-    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network again")
+    fix = f"omit {spell('torch_exporter')}, or export the network again"
+    raise UnsupportedOp(problem, where=str(source), fix=fix)
 
 
 INSTALL = "install it: `pip install xdlc[torch]`"

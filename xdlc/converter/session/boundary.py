@@ -17,6 +17,7 @@ from xdlc.converter.session.node import CONTRADICTION, GraphInput, Labels
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
+from xdlc.options import spell
 from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray
@@ -55,7 +56,8 @@ def fixed_inputs(
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
-            problem.where = ": ".join([where, f"--set_input {quote(name)}", *filter(None, [problem.where])])
+            option = f"{spell('set_inputs')} {quote(name)}"
+            problem.where = ": ".join([where, option, *filter(None, [problem.where])])
             problems.append(problem)
     raise_all(problems, where=where)
     return arrays
@@ -100,7 +102,7 @@ def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
         f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
-        fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
+        fix="give a value of that shape, or bind its dimensions, and give one number",
     )
 
 
@@ -159,7 +161,7 @@ def input_shapes(
         if name not in names:
             problems.append(
                 UsageError(
-                    f"--input_dim names {name!r}, but the model's inputs are {', '.join(names)}",
+                    f"{spell('input_dims')} names {name!r}, but the model's inputs are {', '.join(names)}",
                     where=where,
                     fix=nearest_names(name, names) or "use one of the model's input names",
                 )
@@ -173,7 +175,7 @@ def input_shapes(
         if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim has {len(dims)} dimensions for input {name!r}, "
+                    f"{spell('input_dims')} has {len(dims)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
@@ -187,8 +189,8 @@ def input_shapes(
                 UsageError(
                     f"input {name!r} has no declared shape",
                     where=where,
-                    fix=f"give its shape: --input_dim {quote(name)} N,N,... (a number for each N, -1 if "
-                    "dynamic)",
+                    fix=f"give its shape: {spell('input_dims')} {quote(name)} N,N,... (a number for each N, "
+                    "-1 if dynamic)",
                 )
             )
             continue
@@ -206,13 +208,14 @@ def input_shapes(
         and shapes
         and all(tuple(input_dims.get(name, (batch,)))[:1] != (batch,) for name in shapes)
     ):
-        fix = "state the batch in --input_dim, and omit --batch"
-        problems.append(UsageError(f"--batch {batch} contradicts --input_dim", where=where, fix=fix))
+        fix = f"state the batch in {spell('input_dims')}, and omit {spell('batch')}"
+        problem = f"{spell('batch', batch)} contradicts {spell('input_dims')}"
+        problems.append(UsageError(problem, where=where, fix=fix))
     for symbol in symbols:
         if symbol not in used:
             problems.append(
                 UsageError(
-                    f"--define_symbol names {symbol!r}, "
+                    f"{spell('define_symbol')} names {symbol!r}, "
                     f"but the model's symbols are {', '.join(sorted(used)) or 'none'}",
                     where=where,
                     fix=nearest_names(symbol, used) or "omit the flag",
@@ -235,8 +238,8 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
     names = ", ".join(repr(entry.name) for entry in opened)
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
-        f"the batch of {names} is open: 1 is taken; --batch N sets another, "
-        f"--input_dim {quote(opened[0].name)} {kept} keeps it open"
+        f"the batch of {names} is open: 1 is taken; {spell('batch')} N sets another, "
+        f"{spell('input_dims')} {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
         entry._replace(dims=(1, *(entry.dims or ())[1:])) if entry in opened else entry for entry in inputs
@@ -280,17 +283,17 @@ def blame_bindings(
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(
-        f"--input_dim states {name!r} as {_text(dims)}, the model states {_text(labels)}"
+        f"{spell('input_dims')} states {name!r} as {_text(dims)}, the model states {_text(labels)}"
         for name, labels, dims in changed
     )
     own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
     contradicts = any(shape != tuple(dims) for (_, shape), (_, _, dims) in zip(own, changed, strict=True))
-    fix = "check the dimensions that the options (like --batch) give, then the model"
+    fix = "check the dimensions that the options give, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
-        fix = f"give {shapes} with --input_dim, as the model states, or omit it"
+        fix = f"give {shapes} with {spell('input_dims')}, as the model states, or omit it"
     elif changed:
-        fix = "give sizes that the network supports, often multiples of 32, with --input_dim"
+        fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:
         if is_bound and isinstance(problem, ModelError) and problem.node is not None:
             is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)
@@ -359,7 +362,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
     """
     where = context.source.path
     if not out_names:
-        advice = "name the values to end at with --out_name, or export the model again"
+        advice = f"name the values to end at with {spell('out_name')}, or export the model again"
         context.problems.append(ModelError("the graph has no outputs", where=where, fix=advice))
     for name in out_names:
         if name in context.frame.unoffered:
@@ -369,7 +372,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                 UnsupportedOp(
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
-                    fix="give the model an output for each tensor, or end it earlier by --out_name",
+                    fix=f"give the model an output for each tensor, or end it earlier by {spell('out_name')}",
                 )
             )
             context.frame.unresolved.add(name)

@@ -15,6 +15,7 @@ from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir.data import Array
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
@@ -28,6 +29,16 @@ _MOST_SHOWN = 16
 """Unread attributes that an error names."""
 Labels = Sequence[int | str]
 """Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
+
+
+def bind_dims() -> str:
+    """Return the fix where a dimension that a model leaves open has to be known."""
+    return f"bind open dimensions with {spell('input_dims')}, {spell('define_symbol')} or {spell('batch')}"
+
+
+def cut_before() -> str:
+    """Return the fix that leaves a node and those that follow out."""
+    return f"cut the graph before it with {spell('out_name')}"
 
 
 class TypeName(str):
@@ -194,7 +205,7 @@ class Node:
         if not value.is_static:
             raise self.problem(
                 f"{what} (input {index}, {value.tensor.name!r}) must be constant, but is computed",
-                "bind symbolic dimensions with --input_dim, or export the model with static shapes",
+                f"{bind_dims()}, or export the model with static shapes",
             )
         return value.numpy()
 

@@ -19,6 +19,7 @@ from xdlc.converter.tensorflow.nodes import attribute_messages, port, text
 from xdlc.converter.tensorflow.tensors import shape_of
 from xdlc.converter.tensorflow.variables import Variables
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, nearest_names
+from xdlc.options import spell
 
 LARGEST_TEXT = 1 << 28
 """Bytes of a file of text that is read."""
@@ -215,7 +216,7 @@ def _chosen(entries: dict[str, Any], key: str | None, usual: str, option: str, k
         names = ", ".join(map(repr, sorted(entries)))
         problem = f"has no {kind} {chosen_key!r}" if chosen_key is not None else f"has several {kind}s"
         near = nearest_names(chosen_key, entries) if chosen_key else None
-        fix = near or f"choose one: --{option} NAME"
+        fix = near or f"choose one: {spell(option)} NAME"
         raise UsageError(f"{problem}; there are {names or 'none'}", where=where, fix=fix)
     return chosen
 
@@ -243,9 +244,9 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
         raise UnsupportedOp(
             f"its signature has string inputs: {', '.join(strings)}",
             where=where,
-            fix="begin and end at tensors of numbers: --out_node NODE, -d NODE DIMS with a parsed tensor"
+            fix=f"begin and end at tensors of numbers with {spell('input_dims')} and {spell('out_name')}"
             + (
-                f"; or choose another signature: --saved_model_signature_key {quote(others[0])}"
+                f"; or choose another signature: {spell('saved_model_signature_key')} {quote(others[0])}"
                 if others
                 else ""
             ),

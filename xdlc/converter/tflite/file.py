@@ -16,6 +16,7 @@ from xdlc import ir
 from xdlc.container.flatbuffer import TRUNCATED, decode
 from xdlc.converter import weights
 from xdlc.converter.session.context import Allowance
+from xdlc.converter.session.node import cut_before
 from xdlc.converter.tflite.tensors import (
     DTYPES,
     PACKED,
@@ -262,7 +263,7 @@ class TfliteFile:
         if first + size > self._file.size:
             raise self.damaged(f"has {what} at bytes {first} to {first + size} of {self._file.size}")
         if size > _MOST_OPTIONS:
-            fix = "cut the graph before it with --out_name"
+            fix = cut_before()
             raise UnsupportedOp(f"has {size} bytes as {what}", where=str(self.path), fix=fix)
         return bytes(self._file.view(first, size))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
@@ -236,11 +237,8 @@ def calibrate(
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
-        raise UsageError(
-            "there are no calibration samples",
-            where="samples",
-            fix="add at least one, in the tools with --input_list LIST; 32 are usual",
-        )
+        fix = "add at least one; 32 are usual"
+        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(
         found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},

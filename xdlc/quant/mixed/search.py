@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from xdlc.opdefs.traits import macs
+from xdlc.options import spell
 from xdlc.quant.mixed.groups import has_weights
 
 if TYPE_CHECKING:
@@ -330,11 +331,12 @@ def summary(trials: Trials, found: SearchResult) -> list[str]:
         parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
     listed = "; a report lists the ops" if any(found.levels) else ""
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
+    narrowing = ", ".join(map(spell, ("target", "float_ops", "act_bitwidth_of", "weights_bitwidth_of")))
     if not found.reached and str(goal):
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; lower "
-            "the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "
-            "weights_bitwidth_of), or calibrate with more samples of what the network will see"
+            f"the goal, omit what narrows the choice ({narrowing}), or calibrate with more samples of what "
+            "the network will see"
         )
     return lines
 

@@ -18,6 +18,7 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
@@ -133,7 +134,8 @@ def store(model: Model, source: Source, missing: str, notify: Callable[[str], No
     """
     overrides = read_overrides(source)
     given = give(model.main, match(model, overrides, missing), overrides.where, per_channel=True)
-    left = {**dict.fromkeys(sorted(given.floats), "stays float: --float_ops of xdlc-quant"), **given.left}
+    kept = f"stays float with {spell('quantize.float_ops')}"
+    left = {**dict.fromkeys(sorted(given.floats), kept), **given.left}
     if notify is not None:
         for name, reason in left.items():
             notify(f"encoding of {name!r} is not stored: it {reason}")
@@ -239,8 +241,8 @@ class Importing:
         if ignore and source is not None:
             raise UsageError(
                 "encodings are given and are to be ignored",
-                where="ignore_quantization_overrides",
-                fix="omit quantization_overrides, or ignore_quantization_overrides",
+                where=spell("ignore_quantization_overrides"),
+                fix=f"omit {spell('quantization_overrides')}, or this option",
             )
         self._overrides = None if source is None else read_overrides(source)
         self._ignore = ignore

@@ -12,6 +12,7 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir.files import read_bytes
+from xdlc.options import spell
 from xdlc.quant.overrides import flat, sections
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.override import Override
@@ -58,7 +59,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     elif not isinstance(source, str | os.PathLike):
         raise UsageError(
             f"is of type {type(source).__name__}",
-            where="quantization_overrides",
+            where=spell("quantization_overrides"),
             fix="give the path of a JSON file, or a mapping of what it holds",
         )
     else:

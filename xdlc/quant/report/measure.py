@@ -11,6 +11,7 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
+from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
@@ -194,7 +195,9 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+        raise UsageError(
+            "no held-out samples were given", where=spell("report"), fix="give at least one sample"
+        )
     has_more = next(source, None) is not None
     found, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored

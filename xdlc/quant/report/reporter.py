@@ -18,6 +18,7 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
+from xdlc.options import spell
 from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
@@ -146,7 +147,7 @@ class Reporter:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
                 f"most={most}, trials={trials}",
-                where="report",
+                where=spell("report"),
                 fix="measure at least one, and try none or more",
             )
         if path is not None:

@@ -24,6 +24,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.control_flow import has_control_flow, reachable
+from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
@@ -309,7 +310,7 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
         raise BackendError(
             f"is described as one for the SoC with id {stated}, but was compiled for id {served.soc_id}",
             where=cache.name,
-            fix="prepare the model again, with --overwrite_cache_records",
+            fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
         )
 
 
@@ -326,7 +327,7 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     raise BackendError(
         f"{problem}, which its description does not have",
         where=cache.name,
-        fix="prepare the model again, with --overwrite_cache_records",
+        fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
     )
 
 

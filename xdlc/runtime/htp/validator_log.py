@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xdlc import opdefs
 from xdlc.ir import NATIVE_PACKAGE, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import BY_CODE, BY_NAME
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef, ParamDef
@@ -27,7 +28,6 @@ _OP_UNKNOWN = 4005
 _HIGHEST_RANK = 5
 _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
 FIXED_DIMS = "a tensor has dynamic dimensions, HTP supports fixed ones only"
-BIND_DIMS = "convert the model again with --input_dim, --define_symbol or --batch"
 
 _OTHER_VALUE = "change it, or leave this op to the CPU"
 _AXIS_FIX = "transpose around the op, so that it works along the axis that HTP supports"
@@ -49,8 +49,7 @@ PATTERNS = (
     (
         r"has incorrect Value (?P<found>\d+), expected >= (?P<arch>6[89]|[7-9]\d)(?!\d)",
         "this form of {kind} needs architecture v{arch}, the SoC has v{found}",
-        "quantize the float model with --target and the name of this SoC, which then decides what has 8 bits "
-        "(Python: target=), or omit this SoC",
+        "quantize the float model with this SoC as target, which decides what has 8 bits, or omit this SoC",
     ),
     (
         r"^(?:(?P<side>Input|Output)\[(?P<index>\d+)\] |\[\d+\] )has incorrect Rank (?P<rank>\d+)",
@@ -160,6 +159,12 @@ def type_name(op: Op) -> str:
     return op.type if op.package == NATIVE_PACKAGE else f"{op.package}.{op.type}"
 
 
+def bind_dims() -> str:
+    """Return the fix of dynamic dimensions."""
+    options = [spell("input_dims"), spell("define_symbol"), spell("batch")]
+    return f"convert the model again with {', '.join(options[:2])} or {options[2]}"
+
+
 def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
     """Return the reason, with the lines of the log, and the fix for an unsupported op.
 
@@ -182,7 +187,7 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
     if any(line.startswith("Unsupported input/output datatypes") for line in lines):
         return _dtypes(lines)
     if any(map(_DYNAMIC.search, lines)):
-        return FIXED_DIMS, BIND_DIMS
+        return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
     reason, fix = _first_match(op, lines) or ("HTP does not support it", "change what the log names")

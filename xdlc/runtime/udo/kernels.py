@@ -10,6 +10,7 @@ from xdlc.errors import BackendError, UnsupportedOp, UsageError, XdlcError, near
 from xdlc.ir import Model, Op
 from xdlc.opdefs.backend_view import on_cpu
 from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.options import spell
 from xdlc.runtime.udo.build_descriptor import form_of, form_of_view, place_of, typed
 from xdlc.runtime.udo.descriptor import specs_in
 from xdlc.runtime.udo.kernel_files import Call, read_calls
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo.build_descriptor import StaticData
 
 _log = logging.getLogger(__name__)
-LIBRARY_NEEDED = (
-    "give the registration library, Python file or folder kernel_meta that has it with --udo_package_path"
-)
+
+
+def _give_library() -> str:
+    option = spell("udo_package_path")
+    return f"give the registration library, Python file or folder kernel_meta that has it with {option}"
 
 
 class Kernels:
@@ -119,7 +122,7 @@ class Kernels:
             cores = ", ".join(elsewhere.cores)
             return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
         near = nearest_names(title, offers.types())
-        return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
+        return problem, _give_library() + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
         """Return the files of which nothing was used."""
@@ -231,7 +234,7 @@ class Kernels:
             raise BackendError(
                 f"there are {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
                 where=" and ".join(self._calls[index].path for index in fitting),
-                fix="give one of the files with --udo_package_path",
+                fix=f"give one of the files with {spell('udo_package_path')}",
             )
         for index in fitting:
             number, origin = len(self._sources) + index, self._calls[index].origin
@@ -264,7 +267,7 @@ def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
     """Return the error of a UDO without a kernel."""
-    unknown = f"there is no kernel for {op.package}::{op.type}", LIBRARY_NEEDED
+    unknown = f"there is no kernel for {op.package}::{op.type}", _give_library()
     problem, fix = unknown if kernels is None else kernels.lacking(op)
     return UnsupportedOp(problem, where=place_of(op), fix=fix, node=op.name, op=op.type)
 
@@ -287,7 +290,6 @@ def open_kernels(
     """
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths:
-        raise UsageError(
-            "--udo_timeout has no effect without kernels", fix="give --udo_package_path, or omit it"
-        )
+        fix = f"give {spell('udo_package_path')}, or omit it"
+        raise UsageError(f"{spell('udo_timeout')} has no effect without kernels", fix=fix)
     return Kernels(paths, model=model, timeout=DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout)

@@ -28,6 +28,7 @@ from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, Tens
 from xdlc.opdefs.semantics import identifier_problem
 from xdlc.opdefs.source_match import Operand, UncoveredNode, attributes_named, path_ends
 from xdlc.opdefs.xml_elements import VERSION
+from xdlc.options import spell
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 _MAX_TEXT = 60
@@ -491,7 +492,7 @@ def _misnamed_package(package: str) -> list[ModelError]:
     """Return why a package cannot have a name."""
     nothing = Collection(package, "", VERSION, (), ())
     return [
-        ModelError(problem.problem, fix="give another --package_name")
+        ModelError(problem.problem, fix=f"give another {spell('package_name')}")
         for problem in check_collection(nothing, {("PackageName",): "name"})
         if problem.where
     ]

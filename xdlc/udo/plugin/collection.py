@@ -12,6 +12,7 @@ from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import Udo, UdoSet
+from xdlc.options import spell
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
@@ -142,8 +143,8 @@ def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
                     UsageError(
                         problem,
                         where=op.hooks.place,
-                        fix="omit one of the plugins (installed ones with --no_plugins), or give one an "
-                        "accepts hook and an op of its own",
+                        fix=f"omit one of the plugins (installed ones with {spell('no_plugins', True)}), or "
+                        "give one an accepts hook and an op of its own",
                     )
                 )
     return problems

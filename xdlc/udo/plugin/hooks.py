@@ -13,6 +13,7 @@ from xdlc.ir.data import TensorData
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.options import spell
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.builtin import builtin_outputs
@@ -166,10 +167,8 @@ class PluginHooks:
             return built
         if self._notify is not None and not self._is_noted:
             self._is_noted = True
-            self._notify(
-                f"plugin {self.name}: numba compiles its kernel where it runs: give the plugin's file with "
-                "--udo_package_path"
-            )
+            fix = f"give the plugin's file with {spell('udo_package_path')}"
+            self._notify(f"plugin {self.name}: numba compiles its kernel where it runs: {fix}")
         return None
 
     def built(self, op: OpView) -> Any:

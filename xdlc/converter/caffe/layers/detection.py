@@ -21,11 +21,12 @@ from xdlc.converter.nhwc.elementwise import clipped, where
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.options import spell
 
 _MOST = 1 << 10
 _OWN = "detection_output_param"
@@ -146,9 +147,9 @@ def _detection_output(node: Node, g: Operators) -> Value:
     kept = _suppressed(node, g, boxes, scores)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} runs on the host, as Caffe computes it, and outputs rows of 0 after the last "
-        "detection; quantized, it stays float with xdlc-quant --float_ops of that name; for HTP cut the net "
-        f"before it with --out_name {quote(node.names[0])} --out_name {quote(node.names[1])} and find the "
-        f"boxes in the program, with the priors, which --out_name {quote(node.names[2])} alone outputs"
+        f"detection; quantized, it stays float with {spell('quantize.float_ops', [node.own_name])}; for HTP "
+        f"{cut_before()} {quote(node.names[0])} {spell('out_name')} {quote(node.names[1])} and find the "
+        f"boxes in the program, with the priors, which {spell('out_name')} {quote(node.names[2])} outputs"
     )
     numbers = np.repeat(np.arange(images), len(labels) * most), np.tile(np.repeat(labels, most), images)
     heads = g.builder.const(np.stack(numbers, axis=1).astype(np.float32))
@@ -370,7 +371,8 @@ def _proposals(
         shapes = f"scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}"
         raise misfit(f"has {shapes}, which do not fit {count} anchors (ratios x scales)")
     if images != 1:
-        raise UnsupportedOp(f"proposals of {images} images are not supported", fix="convert with --batch 1")
+        fix = f"convert with {spell('batch', 1)}"
+        raise UnsupportedOp(f"proposals of {images} images are not supported", fix=fix)
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
         raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
     total = rows * columns * count

@@ -15,11 +15,12 @@ from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.protobuf_text import Message
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.options import spell
 
 
 def _either_axis(node: Node, name: str, old: str, rank: int) -> int:
@@ -94,9 +95,7 @@ def _reshape(node: Node, g: Operators) -> Value:
     rest = math.prod(max(size, 1) for size in sizes)
     sizes = [x.size // rest if size == -1 else size for size in sizes]
     if math.prod(sizes) != x.size:
-        fix = (
-            "state 0 or -1 instead of a fixed size, or the size of the input that the net needs (--input_dim)"
-        )
+        fix = f"state 0 or -1 instead of a fixed size, or the size of the input with {spell('input_dims')}"
         raise ModelError(f"reshapes {list(x.shape)} of {x.size} elements to {sizes}", fix=fix)
     if x.rank and x.shape[0] > 1 and first == 0 and sizes[:1] == [1] and -1 in new:
         g.context.diagnostics.notices.append(
@@ -241,7 +240,7 @@ def _batch_reindex(node: Node, g: Operators) -> Value:
 def _filter(node: Node, g: Operators) -> Value:
     raise UnsupportedOp(
         "the number of rows that it keeps depends on data, and a DLC has fixed shapes",
-        fix="cut the net before it with --out_name, and select the rows in the program",
+        fix=f"{cut_before()}, and select the rows in the program",
     )
 
 

@@ -27,7 +27,7 @@ from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, known, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32, INT32
@@ -180,7 +180,7 @@ def _bbox_transform(node: Node, g: Operators, rois: Value, deltas: Value, info: 
     As Caffe2's bbox_transform_op.cc and generate_proposals_op_util_boxes.h compute it.
     """
     if flag(node, "rotated"):
-        raise node.problem("rotated boxes are not supported", "cut the net before it with --out_name")
+        raise node.problem("rotated boxes are not supported", cut_before())
     (batch,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
         raise node.invalid(f"deltas {list(deltas.shape)} and images {list(info.shape)} of {count} regions")

@@ -11,7 +11,7 @@ from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
@@ -180,9 +180,7 @@ def _glu(node: Node, g: Operators, x: Value) -> Value:
 @operator("Gather", "BatchGather", layout=ANY, ignores=("wrap_indices",))
 def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     if flag(node, "match_outer"):
-        raise node.problem(
-            "argument match_outer is unsupported", "use BatchGather, or cut the net before it with --out_name"
-        )
+        raise node.problem("argument match_outer is unsupported", f"use BatchGather, or {cut_before()}")
     axis = node.axis(integer(node, "axis", 1 if node.type == "BatchGather" else 0), x.rank)
     return g("Gather", [x, indices if indices.dtype.is_integer else cast(g, indices, INT32)], axis=axis)
 

@@ -11,7 +11,7 @@ from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.values import AnyValue, Value
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
     inputs = [_input(node, index) for index in range(1, len(node.inputs))]
     batch = inputs[0].dims if inputs else None
     if not batch or batch[0] is None:
-        raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
+        raise node.problem("the size of the batch is not known", bind_dims())
     if not importer.context.budget.unrolled_nodes.take(batch[0] * (node.graph("body").size + len(inputs))):
         raise node.problem(
             f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"

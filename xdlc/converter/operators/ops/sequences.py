@@ -23,7 +23,7 @@ from xdlc.converter.operators.sequence_values import (
     tensor,
     tensor_of,
 )
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _cut_evenly(
     if extent is None:
         raise node.problem(
             f"it splits axis {axis}, which is dynamic, so the number of pieces is not known",
-            "bind the open dimensions with --input_dim, --define_symbol or --batch",
+            bind_dims(),
         )
     size = 1
     if chosen is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.random_inputs import FIX
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -205,7 +205,7 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
         UnsupportedOp: If random numbers are not inputs of this conversion.
     """
     if not g.random_inputs:
-        raise node.problem("its result is random", FIX)
+        raise node.problem("its result is random", draw_outside())
     type = "RandomNormal" if normal else "RandomUniform"
     numbers = g(type, [], shape=list(shape) or [1], dtype=_FLOAT, **of)
     return Term(g, numbers if shape else reshape(g, numbers, ()))
@@ -293,7 +293,7 @@ def _bernoulli(node: AtenNode, g: Operators, self: Value, p: Number | None = Non
 def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, replacement: bool) -> Value:
     """Draw classes by their weights, one or with replacement."""
     if not g.random_inputs:
-        raise node.problem("its result is random", FIX)
+        raise node.problem("its result is random", draw_outside())
     if num_samples != 1 and not replacement:
         raise node.problem(
             "draws without replacement are not supported", "draw the classes outside the network"
@@ -318,7 +318,7 @@ def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool |
         return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]
     if type not in _DROPPED or not g.random_inputs:
         raise node.problem(
-            "dropout of training is random", f"{_EVAL}, or {FIX}" if type in _DROPPED else _EVAL
+            "dropout of training is random", f"{_EVAL}, or {draw_outside()}" if type in _DROPPED else _EVAL
         )
     shape = dims(input)
     if type == "feature_dropout":

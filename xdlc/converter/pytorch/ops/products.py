@@ -18,6 +18,7 @@ from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape,
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import INT32
 
@@ -217,7 +218,7 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
     if offs is None or (self.rank, mat2.rank) != (2, 3):
         raise node.problem(f"a grouped product of ranks {self.rank} and {mat2.rank}", "write it as bmm")
     if any(value.is_dynamic for value in (self, mat2, offs)):
-        raise node.problem("dynamic rows or groups are not supported", "bind them with --input_dim")
+        raise node.problem("dynamic rows or groups are not supported", bind_dims())
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
         raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} by {list(offs.shape)}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.script import primitives
-from xdlc.converter.pytorch.script.branches import FIX, branch
+from xdlc.converter.pytorch.script.branches import branch, export_anew
 from xdlc.converter.pytorch.script.operators import applied
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.values import Named, Object, Tensor
@@ -212,7 +212,9 @@ class Machine:
             raise ValueError(f"sets attribute {name} of a value that is not an object")
         if self.recorder.branches:
             path = f"{owner.path}.{name}".lstrip(".")
-            raise UnsupportedOp(f"attribute {path!r} is set in a branch that depends on data", fix=FIX)
+            raise UnsupportedOp(
+                f"attribute {path!r} is set in a branch that depends on data", fix=export_anew()
+            )
         self.changed.setdefault((id(owner), name), (owner, owner.fields.get(name)))
         owner.fields[name] = value
 
@@ -358,7 +360,7 @@ class Machine:
 
 def _known(value: Any) -> Any:
     if isinstance(value, Tensor):
-        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=FIX)
+        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=export_anew())
     return value
 
 

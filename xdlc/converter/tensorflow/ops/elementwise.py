@@ -14,7 +14,7 @@ from xdlc.converter.nhwc import spectra
 from xdlc.converter.nhwc.elementwise import erfinv
 from xdlc.converter.nhwc.shapes import cast, ints, known, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.random_inputs import FIX
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
     complex_inputs,
@@ -244,5 +244,5 @@ def _floats(node: Node, g: Operators, type: str) -> Value:
 def _note(node: Node, g: Operators) -> None:
     if not g.random_inputs:
         g.context.diagnostics.notices.append(
-            f"node {node.own_name!r} draws random numbers, which differ from those of TensorFlow: {FIX}"
+            f"node {node.own_name!r} draws other random numbers than TensorFlow: {draw_outside()}"
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape, check_table
 from xdlc.ir.data import Array
@@ -16,8 +16,6 @@ from xdlc.ir.dtype import from_numpy
 
 LISTED = 1024
 """Longest list that is held element by element."""
-
-_FIX = "make its length a constant: bind open dimensions with --input_dim or --batch"
 
 
 def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[int] | None) -> AnyValue:
@@ -76,7 +74,9 @@ def length(node: Node, items: AnyValue) -> int:
         return len(items.elements)
     dims = items.dims if isinstance(items, Value) else None
     if not dims or dims[0] is None:
-        raise node.problem("the length of a list depends on data", _FIX)
+        raise node.problem(
+            "the length of a list depends on data", f"make its length a constant: {bind_dims()}"
+        )
     return dims[0]
 
 
@@ -108,7 +108,7 @@ def stacked(node: Node, g: Operators, items: AnyValue, shape: Sequence[int] | No
         if shape is None or min(shape, default=0) < 0 or not elements:
             raise node.problem(
                 "the shape of a list's elements is unknown",
-                "bind open dimensions with --input_dim or --batch, or set an element first",
+                f"{bind_dims()}, or set an element first",
             )
         filler = g.builder.const(np.zeros(shape, elements[0].dtype.numpy), f"{g.builder.stem}_unset")
         elements = [filler if is_unset(element) else element for element in elements]

@@ -12,7 +12,7 @@ from xdlc.converter.nhwc import detection, images, spectra, windows
 from xdlc.converter.nhwc.gathering import gather
 from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.random_inputs import FIX
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.registry import dtype_of, handler
 from xdlc.converter.values import SequenceValue, Value
@@ -245,7 +245,7 @@ def _random(node: Node, g: Operators, *operands: Value) -> Value:
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
     if not g.random_inputs:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} draws random numbers, which differ from those of TensorFlow Lite: {FIX}"
+            f"{node.own_name!r} draws other random numbers than TensorFlow Lite: {draw_outside()}"
         )
     if node.type == "MULTINOMIAL":
         (count,) = ints(operands[1], "the number of samples")
