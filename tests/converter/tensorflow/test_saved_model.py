@@ -150,7 +150,7 @@ def test_a_signature_of_strings_is_refused_and_can_be_cut(model, checkpoint, tmp
     path = save(model, tmp_path, checkpoint)
     with pytest.raises(UnsupportedOp, match="strings") as caught:
         xdlc.convert(path)
-    assert "--out_node" in caught.value.fix
+    assert "out_node" in caught.value.fix
     cut = xdlc.convert(path, {"call/add": [2, 3]}, importer_options={"out_node": ["call"]})
     assert np.array_equal(xdlc.run(cut, {"call/add": X})["call:0"], X + B)
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 _TRAINING = "ai.onnx.preview.training"
+_RANDOM = "its result is random"
+_STORED = "; --random as-input makes it an input"
+"""End of the reason of a random op in the DLC."""
 _MOST_NEAR = 64
 """Most operators without a mapping whose nearest names are looked for, which takes a millisecond each."""
 
@@ -470,7 +473,8 @@ class Operators:
             self.expand(successor, node)
             return
         try:
-            results = host_only.keep(node, self.builder, infer(node, self._inferred), refusal.problem)
+            reason = refusal.problem + (_STORED if is_random(node) and refusal.problem == _RANDOM else "")
+            results = host_only.keep(node, self.builder, infer(node, self._inferred), reason)
         except XdlcError as problem:
             raise UnsupportedOp(
                 f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
@@ -497,7 +501,7 @@ def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp
 def unmapped(node: Node, where: str) -> UnsupportedOp:
     """Return the refusal of an operator that nothing maps."""
     if is_random(node):
-        return UnsupportedOp("its result is random", where=where, fix=draw_outside())
+        return UnsupportedOp(_RANDOM, where=where, fix=draw_outside())
     if node.domain == _TRAINING:
         return UnsupportedOp(
             f"operator {node.full_type} is a step of training",

@@ -280,6 +280,8 @@ def blame_bindings(
         input_dims: Shapes of the options, by input name.
         is_bound: Whether the options have any, or symbols, or a batch.
     """
+    if not is_bound:
+        return list(problems)
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(
@@ -288,14 +290,14 @@ def blame_bindings(
     )
     own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
     contradicts = any(shape != tuple(dims) for (_, shape), (_, _, dims) in zip(own, changed, strict=True))
-    fix = "check the dimensions that the options give, then the model"
+    fix = f"check the dimensions that the options (like {spell('batch')}) give, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
         fix = f"give {shapes} with {spell('input_dims')}, as the model states, or omit it"
     elif changed:
         fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:
-        if is_bound and isinstance(problem, ModelError) and problem.node is not None:
+        if isinstance(problem, ModelError) and problem.node is not None:
             is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)
             parts = [statements, problem.problem] if is_vague else [problem.problem, statements]
             problem = (UsageError if contradicts else ModelError)(

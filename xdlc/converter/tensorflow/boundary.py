@@ -178,13 +178,13 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         boundary.inputs |= {name: name for name in computing if text(computing[name].op) in PLACEHOLDERS}
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
-        fix = f"name the nodes to end at: {spell('out_name')}"
+        fix = f"name the nodes to end at: {spell('out_node')}"
         raise ModelError("each node of its graph is read by another one", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(
             f"the graph states no outputs: its outputs are the nodes that nothing reads, {shown}; "
-            f"{spell('out_name')} chooses"
+            f"{spell('out_node')} chooses"
         )
     return {f"{name}:0": name for name in ends}
 

@@ -122,6 +122,6 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
-        fix = f"omit it, and choose with {spell('out_name')}"
+        fix = f"omit it, and choose with {spell('out_node')}"
         raise UsageError(f"{spell('saved_model_signature_key')} is for SavedModels", where=str(path), fix=fix)
     return graph_def(path)

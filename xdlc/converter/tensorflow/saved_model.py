@@ -244,7 +244,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
         raise UnsupportedOp(
             f"its signature has string inputs: {', '.join(strings)}",
             where=where,
-            fix=f"begin and end at tensors of numbers with {spell('input_dims')} and {spell('out_name')}"
+            fix=f"begin and end at tensors of numbers with {spell('out_node')} and {spell('input_dims')}"
             + (
                 f"; or choose another signature: {spell('saved_model_signature_key')} {quote(others[0])}"
                 if others

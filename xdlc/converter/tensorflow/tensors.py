@@ -51,7 +51,7 @@ def numpy_dtype(name: str, where: str) -> Any:
     raise UnsupportedOp(
         f"holds elements of type {name}, which a DLC cannot hold",
         where=where,
-        fix=f"end or begin the graph at tensors of numbers: {spell('out_name')}, {spell('input_dims')}",
+        fix=f"end or begin the graph at tensors of numbers: {spell('out_node')}, {spell('input_dims')}",
     )
 
 

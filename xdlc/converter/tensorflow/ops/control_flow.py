@@ -146,7 +146,7 @@ _REBUILT = ("Switch", "Merge", "Enter", "Exit", "NextIteration")
 def _left_over(node: Node, _g: Operators) -> AnyValue:
     raise node.problem(
         f"{node.type} is not part of a supported conditional or loop",
-        f"freeze the graph again with control flow v2, or cut the graph around it with {spell('out_name')}",
+        f"freeze the graph again with control flow v2, or cut the graph around it with {spell('out_node')}",
     )
 
 
