@@ -148,6 +148,8 @@ class ActivationEncodings:
 
     def _is_signed(self, tensor: Tensor) -> bool:
         """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        if not self.placement.ports:
+            return False
         root = self.groups.find(tensor)
         if root not in self._signed:
             members = self.groups.members(root)

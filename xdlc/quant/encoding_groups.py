@@ -200,8 +200,6 @@ class EncodingGroups:
 
 def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
     """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
-    if not placement.ports:
-        return False
     types = [placement.type_of(graph, member) for member in members]
     if any(dtype is not None and dtype.is_signed for dtype in types):
         return True

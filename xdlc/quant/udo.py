@@ -22,7 +22,7 @@ from xdlc.opdefs import backends
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import is_real
+from xdlc.quant.op_specs import is_real, listed
 
 if TYPE_CHECKING:
     from xdlc.quant.placement import Placement
@@ -298,10 +298,6 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
     return fixed or (["CPU"] if "CPU" in named else named[:1])
 
 
-_NAMED = 5
-"""Most ops that a note names."""
-
-
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     """Refuse encodings that definitions do not support; return notes on what differs from the request.
 
@@ -321,7 +317,7 @@ def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     for op, part in udos:
         for what in _notes(op, part.placement, part.precision):
             found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
-    return [f"{text} ({_listed(names)})" for text, names in found.items()]
+    return [f"{text} ({listed(names)})" for text, names in found.items()]
 
 
 def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
@@ -338,7 +334,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     return [
         "static data of UDOs have one scale, for no definition states which axis has channels; "
         "quantization_overrides can give them one per channel "
-        f"({_listed(list(dict.fromkeys(names)))})"
+        f"({listed(list(dict.fromkeys(names)))})"
     ]
 
 
@@ -406,8 +402,3 @@ def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
         elif dtype is not None and dtype.bits not in (wanted, 32):
             bits = f"{dtype.bits} bits, not {wanted}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
