@@ -165,12 +165,12 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
         (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
         (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
     ):
-        found = [
+        ops = [
             op
             for op, own in placement.fixed.items()
             if own == acts and weight_of(op) is not None and precision.weight_bits_of(op) == bits
         ]
-        notes += [f"{text}: {_listed(found)}"] if found else []
+        notes += [f"{text}: {_listed(ops)}"] if ops else []
     return notes
 
 

@@ -179,12 +179,12 @@ class UdoConstraints:
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
         """Return the parameters of an op that are tensors of float values, and what is allowed for each."""
-        found = self.places.get((op.package, op.type))
+        places = self.places.get((op.package, op.type))
         return [
-            (name, param, found.params[name])
+            (name, param, places.params[name])
             for name, param in op.params.items()
-            if found is not None
-            and name in found.params
+            if places is not None
+            and name in places.params
             and isinstance(param, Tensor)
             and param.dtype.is_float
         ]
@@ -373,7 +373,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
         if op in placement.reasons:
             yield f"stays float: {placement.reasons[op]}"
         return
-    wanted = precision.act_bits_of(op) or precision.act_bits
+    requested = precision.act_bits_of(op) or precision.act_bits
     udos = precision.udos
     read = zip(op.inputs, ports.inputs, udos.inputs(op), strict=True)
     written = zip(op.outputs, ports.outputs, udos.outputs(op), strict=True)
@@ -381,9 +381,9 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
         for tensor, dtype, place in side:
             if tensor is None or tensor.is_static or not is_real(tensor):
                 continue
-            if dtype is not None and dtype.bits == wanted:
+            if dtype is not None and dtype.bits == requested:
                 continue
-            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
+            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {requested}"
             yield f"{verb} {place.name!r} {how}: its definition supports {place}"
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
@@ -394,11 +394,11 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
 
 def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     """Yield a note for static data that have other bits than the requested ones of weights."""
-    wanted = precision.weight_bits_of(op)
+    requested = precision.weight_bits_of(op)
     for _, place in _statics(op, precision):
-        dtype = place.static(wanted)
+        dtype = place.static(requested)
         if dtype is None and place.static_types():
             yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
-        elif dtype is not None and dtype.bits not in (wanted, 32):
-            bits = f"{dtype.bits} bits, not {wanted}"
+        elif dtype is not None and dtype.bits not in (requested, 32):
+            bits = f"{dtype.bits} bits, not {requested}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"
