@@ -127,12 +127,12 @@ class ActivationEncodings:
 
     def _make_exact(self, decision: Decision) -> None:
         """Give second factors that are read with 8 bits in place of 16 scales that make products exact."""
-        made: set[Tensor] = set()
+        exact_factors: set[Tensor] = set()
         for op in self.placement.fixed:
             tensor = op.inputs[1] if (op, 1) in self.placement.narrowed else None
-            if tensor is None or tensor in made or (tensor, UFIXED8) not in decision.converted:
+            if tensor is None or tensor in exact_factors or (tensor, UFIXED8) not in decision.converted:
                 continue
-            made.add(tensor)
+            exact_factors.add(tensor)
             dtype, encoding = decision.converted[tensor, UFIXED8]
             decision.converted[tensor, UFIXED8] = dtype, exact(encoding, rest_of(op, decision))
 
@@ -148,6 +148,8 @@ class ActivationEncodings:
 
     def _is_signed(self, tensor: Tensor) -> bool:
         """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        if not self.placement.ports:
+            return False
         root = self.groups.find(tensor)
         if root not in self._signed:
             members = self.groups.members(root)
@@ -159,17 +161,17 @@ class ActivationEncodings:
         """Return the range of the tensors that share an encoding with one."""
         root = self.groups.find(tensor)
         key = root, bits or self._bits(tensor)
-        found = self._ranges.get(key)
-        if found is None:
-            found, form = NOTHING, self._given(root)
+        values = self._ranges.get(key)
+        if values is None:
+            values, form = NOTHING, self._given(root)
             if form is not None and isinstance(form[1], ScaleOffset):
-                found = representable(form[1], form[0])
+                values = representable(form[1], form[0])
             for member in self.groups.members(root) if form is None else ():
-                found = found.merge(self._own_range(member, key[1]))
+                values = values.merge(self._own_range(member, key[1]))
             if form is None and self._is_signed(root):
-                found = found.merge(Range(-found.high, -found.low))
-            self._ranges[key] = found
-        return found
+                values = values.merge(Range(-values.high, -values.low))
+            self._ranges[key] = values
+        return values
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
         """Return what a tensor adds to the range of its group."""

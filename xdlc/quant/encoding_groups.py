@@ -83,23 +83,23 @@ class EncodingGroups:
             second: A tensor of the other.
             signs: Whether one may be signed and the other not: the float values are the same then.
         """
-        one, two = self.find(first), self.find(second)
-        if one is two:
+        first_root, second_root = self.find(first), self.find(second)
+        if first_root is second_root:
             return True
         signs = signs or first.dtype.is_fixed or second.dtype.is_fixed  # as the model states them
         mine, other = (self._placement.type_of(self._graph, tensor) for tensor in (first, second))
         if mine is not other and not (signs and mine and other and mine.bits == other.bits):
             return False
-        held, given = self.given(one), self.given(two)
-        if held is not None and given is not None and held != given:
+        first_encoding, second_encoding = self.given(first_root), self.given(second_root)
+        if first_encoding is not None and second_encoding is not None and first_encoding != second_encoding:
             return False
-        members = self.members(one) + self.members(two)
-        self._parent[two] = one
-        self._members.pop(two, None)
-        self._members[one] = members
-        held = held if held is not None else given
-        if held is not None:
-            self._given[one] = held
+        members = self.members(first_root) + self.members(second_root)
+        self._parent[second_root] = first_root
+        self._members.pop(second_root, None)
+        self._members[first_root] = members
+        first_encoding = first_encoding if first_encoding is not None else second_encoding
+        if first_encoding is not None:
+            self._given[first_root] = first_encoding
         return True
 
     def _join_op(self, op: Op) -> None:
@@ -200,8 +200,6 @@ class EncodingGroups:
 
 def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
     """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
-    if not placement.ports:
-        return False
     types = [placement.type_of(graph, member) for member in members]
     if any(dtype is not None and dtype.is_signed for dtype in types):
         return True

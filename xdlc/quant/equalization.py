@@ -89,7 +89,7 @@ def channel_statistics(
     session = engine.session(
         model, quantized=False, refine=partial(_add_reductions, {t.name: t for t in tensors})
     )
-    found: dict[Tensor, ChannelStatistics] = {}
+    statistics: dict[Tensor, ChannelStatistics] = {}
     count = 0
     for sample in samples:
         results = session.run(sample)
@@ -97,15 +97,15 @@ def channel_statistics(
         for tensor in tensors:
             low, high, square = (np.asarray(results[f"{k}:{tensor.name}"], np.float64) for k in _KINDS)
             mean = square * (tensor.shape[-1] / tensor.size)
-            held = found.get(tensor)
-            if held is None:
-                found[tensor] = ChannelStatistics(low, high, mean)
+            channels = statistics.get(tensor)
+            if channels is None:
+                statistics[tensor] = ChannelStatistics(low, high, mean)
             else:
-                held.low, held.high = np.minimum(held.low, low), np.maximum(held.high, high)
-                held.power = held.power + mean
-    for held in found.values():
-        held.power = held.power / count
-    return found
+                channels.low, channels.high = np.minimum(channels.low, low), np.maximum(channels.high, high)
+                channels.power = channels.power + mean
+    for channels in statistics.values():
+        channels.power = channels.power / count
+    return statistics
 
 
 def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:

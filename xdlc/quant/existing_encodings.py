@@ -105,7 +105,7 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
         graph: The graph, its products turned into FullyConnected.
         stored: Static integers by the floats that they denote.
     """
-    found: dict[str, DType] = {}
+    types: dict[str, DType] = {}
     for op in graph.ops:
         rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
         held = stored.get(weight) if weight is not None else None
@@ -120,8 +120,8 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
             continue
         if dtype is SFIXED4 and isinstance(encoding, AxisScaleOffset | ScaleOffset):
             encoding, dtype = replace(encoding, bits=4), SFIXED8
-        weight.encoding, found[weight.name] = encoding, dtype
-    return found
+        weight.encoding, types[weight.name] = encoding, dtype
+    return types
 
 
 def given_bits(tensor: Tensor) -> int | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
@@ -14,7 +14,7 @@ from xdlc.ir.data import has_nan
 from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.attention_masks import bound_masks, find_masks
+from xdlc.quant.attention_masks import bound_masks, bounded_samples, find_masks
 from xdlc.quant.auto_range import choose
 from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
@@ -49,14 +49,20 @@ from xdlc.quant.ranges import used_bits
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
-from xdlc.quant.samples import Samples, Source, check_held_out
-from xdlc.quant.states import in_order, sequence_notes
+from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
+from xdlc.quant.states import InOrder, sequence_notes
 from xdlc.quant.storing import inner_graphs, sign, store
 from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+if TYPE_CHECKING:
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -156,13 +162,14 @@ def quantize(
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
-    again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
+    states = next_values(model)
+    again = bool(algorithms or states) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,
-        Samples(read := in_order(samples, model, kernels), again=again) as kept,
-        Samples(() if own is None else in_order(own, model, kernels)) as held_out,
+        Samples(read := _read(samples, model, states, kernels), again=again) as kept,
+        Samples(() if own is None else _read(own, model, states, kernels)) as held_out,
     ):
         if own is not None:
             check_held_out(held_out, model.main)
@@ -196,7 +203,9 @@ def quantize(
         if requantize:
             notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
         notes += [*plan.notes, *refused_by_target(twin, asked.soc)]
-        notes += [*sequence_notes(plan, kept, engine, figures, read), *source.notes(model, kernels)]
+        if isinstance(read, InOrder):
+            notes += sequence_notes(plan, kept, engine, figures, read)
+        notes += source.notes(model, kernels)
     note_names(twin, model, moved)
     sign(twin, asked)
     importing.sign(twin)
@@ -207,6 +216,23 @@ def quantize(
         elif text.startswith("warning"):
             _log.warning(text.partition(":")[2].strip())
     return twin
+
+
+def _read(
+    source: Source, model: Model, states: Mapping[str, str], kernels: Kernels | None
+) -> Iterable[Sample]:
+    """Return the samples of a source, each with a value of every variable.
+
+    Args:
+        source: The samples, in any form that ``read_samples`` supports.
+        states: The output with the next value of each input that holds a variable.
+
+    Raises:
+        XdlcError: As ``read_samples`` does.
+    """
+    samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
+    samples = as_stored(samples, model.main)
+    return InOrder(samples, model, kernels) if states else samples
 
 
 def _check_weights(model: Model) -> None:

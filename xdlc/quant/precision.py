@@ -155,15 +155,15 @@ def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
     own = [op for op in ops if not follows(op)]
     if own:
         return own
-    found: dict[Op, None] = {}
+    deciding: dict[Op, None] = {}
     waiting = list(reversed(ops))
     while waiting:
         op = waiting.pop()
         writers = [tensor.producer for tensor in followed(op)] if follows(op) else []
         if not writers or any(writer is None for writer in writers):
-            found[op] = None
+            deciding[op] = None
         waiting += [writer for writer in reversed(writers) if writer is not None]
-    return list(found)
+    return list(deciding)
 
 
 def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:

@@ -319,12 +319,12 @@ class _Column:
         done = 0
         try:
             array = np.empty(self.shape, self.dtype)
-            wanted = array.reshape(-1).view(np.uint8)
+            buffer = array.reshape(-1).view(np.uint8)
             while done < array.nbytes:
                 piece = file.read(array.nbytes - done)
                 if not piece:
                     raise EOFError("it ends too early")
-                wanted[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+                buffer[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
                 done += len(piece)
         except _DAMAGE as error:
             raise _unreadable(self.where, error) from error
@@ -443,14 +443,14 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
             where=where,
             fix="save numpy.ascontiguousarray(array)",
         )
-    found = _divided(shape, tensor)
-    if found is None:
+    division = _divided(shape, tensor)
+    if division is None:
         raise UsageError(
             f"has shape {list(shape)}, input {tensor.name!r} has {list(tensor.shape)}",
             where=where,
             fix=_fix(shape, tensor),
         )
-    return _Column(opened, tensor, *found, dtype, where)
+    return _Column(opened, tensor, *division, dtype, where)
 
 
 def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ...]] | None:

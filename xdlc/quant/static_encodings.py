@@ -87,17 +87,17 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
     bits = used_bits(encoding) or (stated.bits if stated is not None else types[0].bits)
     if stated in types:
         return stored_form(stated, encoding)
-    fits = [held for held in types if held.bits == bits]
+    fits = [dtype for dtype in types if dtype.bits == bits]
     if isinstance(encoding, ScaleOffset):
-        for held in fits:
-            if stated is None or held.is_signed is stated.is_signed:
-                return stored_form(held, encoding)
-            return stored_form(held, in_type(encoding, stated, held))
+        for dtype in fits:
+            if stated is None or dtype.is_signed is stated.is_signed:
+                return stored_form(dtype, encoding)
+            return stored_form(dtype, in_type(encoding, stated, dtype))
     elif isinstance(encoding, AxisScaleOffset | BlockScaleOffset | BlockwiseExpansion):
         signed = not any(encoding.offsets)
-        for held in fits:
-            if held.is_signed is signed:
-                return stored_form(held, encoding)
+        for dtype in fits:
+            if dtype.is_signed is signed:
+                return stored_form(dtype, encoding)
     raise ConstraintError(
         f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
         f"the definition supports {place}",
@@ -154,9 +154,9 @@ class StaticEncodings:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
-            given = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
-            if given is not None:
-                form = given
+            stated = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
+            if stated is not None:
+                form = stated
             elif rule.selects and index == 0:
                 form = self._activations.activation(tensor)
             elif index in rule.gathers:
@@ -168,7 +168,7 @@ class StaticEncodings:
             else:
                 kind = UFIXED8 if self._has_narrow_slopes(op) else dtype
                 form = self._constant(tensor, kind, centred_16=index in rule.centred_16)
-            if given is None and tensor.encoding is not None:
+            if stated is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
 
@@ -295,16 +295,16 @@ class StaticEncodings:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))
-        held = form[1] if form is not None else (weight.encoding if weight is not None else None)
-        if held is None and weight is not None:
+        stored = form[1] if form is not None else (weight.encoding if weight is not None else None)
+        if stored is None and weight is not None:
             bits = self.placement.read_bits(self.graph, op, 1)
             form = decision.read(weight, activation_type(bits)) if bits is not None else None
-            held = form[1] if form is not None else None
-        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
+            stored = form[1] if form is not None else None
+        if self.options.bias_bitwidth == 8 and not isinstance(stored, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         # After factors any scale will do, and its own holds every bias.
         source = self._input_encoding(op, decision) if _is_weighted(op) else None
-        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, held)
+        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, stored)
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(

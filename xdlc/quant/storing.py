@@ -93,15 +93,15 @@ def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
     Values that ``growing`` ops add to are left alone.
     """
     borders = []
-    for held in list(graph.inputs):
-        readers = [op for op in graph.consumers(held) if op not in growing]
-        if not held.dtype.is_float or not readers:
+    for source in list(graph.inputs):
+        readers = [op for op in graph.consumers(source) if op not in growing]
+        if not source.dtype.is_float or not readers:
             continue
-        inside = _like(graph, held, f"{held.name}_inside")
-        op = _border(graph, held, inside)
+        inside = _like(graph, source, f"{source.name}_inside")
+        op = _border(graph, source, inside)
         graph.insert_before(graph.ops[0], op)
         for reader in readers:
-            graph.set_inputs(reader, [inside if tensor is held else tensor for tensor in reader.inputs])
+            graph.set_inputs(reader, [inside if tensor is source else tensor for tensor in reader.inputs])
         borders.append(op)
     for result in dict.fromkeys(graph.outputs):
         producer = result.producer
@@ -310,14 +310,14 @@ def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, rea
     by_bits = decision.activations[tensor][0].bits != dtype.bits
     name = graph.unique_name(f"{tensor.name}_{f'{dtype.bits}_bits' if by_bits else dtype}")
     form = decision.converted[tensor, dtype]
-    other = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
+    converted = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
     first, _ = readers[0]
     nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
     does = f"computes with {dtype.bits} bits" if by_bits and not dtype.is_signed else f"reads {dtype}"
     origin = Origin(nodes, f"{first.name!r} {does}")
-    op = make_op(graph, "Convert", [tensor], [other], name=f"{name}_op", origin=origin)
+    op = make_op(graph, "Convert", [tensor], [converted], name=f"{name}_op", origin=origin)
     insert_beside(graph, tensor, op)
-    _reroute(graph, readers, other)
+    _reroute(graph, readers, converted)
 
 
 def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
@@ -337,8 +337,8 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
         if read is tensor
     ]
     stays = any(use not in uses for use in readers)
-    wanted = list(forms)
-    for form in wanted if stays else wanted[1:]:
+    stored_forms = list(forms)
+    for form in stored_forms if stays else stored_forms[1:]:
         twin = Tensor(
             graph.unique_name(f"{tensor.name}_{form[0]}"), tensor.shape, tensor.dtype, role=Role.STATIC
         )
@@ -349,7 +349,7 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
             inputs = [twin if index == position else read for index, read in enumerate(op.inputs)]
             graph.set_inputs(op, inputs)
     if not stays:
-        _quantize(tensor, *wanted[0])
+        _quantize(tensor, *stored_forms[0])
 
 
 def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:

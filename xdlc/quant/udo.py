@@ -23,7 +23,7 @@ from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
 from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import is_real
+from xdlc.quant.op_specs import is_real, listed
 
 if TYPE_CHECKING:
     from xdlc.quant.placement import Placement
@@ -180,12 +180,12 @@ class UdoConstraints:
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
         """Return the parameters of an op that are tensors of float values, and what is allowed for each."""
-        found = self.places.get((op.package, op.type))
+        places = self.places.get((op.package, op.type))
         return [
-            (name, param, found.params[name])
+            (name, param, places.params[name])
             for name, param in op.params.items()
-            if found is not None
-            and name in found.params
+            if places is not None
+            and name in places.params
             and isinstance(param, Tensor)
             and param.dtype.is_float
         ]
@@ -299,10 +299,6 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
     return fixed or (["CPU"] if "CPU" in named else named[:1])
 
 
-_NAMED = 5
-"""Most ops that a note names."""
-
-
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     """Refuse encodings that definitions do not support; return notes on what differs from the request.
 
@@ -322,7 +318,7 @@ def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     for op, part in udos:
         for what in _notes(op, part.placement, part.precision):
             found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
-    return [f"{text} ({_listed(names)})" for text, names in found.items()]
+    return [f"{text} ({listed(names)})" for text, names in found.items()]
 
 
 def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
@@ -339,7 +335,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     return [
         "static data of UDOs have one scale, for no definition states which axis has channels; "
         f"{spell('quantization_overrides')} can give them one per channel "
-        f"({_listed(list(dict.fromkeys(names)))})"
+        f"({listed(list(dict.fromkeys(names)))})"
     ]
 
 
@@ -378,7 +374,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
         if op in placement.reasons:
             yield f"stays float: {placement.reasons[op]}"
         return
-    wanted = precision.act_bits_of(op) or precision.act_bits
+    requested = precision.act_bits_of(op) or precision.act_bits
     udos = precision.udos
     read = zip(op.inputs, ports.inputs, udos.inputs(op), strict=True)
     written = zip(op.outputs, ports.outputs, udos.outputs(op), strict=True)
@@ -386,9 +382,9 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
         for tensor, dtype, place in side:
             if tensor is None or tensor.is_static or not is_real(tensor):
                 continue
-            if dtype is not None and dtype.bits == wanted:
+            if dtype is not None and dtype.bits == requested:
                 continue
-            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
+            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {requested}"
             yield f"{verb} {place.name!r} {how}: its definition supports {place}"
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
@@ -399,16 +395,11 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
 
 def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     """Yield a note for static data that have other bits than the requested ones of weights."""
-    wanted = precision.weight_bits_of(op)
+    requested = precision.weight_bits_of(op)
     for _, place in _statics(op, precision):
-        dtype = place.static(wanted)
+        dtype = place.static(requested)
         if dtype is None and place.static_types():
             yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
-        elif dtype is not None and dtype.bits not in (wanted, 32):
-            bits = f"{dtype.bits} bits, not {wanted}"
+        elif dtype is not None and dtype.bits not in (requested, 32):
+            bits = f"{dtype.bits} bits, not {requested}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -48,16 +48,16 @@ class Noise:
             return 1.0
         return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
 
-    def add(self, wanted: Array, found: Array) -> None:
-        """Count values; elements whose wanted value is not finite, as in masks, are omitted."""
+    def add(self, exact: Array, rounded: Array) -> None:
+        """Count values; elements whose exact value is not finite, as in masks, are omitted."""
         import numpy as np
 
         with np.errstate(over="ignore", invalid="ignore"):
-            difference = wanted - found
-            signal, noise = _power(wanted), _power(difference)
+            difference = exact - rounded
+            signal, noise = _power(exact), _power(difference)
         if not math.isfinite(signal):
-            held = np.isfinite(wanted)
-            signal, noise = _power(wanted[held]), _power(difference[held])
+            finite = np.isfinite(exact)
+            signal, noise = _power(exact[finite]), _power(difference[finite])
         self.signal += signal
         self.noise += noise
 
@@ -432,14 +432,14 @@ def _units(vectors: Array) -> Array:
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0.0)
 
 
-def _cosines(one: Array, other: Array) -> Array:
+def _cosines(exact: Array, rounded: Array) -> Array:
     """Return the cosines of vectors; 1 of two that are zero."""
     import numpy as np
 
-    squares = np.square(one).sum(axis=-1), np.square(other).sum(axis=-1)
+    squares = np.square(exact).sum(axis=-1), np.square(rounded).sum(axis=-1)
     norms = np.sqrt(squares[0] * squares[1])
     alike = np.where(squares[0] == squares[1], 1.0, 0.0)
-    return np.divide((one * other).sum(axis=-1), norms, out=alike, where=norms > 0.0)
+    return np.divide((exact * rounded).sum(axis=-1), norms, out=alike, where=norms > 0.0)
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> Verdict:

@@ -151,12 +151,12 @@ def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
     import numpy as np
 
     count = max(1, _CHUNK * len(rows) // max(rows.size, 1))
-    found = [np.zeros(len(rows) if not rows.size else 0)]
+    scales = [np.zeros(len(rows) if not rows.size else 0)]
     for at in range(0, len(rows) if rows.size else 0, count):
         part = np.ascontiguousarray(rows[at : at + count], np.float32)
         checked_range(part, tensor)
-        found.append(fit(part.reshape(len(part), -1), steps))
-    return np.concatenate(found)
+        scales.append(fit(part.reshape(len(part), -1), steps))
+    return np.concatenate(scales)
 
 
 def weight_encoding(
@@ -284,19 +284,19 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
     """
     import numpy as np
 
-    held = _without_zeros(scales)
-    channels = held.max(axis=1) / _TOP
+    block_scales = _without_zeros(scales)
+    channels = block_scales.max(axis=1) / _TOP
     if floor is not None:
         channels = np.maximum(channels, floor if floor.size == channels.size else floor.max(initial=0.0))
     channels = channels.astype(np.float32).astype(np.float64)
-    ratios = held / channels[:, None]
+    ratios = block_scales / channels[:, None]
     # A hair less, so that a scale which is a multiple but for its last bit does not take the next one.
     integers = np.clip(np.rint(ratios) if clips else np.ceil(ratios * (1 - 2.0**-20)), 1, _TOP)
     return BlockwiseExpansion(
         3 if weight.rank == 4 else 0,
         tuple(channels.tolist()),
         (0,) * len(channels),
-        held.shape[1],
+        block_scales.shape[1],
         LPBQ_BITS,
         tuple(integers.astype(int).reshape(-1).tolist()),
     )

@@ -12,7 +12,7 @@ from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import supports
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
+from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -74,15 +74,8 @@ class Group:
 
 def has_weights(op: Op) -> bool:
     """Return whether an op has weights whose bits can be chosen."""
-    rule = rule_of(op)
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    return (
-        rule is not None
-        and rule.weight is not None
-        and weight is not None
-        and weight.is_static
-        and weight.dtype.is_float
-    )
+    weight = weight_of(op)
+    return weight is not None and weight.dtype.is_float
 
 
 def find_groups(
