@@ -33,7 +33,9 @@ MOST_SEARCHES = 8
 
 @algorithm("mixed_precision", Stage.PRECISION)
 def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the cheapest widths found that keep the goal of the options, or the best.
+    """Return a plan with the cheapest widths found that keep the options' goal.
+
+    If no widths keep the goal, the plan has the best ones.
 
     Raises:
         UsageError: If there is no goal.

@@ -1,4 +1,7 @@
-"""Calibration: ranges, histograms and means of activations over samples, in one streaming pass."""
+"""Calibration: ranges, histograms and means of activations over samples.
+
+Each sample runs once.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration by the samples that are not held out; itself if none is held out."""
+        """The calibration without the samples that are held out, or itself."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property
@@ -212,7 +215,7 @@ def calibrate(
         source: Where processes beside this one get them from.
 
     Raises:
-        UsageError: If a sample does not fit the inputs, or there is none.
+        UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """

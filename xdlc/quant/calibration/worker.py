@@ -130,15 +130,15 @@ class Meter:
             UsageError: If a sample does not fit the inputs.
             ModelError: If a value is NaN or infinite; names tensor and sample.
         """
-        rest, held = (_ChunkStatistics(self._keys) for _ in range(2))
+        rest, held_out = (_ChunkStatistics(self._keys) for _ in range(2))
         for number, sample in enumerate(samples, first):
             results = run_sample(self._session, sample, f"calibration sample {number}")
-            (held if is_held_out(number) else rest).add(self._read(sample, number))
+            (held_out if is_held_out(number) else rest).add(self._read(sample, number))
             if give is not None:
                 give(number, {name: results[name] for name in self._outputs})
             if progress is not None:
                 progress(number + 1)
-        return rest.measured(), held.measured()
+        return rest.measured(), held_out.measured()
 
     def _read(self, sample: Sample, number: int) -> SampleStatistics:
         import numpy as np
@@ -195,17 +195,17 @@ class _ChunkStatistics:
         """Return the statistics in the form that is merged."""
         import numpy as np
 
-        found = {}
+        statistics = {}
         for index, key in enumerate(self._keys):
             parts = [part for values in self._values for part in values[index]]
-            found[key] = Statistics(
+            statistics[key] = Statistics(
                 Range(float(self._low[index]), float(self._high[index])),
                 int(self._reached[index]),
                 float(self._lows[index]),
                 float(self._highs[index]),
                 Histogram.of(np.concatenate(parts)) if parts else Histogram(),
             )
-        return ModelStatistics(self._count, found, self._means)
+        return ModelStatistics(self._count, statistics, self._means)
 
 
 def keys_of(model: Model) -> dict[Tensor, Key]:
@@ -269,7 +269,9 @@ def measure_in_processes(
     source: KernelSource,
     loop_timeout: float,
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
-    """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
+    """Yield the statistics of each chunk of samples, in order.
+
+    The second of a pair is of the held-out samples.
 
     Args:
         model: The float model.

@@ -1,4 +1,4 @@
-"""Trials of widths: the quantized network, or an emulation of it, run on samples against the float one.
+"""Trials of widths: a quantized network, or its emulation, against the float one.
 
 The emulation computes 8 bits in 16-bit encodings: one session for all widths of activations that ops may
 have.  Its graph has 16 bits wherever ops can have them.  What ops of unlike groups hand to each other goes
@@ -99,21 +99,21 @@ class Emulation:
         """
         plan = self._plan.with_precision(precision)
         decision = plan.main.ranges(self._calibration, plan.options, plan.choice)
-        given: dict[str, Encoding] = {}
+        encodings: dict[str, Encoding] = {}
         for tensor, form in decision.activations.items():
-            given[tensor.name] = given[entered(tensor)] = _encoding(form)
+            encodings[tensor.name] = encodings[entered(tensor)] = _encoding(form)
         for name, (tensor, dtype) in self._converted.items():
             read = decision.read(tensor, dtype)
             if read is not None and read[0] is dtype:
-                given[name] = _encoding(read)
+                encodings[name] = _encoding(read)
         for name, (op, index) in self._uses.items():
             source, type = op.inputs[index], plan.placement.read_type(plan.graph, op, index)
             if source is not None and type is not None:
                 statics = self._narrow if type.bits == 8 else self._wide
-                given[name] = _encoding(
+                encodings[name] = _encoding(
                     statics[op, index] if source.is_static else decision.read(source, type)
                 )
-        return self._session.encodings(given)
+        return self._session.encodings(encodings)
 
     def run(self, sample: Sample, fed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs as real numbers by tensor name."""
@@ -268,7 +268,10 @@ class Trials:
         return self.runs + len(self._samples) <= self.most_runs
 
     def most_parts(self, groups: int) -> int:
-        """Return how many of so many groups may be tried alone, with half of the runs that are left."""
+        """Return how many of some groups may be tried alone.
+
+        They may use half of the runs that are left.
+        """
         if groups not in self._most_parts:  # the same in each search
             half = max((self.most_runs - self.runs) // 2, 0)
             session = 0 if self._is_emulated else RUNS_A_SESSION
@@ -278,15 +281,18 @@ class Trials:
         return self._most_parts[groups]
 
     def ceilings(self) -> list[Levels]:
-        """Return the requested levels; with 16-bit activations; with 16-bit weights too; and with floats."""
+        """Return the requested levels, then the highest of each stage up to float."""
         return [tuple(group.highest(stage) for group in self.groups) for stage in range(4)]
 
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""
-        return self._precision(tuple(map(_at, self.groups, levels)))
+        return self._precision([group.levels[at] for group, at in zip(self.groups, levels, strict=True)])
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return noise over signal of levels against others, the sum over outputs, on a few samples."""
+        """Return noise over signal that levels add to others, on a few samples.
+
+        It is the sum over the outputs.
+        """
         few = self._samples[:: -(-len(self._samples) // self._few)]
         if self._reference is None or self._reference[0] != base:
             self._reference = base, self._run(self._runner(base), few)
@@ -314,7 +320,7 @@ class Trials:
         return self._sqnr[levels]
 
     def keeps_task(self, levels: Levels) -> bool:
-        """Return whether no output is poor that is not with 16 bits for all that has a choice.
+        """Return whether no output is poor that is good where all may have 16 bits.
 
         Under a goal of ``kept``: whether all outputs keep so much; under a metric of the user's: True.
         """
@@ -348,7 +354,10 @@ class Trials:
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
+        """Return how far levels are above the goal in dB, negative if below.
+
+        Without a goal in dB it is infinite.
+        """
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         metric = self.goal.metric
         if above >= 0.0 and metric is not None and self.score(levels) < metric.least:
@@ -359,13 +368,13 @@ class Trials:
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
-        found = self._costs.get(levels)
-        if found is None:
+        cost = self._costs.get(levels)
+        if cost is None:
             precision = self.precision(levels)
             graph = self.plan.graph
-            found = graph_cost(graph, place(graph, precision), precision, self._float_bits)
-            self._costs[levels] = found
-        return found
+            cost = graph_cost(graph, place(graph, precision), precision, self._float_bits)
+            self._costs[levels] = cost
+        return cost
 
     def cost(self, levels: Levels) -> float:
         """Return the cost of an inference, in units of that of the requested widths."""
@@ -434,14 +443,13 @@ def _distance(one: Levels, other: Levels) -> int:
 
 
 def _noises(names: Sequence[str], wanted: Sequence[Results], found: Sequence[Results]) -> list[Noise]:
-    """Return signal and noise of each tensor, pooled over samples, but of those that are all zero."""
+    """Return signal and noise of each tensor over all samples.
+
+    Tensors of zeros are omitted.
+    """
     pairs = list(zip(wanted, found, strict=True))
     pooled = [Noise.of((exact[name], rounded[name]) for exact, rounded in pairs) for name in names]
     return [noise for noise in pooled if noise.signal]
-
-
-def _at(group: Group, level: int) -> Level:
-    return group.levels[level]
 
 
 def _widened(group: Group, level: int) -> Level:
@@ -456,6 +464,6 @@ def _narrowed(group: Group, level: Level) -> Level:
 
 
 def most_runs(graph: Graph, count: int) -> int:
-    """Return how many runs a search may take after a calibration with ``count`` samples."""
+    """Return how many runs a search may use after calibrating ``count`` samples."""
     work = sum(macs(op) for op in graph.ops)
     return RUNS_A_SAMPLE * count + round(min(FREE_RUNS, FREE_MACS / max(work, 1)))

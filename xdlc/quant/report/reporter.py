@@ -1,4 +1,4 @@
-"""Reporter of a quantization: chooses samples, measures, writes HTML, JSON and CSV, and a summary in text."""
+"""Reporter of a quantization: measures, and writes HTML, JSON, CSV and text."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a report's path, after a look at whether the path can be one.
+    """Return the suffix of a report's path after a check of the path.
 
     Raises:
         UsageError: If no form has the suffix.
@@ -103,7 +103,9 @@ def check_path(path: str | os.PathLike[str]) -> str:
 
 
 def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
-    """Write a report as HTML, JSON or CSV, by the suffix; an old file is replaced as a whole or not at all.
+    """Write a report as HTML, JSON or CSV, by the suffix.
+
+    An old file is replaced as a whole or not at all.
 
     Raises:
         UsageError: If the suffix is another, or the path is no file.
@@ -176,12 +178,12 @@ class Reporter:
             phrase: Writes advice.
 
         Raises:
-            UsageError: If a sample does not fit the inputs, or there is none.
+            UsageError: If a sample does not fit the inputs, or there are no samples.
             StorageError: If the file cannot be written.
         """
         holds_out = remedies.calibration.holds_out
         held_out = not self._is_own and holds_out
-        made = measure(
+        report = measure(
             remedies,
             self._chosen(holds_out),
             held_out=held_out,
@@ -193,9 +195,9 @@ class Reporter:
             note = (
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
-            made = replace(made, unmeasured=(*made.unmeasured, note))
-        title = self._title or _source_of(remedies.plan.model) or made.model
-        self.result = replace(made, model=title, command=tuple(self._command))
+            report = replace(report, unmeasured=(*report.unmeasured, note))
+        title = self._title or _source_of(remedies.plan.model) or report.model
+        self.result = replace(report, model=title, command=tuple(self._command))
         if self._path is not None:
             write(self.result, self._path)
 
@@ -206,7 +208,7 @@ class Reporter:
 
 
 def _source_of(model: Model) -> str:
-    """Return the name of the file that a model was converted from; empty: it is not known."""
+    """Return the name of the file that a model was converted from, if known."""
     steps = model.metadata.get("history", ())
     named = [
         str(step["args"].get("input_network", "")) for step in steps if isinstance(step.get("args"), dict)
@@ -215,7 +217,9 @@ def _source_of(model: Model) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text with what has no glyph, or turns others around, as codes; line breaks too.
+    r"""Return a text with codes in place of characters that no terminal shows.
+
+    Line breaks and marks of direction are such characters too.
 
     Example:
         >>> printable("a\tb")
@@ -233,7 +237,7 @@ CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
 
 
 def summary(report: QuantReport) -> list[str]:
-    """Return about ten lines: how good the outputs are, what is worst, and what to do about it."""
+    """Return about ten lines: quality of the outputs, worst parts, and advice."""
     classes = [output for output in report.outputs if output.top1 is not None]
     sure = ", ".join(f"{output.top1:.1%}" for output in classes[:FEW])
     lines = [
@@ -247,7 +251,10 @@ def summary(report: QuantReport) -> list[str]:
 
 
 def costliest(report: QuantReport) -> list[str]:
-    """Return the ops whose quantization alone costs the outputs most, worst first, one line each."""
+    """Return a line for each op whose quantization costs the outputs most.
+
+    The worst is the first.
+    """
     return [
         f"{printable(op.name)} ({printable(op.type)}): outputs at {_db(op.sensitivity)}{_part(op)}"
         for op in _rated(report)[:FEW]
@@ -288,7 +295,7 @@ def _why(tensor: TensorReport) -> str:
 
 
 def advice(report: QuantReport) -> Iterator[str]:
-    """Yield what would help, as sentences that end in options to set, none of which is set already."""
+    """Return advice as sentences that end in options, none of them set already."""
     return (printable(report.phrase(line)) for line in _advice(report))
 
 
@@ -316,7 +323,7 @@ def _advice(report: QuantReport) -> Iterator[str]:
 
 
 def _is_starved(report: QuantReport, tensor: TensorReport) -> bool:
-    """Return whether a tensor of 8 bits is lost because its range is that of much larger values."""
+    """Return whether the range of an 8-bit tensor is far too large for its values."""
     if tensor.used is None or tensor.isolated is None or tensor.op is None or tensor.bits != 8:
         return False
     return tensor.role != "weight" and tensor.used < STARVED and tensor.isolated < report.alarm_db
@@ -364,7 +371,10 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
 
 
 def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:
-    """Return which few ops make most of the noise, if they do: noise of independent origins adds up."""
+    """Return the few ops that make most of the noise, if any, and their share.
+
+    Noise of independent origins adds up.
+    """
     total, share = _noise(report.sqnr), 0.0
     few: list[OpReport] = []
     for op in _rated(report)[:FEW]:

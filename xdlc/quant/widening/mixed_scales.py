@@ -1,4 +1,4 @@
-"""Values of different magnitude: in slices of one tensor, and in the inputs of an op that combines them.
+"""Values of different magnitude: in one tensor, and in the inputs of an op.
 
 One figure for a tensor of boxes and scores, which a Concat joined, is that of the boxes: their values are
 hundreds of times as large.  Other such ops are sums with a grid, and products with factors.
@@ -64,7 +64,9 @@ Parts = tuple[TensorSlice, ...]
 
 
 def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
-    """Return the parts with neighbours joined whose largest values differ by less than ``UNLIKE`` times.
+    """Return the parts of a tensor, like neighbours joined.
+
+    Neighbours are alike if their largest values differ by less than ``UNLIKE`` times.
 
     Args:
         parts: Parts of a tensor, in the order of their axis.
@@ -88,7 +90,7 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
 
 
 def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
-    """Return the parts of a tensor, all on one axis and in its order; none if it is one whole.
+    """Return the parts of a tensor along one axis, none if it is one whole.
 
     They follow from the graph alone, back through ops that move values or compute element by element: a
     Concat parts its result, a ScatterNd that fills a slice, and a product with numbers per channel that
@@ -116,12 +118,12 @@ def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int
 
 def _followed(op: Op, result: Tensor) -> Tensor | None:
     """Return the one input whose parts an op passes on, or None."""
-    found = traits(op)
+    facts = traits(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     moving = [tensor for tensor in reals if not tensor.is_static]
-    if found.view or found.recodes:
+    if facts.view or facts.recodes:
         return op.inputs[0]
-    if found.elementwise and found.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
+    if facts.elementwise and facts.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
         return moving[0]
     return None
 
@@ -151,15 +153,15 @@ def _joined(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Pa
     if below and all(below) and len({_bounds(parts) for parts in below}) == 1 and below[0][0].axis != axis:
         rows = zip(*below, strict=True)
         return tuple(replace(row[0], sources=tuple(s for part in row for s in part.sources)) for row in rows)
-    found: list[TensorSlice] = []
+    slices: list[TensorSlice] = []
     start = 0
     for place, tensor in enumerate(inputs):
         size = tensor.shape[axis] if op.type == "Concat" else 1
         inner = below[place] if below and below[place] and below[place][0].axis == axis else ()
         for part in inner or (TensorSlice(axis, 0, size, (tensor,)),):
-            found.append(replace(part, start=part.start + start, stop=part.stop + start))
+            slices.append(replace(part, start=part.start + start, stop=part.stop + start))
         start += size
-    return tuple(found) if 1 < len(found) <= _MOST else ()
+    return tuple(slices) if 1 < len(slices) <= _MOST else ()
 
 
 def _bounds(parts: Parts) -> tuple[tuple[int, int, int], ...]:
@@ -167,7 +169,7 @@ def _bounds(parts: Parts) -> tuple[tuple[int, int, int], ...]:
 
 
 def _filled(op: Op, result: Tensor) -> Parts:
-    """Return the slice that a scatter with constant indices fills, and what is beside it."""
+    """Return the slice that a scatter with constant indices fills, and the rest."""
     import numpy as np
 
     data, indices, updates = op.inputs[:3]
@@ -203,7 +205,7 @@ def _filled(op: Op, result: Tensor) -> Parts:
 
 
 def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
-    """Return where the parts of an op's input are in its result; none if they are mixed there."""
+    """Return the parts of an op's input in its result, none if they are mixed."""
     if not parts:
         return ()
     old = parts[0].axis
@@ -218,7 +220,10 @@ def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
 
 
 def _reshaped(parts: Parts, source: Tensor, result: Tensor) -> Parts:
-    """Return parts after a Reshape that keeps their axis, or cuts it between whole parts."""
+    """Return the parts after a Reshape that keeps their axis, or cuts it.
+
+    It may cut the axis between whole parts.
+    """
     old = parts[0].axis
     outer, inner = _product(source.shape[:old]), _product(source.shape[old + 1 :])
     for axis, size in enumerate(result.shape):
@@ -248,12 +253,15 @@ def _scaled(op: Op, result: Tensor) -> Parts:
 
 
 def factors(op: Op) -> list[float]:
-    """Return what an op multiplies runs of channels by that differ much, without signs; empty if none do."""
+    """Return the unlike factors of an op for runs of channels, without signs.
+
+    There are none if they are alike.
+    """
     return [factor for *_, factor in _runs(op, op.outputs[0])]
 
 
 def _runs(op: Op, result: Tensor) -> list[tuple[int, int, int, float]]:
-    """Return axis, start, stop and largest factor of runs of channels with different factors."""
+    """Return axis, start, stop and largest factor of each run of channels."""
     import numpy as np
 
     kind = single_name(op)
@@ -301,13 +309,15 @@ class Join:
 
 
 def find_joins(graph: Graph, placement: Placement, calibration: Calibration, masks: Masks) -> list[Join]:
-    """Return the quantized ops that combine values of different magnitude, in execution order.
+    """Return the quantized ops that combine values of different magnitude.
+
+    They are in execution order.
 
     Args:
         masks: Its attention masks, which join what they hide with nothing.
     """
     order = {op: place for place, op in enumerate(placement.fixed)}
-    found = []
+    joins = []
     for op in placement.fixed:
         parts = _parts(op, calibration)
         widths = [width for _, width in parts]
@@ -319,10 +329,10 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
         if max(widths) < limit * min(widths) or not (gathers or is_final):
             continue
         large = (tensor for tensor, width in parts if width * UNLIKE > max(widths))
-        found.append(
+        joins.append(
             Join(op, min(widths), max(widths), tuple(dict.fromkeys(large)), onward, written, is_final)
         )
-    return found
+    return joins
 
 
 def _gathered(op: Op) -> list[Tensor]:
@@ -334,7 +344,10 @@ def _gathered(op: Op) -> list[Tensor]:
 
 
 def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
-    """Return what an op joins, and the width of the range of each; those of zeros alone are omitted."""
+    """Return what an op joins, and the width of the range of each.
+
+    Inputs of zeros alone are omitted.
+    """
     kind = single_name(op)
     # A slice of a tensor has the range of the whole where nothing else is known of it.
     most = range_of_values(op.outputs[0], calibration).width or float("inf")
@@ -354,7 +367,7 @@ def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
 
 
 def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
-    """Return the range that the values of a tensor have, or the one that its op bounds them to."""
+    """Return the range of a tensor's values, or the one that its op sets."""
     if tensor.is_static:
         return range_of(tensor.numpy()) if tensor.dtype.is_float else NOTHING
     op = writer(tensor)
@@ -368,7 +381,9 @@ def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
 def _onward(
     graph: Graph, placement: Placement, first: Op, order: dict[Op, int]
 ) -> tuple[tuple[Op, ...], tuple[Tensor, ...], bool]:
-    """Return the ops that carry the result of an op on, what they write, and whether that reaches an output.
+    """Return the ops that carry a result on, what they write, and if it is final.
+
+    A result is final if it reaches an output.
 
     If it does, those on the way are returned; if not, those up to the layers that compute with it, and these.
     """
@@ -393,7 +408,7 @@ def _onward(
 
 
 def _reached(graph: Graph, placement: Placement, first: Op, carries: Callable[[Op], bool]) -> dict[Op, bool]:
-    """Return the quantized ops that values reach through ops that carry them on, and whether each does."""
+    """Return the quantized ops that values reach, and whether each carries them."""
     reached = {first: True}
     queue = [first]
     for op in queue:
@@ -410,7 +425,10 @@ def _is_of_one(op: Op) -> bool:
 
 
 def _combines_few(op: Op) -> bool:
-    """Return whether an op is a product of as many values with a few constants, as of centres to corners."""
+    """Return whether an op is a product of values with few constants.
+
+    An example is the step from centres of boxes to corners.
+    """
     rule, source = rule_of(op), op.inputs[0] if op.inputs else None
     weight = op.inputs[1] if len(op.inputs) > 1 else None
     if rule is None or rule.weight is None or weight is None or not weight.is_static or source is None:
@@ -419,7 +437,7 @@ def _combines_few(op: Op) -> bool:
 
 
 def writer(tensor: Tensor) -> Op | None:
-    """Return the op that computes what a tensor holds: ops that only move values are followed back."""
+    """Return the op that computes a tensor's values, through ops that move them."""
     op = tensor.producer
     while op is not None and follows(op):
         first = op.inputs[0]
@@ -428,7 +446,7 @@ def writer(tensor: Tensor) -> Op | None:
 
 
 def hands_on(op: Op) -> bool:
-    """Return whether an op computes element by element, or moves values, without bounds of its own."""
+    """Return whether an op moves values, or computes by element without bounds."""
     rule = rule_of(op)
     if rule is None or rule.unit_low is not None:
         return False
@@ -436,7 +454,9 @@ def hands_on(op: Op) -> bool:
 
 
 def makers(graph: Graph, placement: Placement, tensors: Iterable[Tensor]) -> Iterator[Op]:
-    """Yield the ops that compute tensors element by element from the results of layers, the last ones first.
+    """Yield the ops that compute tensors from the results of layers.
+
+    They compute element by element; the last ones are first.
 
     Args:
         tensors: The tensors.
