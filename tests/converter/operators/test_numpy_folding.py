@@ -1,4 +1,4 @@
-"""What numpy folds is what onnxruntime makes of it, and numpy leaves the rest to it."""
+"""Folding by numpy, which equals onnxruntime's, and what numpy does not fold."""
 
 from __future__ import annotations
 

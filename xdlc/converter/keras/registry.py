@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xdlc.converter.keras.calls import Call
 from xdlc.converter.keras.layers import EXPORT, Layer
-from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, vector
+from xdlc.converter.nhwc.shapes import cast, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
 from xdlc.converter.session.node import Node
@@ -210,13 +210,6 @@ def is_channel_first(node: Node) -> bool:
     if given not in ("channels_last", "channels_first", None):
         raise node.invalid(f"data_format is {given!r:.40}")
     return bool(given == "channels_first")
-
-
-def in_last(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Apply a channel-last function; return the result in the layer's data format."""
-    if not is_channel_first(node):
-        return function(x)
-    return channel_first(g, function(channel_last(g, x)))
 
 
 def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) -> tuple[Value, list[int]]:

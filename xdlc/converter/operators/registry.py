@@ -32,7 +32,6 @@ __all__ = [
     "Handler",
     "HandlerFunction",
     "Handlers",
-    "Importer",
     "Node",
     "find",
     "importer",
@@ -40,8 +39,7 @@ __all__ = [
     "structural",
 ]
 
-Importer = Callable[[Node, Builder], Value | Sequence[Value]]
-ImporterT = TypeVar("ImporterT", bound=Importer)
+ImporterT = TypeVar("ImporterT", bound=Callable[..., Value | Sequence[Value]])
 HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] | None"]
 F = TypeVar("F", bound=Callable[..., "AnyValue | Sequence[AnyValue] | None"])
 
@@ -81,6 +79,9 @@ def importer(
 ) -> Callable[[ImporterT], ImporterT]:
     """Register a function as the importer of ONNX operators.
 
+    Its parameters after the node and the builder are the first inputs of the node; one that may be omitted
+    has the default None.
+
     Args:
         types: Operator names.
         since: Oldest opset it understands.
@@ -95,11 +96,27 @@ def importer(
     """
 
     def register(function: ImporterT) -> ImporterT:
+        entry = Entry(since, _with_inputs(function), layout, frozenset(ignores), dynamic)
         for name in types:
-            _add(domain, name, Entry(since, function, layout, frozenset(ignores), dynamic))
+            _add(domain, name, entry)
         return function
 
     return register
+
+
+def _with_inputs(function: Callable[..., Any]) -> Callable[[Node, Any], Any]:
+    """Return an importer that passes the first inputs of a node to a function."""
+    count = function.__code__.co_argcount - 2
+    least = count - len(function.__defaults__ or ())
+    if not count:
+        return function
+
+    @functools.wraps(function)
+    def apply(node: Node, b: Builder) -> Any:
+        inputs = (node.required(at) if at < least else node.input(at) for at in range(count))
+        return function(node, b, *inputs)
+
+    return apply
 
 
 def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[F], F]:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.nhwc.shapes import channel_first, channel_last
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.nhwc.windows import Padding
-from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import F, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
@@ -88,13 +86,6 @@ def is_channel_first(node: Node) -> bool:
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
         raise node.problem(f"data_format {given!r}")
     return given.startswith("NC")
-
-
-def channel_last_of(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Apply a channel-last function; return the result in the node's data format."""
-    if not is_channel_first(node):
-        return function(x)
-    return channel_first(g, function(channel_last(g, x)))
 
 
 def spatial(node: Node, attribute: str, stated: Sequence[int] | None = None) -> list[int]:

@@ -13,7 +13,6 @@ from xdlc.converter.keras.registry import (
     as_float,
     batched,
     handler,
-    in_last,
     is_channel_first,
     number_of,
     only_input,
@@ -21,7 +20,7 @@ from xdlc.converter.keras.registry import (
 )
 from xdlc.converter.nhwc import images, resize
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
-from xdlc.converter.nhwc.shapes import axis_of, channel_last, dims, number, permuted, vector
+from xdlc.converter.nhwc.shapes import axis_of, channel_last, dims, in_channel_last, number, permuted, vector
 from xdlc.converter.nhwc.slicing import Masks, padded, reversed_axes, rolled, strided_slice
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -311,7 +310,7 @@ def up_sampling(node: Node, g: Operators) -> Value:
             value = g("Gather", [value, vector(g, np.repeat(np.arange(size), factor))], axis=axis)
         return value
 
-    return in_last(node, g, x, function)
+    return in_channel_last(is_channel_first(node), g, x, function)
 
 
 # ---------------------------------------------------------------------------------------- images
@@ -407,6 +406,6 @@ def _of_images(node: Node, g: Operators, function: Callable[[Value], Value]) -> 
     """Apply a function of [N, H, W, C] to the input; a single image has rank 3."""
     x = as_float(g, only_input(node))
     if x.rank == 4:
-        return in_last(node, g, x, function)
+        return in_channel_last(is_channel_first(node), g, x, function)
     lone = g("Unsqueeze", [x, vector(g, [0])])
-    return g("Squeeze", [in_last(node, g, lone, function), vector(g, [0])])
+    return g("Squeeze", [in_channel_last(is_channel_first(node), g, lone, function), vector(g, [0])])

@@ -184,9 +184,9 @@ _INTEGERS = {
 
 @importer("QuantizeLinear", since=10, layout=ANY, ignores=("saturate",), dynamic=True)
 @importer("QuantizeLinear", domain=MICROSOFT, layout=ANY, dynamic=True)
-def quantize_linear(node: Node, b: Builder) -> Value:
+def quantize_linear(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Quantize; the parameters become the encoding of the result."""
-    x, axis = node.required(0), node.attr("axis", 1)
+    axis = node.attr("axis", 1)
     if node.attr("block_size", 0):
         raise node.problem("block_size for computed values is not supported")
     if node.attr("precision", 0) not in (0, _FLOAT):
@@ -205,9 +205,9 @@ def _asked(node: Node) -> DType:
 
 @importer("DequantizeLinear", since=10, layout=ANY, dynamic=True)
 @importer("DequantizeLinear", domain=MICROSOFT, layout=ANY, dynamic=True)
-def dequantize_linear(node: Node, b: Builder) -> Value:
+def dequantize_linear(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Dequantize; the parameters become the encoding of the input."""
-    x, axis, block_size = node.required(0), node.attr("axis", 1), node.attr("block_size", 0)
+    axis, block_size = node.attr("axis", 1), node.attr("block_size", 0)
     if node.attr("output_dtype", 0) not in (0, _FLOAT):
         raise node.problem(f"output_dtype {node.attr('output_dtype')} is not supported; QNN has float32")
     if block_size:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import gathering, images, scatter, slicing
+from xdlc.converter.nhwc import gathering, images, scatter, shapes, slicing
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.shapes import (
     axis_of,
-    broadcast_shape,
     cast,
     dims,
     ints,
     known,
     number,
-    permuted,
     positions,
     reshape,
     vector,
@@ -27,6 +26,29 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import dtype_of, handler
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8, INT32
+
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "BatchMatrixDiag": scatter.matrix_diagonals,
+    "BroadcastArgs": shapes.broadcast_shape,
+    "BroadcastTo": shapes.broadcast_to,
+    "ConjugateTranspose": shapes.transposed,
+    "Diag": scatter.tensor_diagonal,
+    "DiagPart": scatter.tensor_diagonal_part,
+    "ExpandDims": shapes.with_axes,
+    "Fill": shapes.filled,
+    "GatherNd": gathering.gather_nd,
+    "MatrixDiag": scatter.matrix_diagonals,
+    "Slice": slicing.sliced,
+    "SparseToDense": scatter.sparse_to_dense,
+    "Tile": shapes.tiled,
+    "Transpose": shapes.transposed,
+    "Where": gathering.places,
+}
+
+
+@handler(*_FORMULAS, ignores=("bad_indices_policy", "index_type", "validate_indices"))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler("Reshape")
@@ -38,16 +60,6 @@ def _reshape(node: Node, g: Operators, x: Value, shape: Value) -> Value:
 def _squeeze(node: Node, g: Operators, x: Value) -> Value:
     axes = node.attr("squeeze_dims") or node.attr("axis") or []
     return g("Squeeze", [x, vector(g, axes)] if axes else [x])
-
-
-@handler("ExpandDims")
-def _expand_dims(node: Node, g: Operators, x: Value, axis: Value) -> Value:
-    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
-
-
-@handler("Transpose", "ConjugateTranspose")
-def _transpose(node: Node, g: Operators, x: Value, perm: Value) -> Value:
-    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
 
 
 @handler("InvertPermutation")
@@ -71,13 +83,6 @@ def _rank(node: Node, g: Operators, x: Value) -> Value:
     return g.builder.const(np.asarray(x.rank, np.int32))
 
 
-@handler("Fill", ignores=("index_type",))
-def _fill(node: Node, g: Operators, shape: Value, value: Value) -> Value:
-    if value.is_static:
-        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
-    return g("Expand", [value, positions(g, shape)])
-
-
 @handler("Range")
 def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
     bounds = [reshape(g, value, ()) for value in (start, stop, step)]
@@ -92,21 +97,6 @@ def _linspace(node: Node, g: Operators, start: Value, stop: Value, count: Value)
     check_table(steps)
     shares = g.builder.const((np.arange(steps) / max(steps - 1, 1)).astype(start.dtype.numpy))
     return g("Add", [start, g("Mul", [g("Sub", [stop, start]), shares])])
-
-
-@handler("BroadcastTo")
-def _broadcast_to(node: Node, g: Operators, x: Value, shape: Value) -> Value:
-    return g("Expand", [x, positions(g, shape)])
-
-
-@handler("BroadcastArgs")
-def _broadcast_args(node: Node, g: Operators, first: Value, second: Value) -> Value:
-    return broadcast_shape(g, first, second)
-
-
-@handler("Tile")
-def _tile(node: Node, g: Operators, x: Value, repeats: Value) -> Value:
-    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
 
 
 @handler("Concat", "ConcatV2")
@@ -137,11 +127,6 @@ def _pack(node: Node, g: Operators, *values: Value) -> Value:
 @handler("Unpack", ignores=("num",))
 def _unpack(node: Node, g: Operators, x: Value) -> list[Value]:
     return gathering.unstack(g, x, len(node.outputs), node.attr("axis", 0))
-
-
-@handler("Slice")
-def _slice(node: Node, g: Operators, x: Value, begin: Value, size: Value) -> Value:
-    return slicing.sliced(g, x, begin, size)
 
 
 @handler("StridedSlice")
@@ -183,11 +168,6 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value, *axis: Value) ->
     return gathering.gather(g, x, indices, place, node.attr("batch_dims", 0))
 
 
-@handler("GatherNd", ignores=("bad_indices_policy",))
-def _gather_nd(node: Node, g: Operators, x: Value, indices: Value) -> Value:
-    return gathering.gather_nd(g, x, indices)
-
-
 @handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
 def _batches(node: Node, g: Operators, x: Value, *operands: Value) -> Value:
     function = images.space_to_batch if node.type.startswith("Space") else images.batch_to_space
@@ -198,11 +178,6 @@ def _batches(node: Node, g: Operators, x: Value, *operands: Value) -> Value:
         (pads,) = operands
         sizes = [int(node.attr("block_size", 1))] * 2
     return function(g, x, sizes, known(pads, "paddings or crops").reshape(-1, 2).tolist())
-
-
-@handler("Where")
-def _places(node: Node, g: Operators, x: Value) -> Value:
-    return gathering.places(g, x)
 
 
 @handler("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
@@ -236,13 +211,6 @@ def _tensor_scatter(node: Node, g: Operators, x: Value, indices: Value, updates:
     return scatter.scatter_nd(g, x, indices, updates, _UPDATES[node.type.removeprefix("TensorScatter")])
 
 
-@handler("SparseToDense", ignores=("validate_indices",))
-def _sparse_to_dense(
-    node: Node, g: Operators, indices: Value, shape: Value, values: Value, fill: Value
-) -> Value:
-    return scatter.sparse_to_dense(g, indices, ints(shape, "the shape"), values, fill)
-
-
 @handler(*(f"UnsortedSegment{name}" for name in _SEGMENTS[:-1]), ignores=("Tnumsegments",))
 def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Value) -> Value:
     (number,) = ints(count, "the number of segments")
@@ -262,11 +230,6 @@ def _segments(node: Node, g: Operators, x: Value, ids: Value, *count: Value) -> 
 def _band(value: Value) -> tuple[int, int]:
     given = ints(value, "the diagonals")
     return given[0], given[-1]
-
-
-@handler("MatrixDiag", "BatchMatrixDiag")
-def _matrix_diag(node: Node, g: Operators, x: Value) -> Value:
-    return scatter.matrix_diagonals(g, x)
 
 
 @handler("MatrixDiagV2", "MatrixDiagV3")
@@ -301,16 +264,6 @@ def _align(node: Node) -> str:
 def _band_part(node: Node, g: Operators, x: Value, lower: Value, upper: Value) -> Value:
     sides = [int(known(value, "a width of the band").reshape(())) for value in (lower, upper)]
     return scatter.band_part(g, x, *sides)
-
-
-@handler("Diag")
-def _diag(node: Node, g: Operators, x: Value) -> Value:
-    return scatter.tensor_diagonal(g, x)
-
-
-@handler("DiagPart")
-def _diag_part(node: Node, g: Operators, x: Value) -> Value:
-    return scatter.tensor_diagonal_part(g, x)
 
 
 @handler("DenseBincount", "Bincount")

@@ -10,11 +10,10 @@ from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt, where
 from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.reduce import dense, matmul, reduced, swapped
-from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
-    channel_last_of,
     dtype_of,
     handler,
     is_channel_first,
@@ -104,7 +103,7 @@ def batch_norm(
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
         return reduce.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
-    result = channel_last_of(node, g, x, normalized)
+    result = in_channel_last(is_channel_first(node), g, x, normalized)
     averages = [mean, unbiased]
     share = float(node.attr("exponential_avg_factor", 1.0))
     if is_training and share != 1:

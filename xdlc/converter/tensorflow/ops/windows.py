@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from xdlc.converter.nhwc import reduce, windows
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.images import dilation
-from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape
+from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops.reduce import batch_norm, matrix_product
 from xdlc.converter.tensorflow.registry import (
-    channel_last_of,
     dtype_of,
     handler,
     is_channel_first,
@@ -31,8 +30,8 @@ def convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
     padding = padding_of(node)
-    return channel_last_of(
-        node,
+    return in_channel_last(
+        is_channel_first(node),
         g,
         x,
         lambda value: function(g, value, weight, strides=strides, padding=padding, dilations=dilations),
@@ -53,8 +52,8 @@ def _transposed_convolution(node: Node, g: Operators, sizes: Value, weight: Valu
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
     padding = padding_of(node)
-    return channel_last_of(
-        node,
+    return in_channel_last(
+        is_channel_first(node),
         g,
         x,
         lambda value: windows.conv_transpose(
@@ -101,11 +100,16 @@ def _pool(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     if kernel[channels] != 1:
         if kernel[channels] != strides[channels] or set(kernel) - {1, kernel[channels]}:
             raise node.problem(f"a pool over channels is not supported: ksize {kernel} and strides {strides}")
-        return channel_last_of(node, g, x, lambda value: windows.depth_pool(g, value, kernel[channels]))
+        return in_channel_last(
+            is_channel_first(node), g, x, lambda value: windows.depth_pool(g, value, kernel[channels])
+        )
     kernel, strides = spatial(node, "ksize", kernel), spatial(node, "strides", strides)
     function = _POOLS[node.type[:3]]
-    return channel_last_of(
-        node, g, x, lambda value: function(g, value, kernel=kernel, strides=strides, padding=padding)
+    return in_channel_last(
+        is_channel_first(node),
+        g,
+        x,
+        lambda value: function(g, value, kernel=kernel, strides=strides, padding=padding),
     )
 
 
@@ -184,7 +188,9 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
             scale, offset, mean, variance = [next(others) for _ in range(4)]
             epsilon = float(node.attr("epsilon", 1e-4))
             given = (scale, offset, mean, variance, epsilon)
-            return channel_last_of(node, g, x, lambda value: reduce.batch_norm(g, value, *given))
+            return in_channel_last(
+                is_channel_first(node), g, x, lambda value: reduce.batch_norm(g, value, *given)
+            )
     except StopIteration:
         raise node.invalid(f"{step} of its fused_ops has no operand") from None
     if step == "LeakyRelu":

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from xdlc import ir
-from xdlc.converter.nhwc import gathering, scatter, slicing
+from xdlc.converter.nhwc import gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.elementwise import one_hot
-from xdlc.converter.nhwc.gathering import places, unique
+from xdlc.converter.nhwc.gathering import unique
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import (
     axis_of,
-    broadcast_shape,
     cast,
     ints,
     known,
-    permuted,
     positions,
     reshape,
     vector,
@@ -28,6 +26,27 @@ from xdlc.converter.tflite.registry import dtype_of, handler, stated_dims
 from xdlc.converter.tflite.tensors import reals
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
+
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "BROADCAST_ARGS": shapes.broadcast_shape,
+    "BROADCAST_TO": shapes.broadcast_to,
+    "DYNAMIC_UPDATE_SLICE": slicing.updated,
+    "EMBEDDING_LOOKUP": lambda g, ids, table: g("Gather", [table, ids], axis=0),
+    "EXPAND_DIMS": shapes.with_axes,
+    "FILL": shapes.filled,
+    "MATRIX_DIAG": scatter.matrix_diagonals,
+    "MATRIX_SET_DIAG": scatter.set_diagonals,
+    "SLICE": slicing.sliced,
+    "SPARSE_TO_DENSE": scatter.sparse_to_dense,
+    "TILE": shapes.tiled,
+    "TRANSPOSE": shapes.transposed,
+    "WHERE": gathering.places,
+}
+
+
+@handler(*_FORMULAS, ignores=("validate_indices",))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler("RESHAPE")
@@ -56,16 +75,6 @@ def _squeeze(node: Node, g: Operators) -> Value:
     return g("Squeeze", [x, vector(g, axes)] if axes else [x])
 
 
-@handler("EXPAND_DIMS")
-def _expand_dims(node: Node, g: Operators, x: Value, axis: Value) -> Value:
-    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
-
-
-@handler("TRANSPOSE")
-def _transpose(node: Node, g: Operators, x: Value, perm: Value) -> Value:
-    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
-
-
 @handler("SHAPE", ignores=("out_type",), wraps=False)
 def _shape(node: Node, g: Operators, x: Value) -> Value:
     return cast(g, g("Shape", [x]), dtype_of(node))
@@ -76,34 +85,12 @@ def _rank(node: Node, g: Operators, x: Value) -> Value:
     return g.builder.const(np.asarray(x.rank, np.int32))
 
 
-@handler("FILL")
-def _fill(node: Node, g: Operators, shape: Value, value: Value) -> Value:
-    if value.is_static:
-        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
-    return g("Expand", [value, positions(g, shape)])
-
-
 @handler("RANGE")
 def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
     bounds = [reshape(g, value, ()) for value in (start, stop, step)]
     if bounds[2].is_static and not bounds[2].numpy():
         raise node.invalid("the step of a range is 0")
     return g("Range", bounds)
-
-
-@handler("BROADCAST_TO")
-def _broadcast_to(node: Node, g: Operators, x: Value, shape: Value) -> Value:
-    return g("Expand", [x, positions(g, shape)])
-
-
-@handler("BROADCAST_ARGS")
-def _broadcast_args(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    return broadcast_shape(g, x, y)
-
-
-@handler("TILE")
-def _tile(node: Node, g: Operators, x: Value, repeats: Value) -> Value:
-    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
 
 
 @handler("CONCATENATION")
@@ -143,11 +130,6 @@ def _unpack(node: Node, g: Operators) -> list[Value]:
     return gathering.unstack(g, node.required(0), len(node.outputs), node.attr("axis", 0))
 
 
-@handler("SLICE")
-def _slice(node: Node, g: Operators, x: Value, begin: Value, size: Value) -> Value:
-    return slicing.sliced(g, x, begin, size)
-
-
 @handler("STRIDED_SLICE")
 def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value, strides: Value) -> Value:
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -164,11 +146,6 @@ def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value,
         begin = g("Where", [g.builder.const(masked), ends, begin])
     is_offset = bool(node.attr("offset", False))
     return slicing.strided_slice(g, x, begin, end, strides, masks, end_is_offset=is_offset)
-
-
-@handler("DYNAMIC_UPDATE_SLICE")
-def _dynamic_update_slice(node: Node, g: Operators, x: Value, update: Value, start: Value) -> Value:
-    return slicing.updated(g, x, update, start)
 
 
 @handler("PAD", "PADV2")
@@ -217,11 +194,6 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 
 
-@handler("EMBEDDING_LOOKUP")
-def _embedding_lookup(node: Node, g: Operators, ids: Value, table: Value) -> Value:
-    return g("Gather", [table, ids], axis=0)
-
-
 @handler("GATHER_ND")
 def _gather_nd(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     _check_indices(node, indices)
@@ -252,13 +224,6 @@ def _scatter_nd(node: Node, g: Operators, indices: Value, updates: Value, shape:
     return scatter.scatter_nd(g, base, indices, updates, "none" if updates.dtype is BOOL8 else "add")
 
 
-@handler("SPARSE_TO_DENSE", ignores=("validate_indices",))
-def _sparse_to_dense(
-    node: Node, g: Operators, indices: Value, shape: Value, values: Value, fill: Value
-) -> Value:
-    return scatter.sparse_to_dense(g, indices, ints(shape, "the shape"), values, fill)
-
-
 @handler(*(f"UNSORTED_SEGMENT_{name}" for name in _SEGMENTS))
 def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Value) -> Value:
     (number,) = ints(count, "the number of segments")
@@ -268,21 +233,6 @@ def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Va
 @handler("SEGMENT_SUM")
 def _segment_sum(node: Node, g: Operators, x: Value, ids: Value) -> Value:
     return scatter.segments(g, x, ids, scatter.segment_count(ids), "Sum")
-
-
-@handler("MATRIX_DIAG")
-def _matrix_diag(node: Node, g: Operators) -> Value:
-    return scatter.matrix_diagonals(g, node.required(0))
-
-
-@handler("MATRIX_SET_DIAG")
-def _matrix_set_diag(node: Node, g: Operators) -> Value:
-    return scatter.set_diagonals(g, node.required(0), node.required(1))
-
-
-@handler("WHERE")
-def _places(node: Node, g: Operators) -> Value:
-    return places(g, node.required(0))
 
 
 @handler("UNIQUE", ignores=("idx_out_type",))

@@ -137,9 +137,8 @@ def bias_dropout(node: Node, b: Builder) -> Value:
 
 
 @importer("BiasSoftmax", domain=MICROSOFT, ignores=("is_inner_broadcast",))
-def bias_softmax(node: Node, b: Builder) -> Value:
+def bias_softmax(node: Node, b: Builder, x: Value, bias: Value) -> Value:
     """Write the softmax of data + bias over all axes from ``axis`` on."""
-    x, bias = node.required(0), node.required(1)
     axis = node.axis(node.attr("axis", 1), x.rank)
     flat = b.reshape(b.binary(ADD, x, bias), (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return b.reshape(along(b, "Softmax", flat, 1), x.shape)
@@ -195,9 +194,8 @@ def fused_conv(node: Node, b: Builder) -> Value:
 
 
 @importer("CDist", domain=MICROSOFT)
-def cdist(node: Node, b: Builder) -> Value:
+def cdist(node: Node, b: Builder, x: Value, y: Value) -> Value:
     """Write |x|^2 - 2 * x * y^T + |y|^2, at least 0; its root if Euclidean."""
-    x, y = node.required(0), node.required(1)
     metric = node.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise node.problem(f"metric {metric!r}")
@@ -231,9 +229,9 @@ def grid_sample(node: Node, b: Builder) -> Value:
 
 
 @importer("ExpandDims", domain=MICROSOFT, layout=ANY)
-def expand_dims(node: Node, b: Builder) -> Value:
+def expand_dims(node: Node, b: Builder, x: Value) -> Value:
     """Insert an axis of size 1."""
-    x, given = node.required(0), node.static(1, "the axis")
+    given = node.static(1, "the axis")
     if given is None:
         raise node.problem("the axis (input 1) is missing")
     axis = int(given.reshape(-1)[0])
@@ -244,9 +242,8 @@ def expand_dims(node: Node, b: Builder) -> Value:
 
 
 @importer("NhwcMaxPool", domain=MICROSOFT, layout=CHANNEL_LAST)
-def nhwc_max_pool(node: Node, b: Builder) -> Value:
+def nhwc_max_pool(node: Node, b: Builder, x: Value) -> Value:
     """Import a channel-last MaxPool, as QNN has it."""
-    x = node.required(0)
     if x.rank < 3:
         raise node.problem(f"input of rank {x.rank}")
     first = b.transpose(x, (0, x.rank - 1, *range(1, x.rank - 1)))

@@ -143,9 +143,8 @@ def transformed(node: Node, b: Builder, scores: Value, transform: str) -> Value:
 
 
 @importer("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(node: Node, b: Builder) -> Value:
+def array_feature_extractor(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto Gather along the last axis; one axis of data is one row."""
-    x, indices = node.required(0), node.required(1)
     count = math.prod(indices.shape)
     if not x.rank or not count:
         raise node.invalid(f"{count} indices into {list(x.shape)}")
@@ -159,9 +158,8 @@ def array_feature_extractor(node: Node, b: Builder) -> Value:
 
 
 @importer("Binarizer", domain=ML, layout=ANY, dynamic=True)
-def binarizer(node: Node, b: Builder) -> Value:
+def binarizer(node: Node, b: Builder, x: Value) -> Value:
     """Write 1 where x is above the threshold, else 0."""
-    x = node.required(0)
     return b.cast(compare(b, GREATER, x, number(b, x, node.attr("threshold", 0.0))), x.dtype)
 
 
@@ -181,9 +179,8 @@ def feature_vectorizer(node: Node, b: Builder) -> Value:
 
 
 @importer("Imputer", domain=ML, layout=ANY)
-def imputer(node: Node, b: Builder) -> Value:
+def imputer(node: Node, b: Builder, x: Value) -> Value:
     """Select the imputed values where x is the replaced one, which may be NaN."""
-    x = node.required(0)
     kind = "float" if x.dtype.is_float else "int64"
     imputed = np.asarray(node.attr(f"imputed_value_{kind}s") or [], x.dtype.numpy)
     missing = node.attr(f"replaced_value_{kind}", 0.0 if x.dtype.is_float else 0)
@@ -202,9 +199,8 @@ _NONE_FITS, _WITH_NAN = 0.5, 4
 
 
 @importer("LabelEncoder", domain=ML, since=2)
-def label_encoder(node: Node, b: Builder) -> Value:
+def label_encoder(node: Node, b: Builder, x: Value) -> Value:
     """Find each element among the keys, and gather its value, or the default."""
-    x = node.required(0)
     keys, _ = _listed(node, "keys")
     values, default = _listed(node, "values")
     if len(keys) != len(values):
@@ -273,9 +269,8 @@ def _not_zero(b: Builder, x: Value) -> Value:
 
 
 @importer("OneHotEncoder", domain=ML)
-def one_hot_encoder(node: Node, b: Builder) -> Value:
+def one_hot_encoder(node: Node, b: Builder, x: Value) -> Value:
     """Compare elements with categories; unknown ones get zeros, and require ``zeros``."""
-    x = node.required(0)
     categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
     if node.attr("cats_strings") or not categories.size:
         raise node.problem("string categories are not supported", "encode them before the network")
