@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """A QNN data type.
+    """A QNN data type; there is one object for each.
 
     Attributes:
         name: Name in the text form, like ``float32`` or ``ufixed8``.
@@ -145,7 +145,7 @@ LARGEST_OF_BYTES = 0x7F7F
 
 
 def _named(name: str) -> DType:
-    """Return the type of a name: there is one object for each."""
+    """Return the type of a name."""
     return BY_NAME[name]
 
 
