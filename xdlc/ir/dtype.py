@@ -71,6 +71,14 @@ class DType:
         """Size in bytes of a tensor of ``shape``; 4-bit types pack two values a byte."""
         return (math.prod(shape) * self.bits + 7) // 8
 
+    def stored_sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the sizes in bytes that the data of a tensor may have.
+
+        The vendor's writer stores 4-bit elements as it is given them, so that files with one a byte exist.
+        """
+        packed = self.nbytes(shape)
+        return (packed, math.prod(shape)) if self.bits == 4 else (packed,)
+
     @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype of a stored element; a byte for two packed 4-bit values.
