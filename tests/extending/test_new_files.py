@@ -194,7 +194,7 @@ def test_an_accuracy_algorithm(overlay: Overlay, tmp_path: Path) -> None:
 def test_a_fact_about_the_source_in_the_dlc(overlay: Overlay, tmp_path: Path) -> None:
     layers = '"layers": {"*": int},'
     overlay.replace("ir/model.py", layers, f'{layers}\n    "authors": [str],')
-    overlay.replace("container/trace.py", '"layers")', '"layers", "authors")')
+    overlay.replace("container/metadata.py", '"layers")', '"layers", "authors")')
     version = '"version": model.metadata.get("version", ""),'
     overlay.replace(
         "cli/inspection.py", version, f'{version}\n        "authors": model.metadata.get("authors"),'

@@ -20,19 +20,10 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import carried, moves, suits_fixed_point, weight_axes
+from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes._static_fixed_point import Form, rounded_bias, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
-
-
-def is_border(op: Op) -> bool:
-    """Return whether an op converts float values to fixed point or back."""
-    return op.package == ir.NATIVE_PACKAGE and op.type in BORDERS
-
-
-def is_reinterpret(op: Op) -> bool:
-    """Return whether an op only reinterprets quantized values."""
-    return op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
 
 
 def form_of(tensor: Tensor) -> Form | None:
@@ -115,7 +106,7 @@ class Plan:
     # ------------------------------------------------------------------ what can be stored
 
     def _decide_op(self, op: Op) -> None:
-        if is_reinterpret(op) or is_border(op):
+        if is_reinterpret(op) or is_type(op, *BORDERS):
             self._decide_border(op)
             return
         if (op.package, op.type) in self.udos:

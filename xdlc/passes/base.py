@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Scalar
 from xdlc.registry import Registry
 
 ROUNDS = 16
@@ -98,7 +98,7 @@ def graph_pass(
 
 
 def op_pass(
-    *roots: Hashable,
+    *roots: str | tuple[str, int],
     stage: str,
     after: Sequence[str] = (),
     needs: Sequence[Hashable] = (),
@@ -113,12 +113,14 @@ def op_pass(
         needs: As for ``graph_pass``; default: the roots.
         package: Package of the ops.
     """
-    types = frozenset(roots)
+    kinds = frozenset(roots)
+    types = frozenset(root if isinstance(root, str) else root[0] for root in roots)
 
     def decorate(function: OpRewrite) -> OpRewrite:
         def rewrite(graph: Graph) -> bool:
-            ops = [op for op in graph.ops if op.package == package and not types.isdisjoint(_kinds(op))]
-            results = [function(graph, op) for op in ops if op.graph is graph]
+            ops = [op for op in graph.ops if op.type in types and op.package == package]
+            chosen = [op for op in ops if op.type in kinds or (op.type, _operation(op)) in kinds]
+            results = [function(graph, op) for op in chosen if op.graph is graph]
             return any(results)
 
         rewrite.__name__ = function.__name__
@@ -128,17 +130,16 @@ def op_pass(
     return decorate
 
 
-def _kinds(op: Op) -> tuple[Hashable, ...]:
-    """Return the type of an op, and that with the number of its operation."""
-    operation = op.param("operation")
-    return (op.type, (op.type, operation)) if isinstance(operation, int) else (op.type,)
+def _operation(op: Op) -> Any:
+    """Return the number of an op's operation, or None."""
+    operation = op.params.get("operation")
+    return operation.value if isinstance(operation, Scalar) else None
 
 
 def _features(graph: Graph) -> set[Any]:
     """Return what passes may need of a graph."""
-    features: set[Any] = set()
-    for op in graph.ops:
-        features.update(_kinds(op))
+    features: set[Any] = {op.type for op in graph.ops}
+    features.update((op.type, _operation(op)) for op in graph.ops if "operation" in op.params)
     for tensor in graph.tensors.values():
         features.update((tensor.dtype, type(tensor.data), type(tensor.encoding)))
     return features

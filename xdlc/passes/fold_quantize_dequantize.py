@@ -9,7 +9,8 @@ from xdlc import ir
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Encoding, Graph, Op, Origin, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs.model import OpDef
-from xdlc.passes._fixed_point_plan import BORDERS, Plan, form_of, is_border, is_reinterpret
+from xdlc.passes._fixed_point_plan import BORDERS, Plan, form_of
+from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes.base import graph_pass
 
 
@@ -64,12 +65,12 @@ class _Rewriting:
         for op in ops:
             if op in plan.fixed:
                 self._fix(op, plan.fixed[op])
-            elif is_border(op) or is_reinterpret(op):
+            elif is_type(op, *BORDERS) or is_reinterpret(op):
                 self._meet(op)
             else:
                 self._keep(op)
         for op in reversed(ops):
-            if op.graph is graph and (is_border(op) or is_reinterpret(op)):
+            if op.graph is graph and (is_type(op, *BORDERS) or is_reinterpret(op)):
                 self._leave(op)
         return self.changed
 

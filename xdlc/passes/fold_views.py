@@ -5,16 +5,13 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD
+from xdlc.passes._match import is_type
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import op_pass
 from xdlc.passes.merge_views import from_transpose, moved, views_from, views_to
 
 _ROW = 32
 """Features that HTP's layout holds of each place, used or not."""
-
-
-def _is_native(op: Op, type: str) -> bool:
-    return op.type == type and op.package == ir.NATIVE_PACKAGE
 
 
 @op_pass("FullyConnected", "MatMul", stage="converter", after=("fold_pad",))
@@ -29,11 +26,11 @@ def fold_transpose_into_fully_connected(graph: Graph, op: Op) -> bool:
     if isinstance(weight.encoding, ir.AxisScaleOffset) and weight.encoding.axis == axis:
         return False
     reshape = flat.producer
-    if reshape is None or not _is_native(reshape, "Reshape") or graph.sole_consumer(flat) is not op:
+    if reshape is None or not is_type(reshape, "Reshape") or graph.sole_consumer(flat) is not op:
         return False
     middle = reshape.inputs[0]
     transpose = middle.producer if middle is not None else None
-    if middle is None or transpose is None or not _is_native(transpose, "Transpose"):
+    if middle is None or transpose is None or not is_type(transpose, "Transpose"):
         return False
     if graph.sole_consumer(middle) is not reshape or flat.rank != 2 or middle.shape[0] != flat.shape[0]:
         return False

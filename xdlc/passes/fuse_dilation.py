@@ -8,11 +8,8 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_type
 from xdlc.passes.base import op_pass
-
-
-def _is_native(op: Op | None, type: str) -> bool:
-    return op is not None and op.type == type and op.package == ir.NATIVE_PACKAGE
 
 
 @op_pass("BatchToSpace", stage="converter", after=("fold_affine",))
@@ -35,7 +32,7 @@ def fuse_dilation(graph: Graph, back: Op) -> bool:
         return False
     layer, inner = chain[-1], chain[-1].inputs[0]
     spread = inner.producer if inner is not None else None
-    if spread is None or inner is None or not _is_native(spread, "SpaceToBatch"):
+    if spread is None or inner is None or not is_type(spread, "SpaceToBatch"):
         return False
     source, result = spread.inputs[0], back.outputs[0]
     if source is None or not _keeps_zeros(source, inner) or chain[0].outputs[0].encoding != result.encoding:

@@ -18,6 +18,7 @@ from xdlc.opdefs.elementwise_enums import (
     SUBTRACT,
 )
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_type
 from xdlc.passes.base import op_pass
 
 EXACT = {16: 11, 32: 24, 64: 53}
@@ -30,10 +31,6 @@ _KEEPING = {  # what makes whole numbers of whole numbers
 }
 
 
-def _is_cast(op: Op | None) -> bool:
-    return op is not None and op.type == "Cast" and op.package == ir.NATIVE_PACKAGE
-
-
 @op_pass("Cast", stage="converter", after=("merge_views",))
 def merge_casts(graph: Graph, op: Op) -> bool:
     """Join a Cast with a lossless one before it, and drop pairs without effect.
@@ -43,7 +40,7 @@ def merge_casts(graph: Graph, op: Op) -> bool:
     """
     middle, result = op.inputs[0], op.outputs[0]
     before = middle.producer if middle is not None else None
-    if middle is None or before is None or not _is_cast(before):
+    if middle is None or before is None or not is_type(before, "Cast"):
         return False
     source = before.inputs[0]
     if source is None or source.is_static:

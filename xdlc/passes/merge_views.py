@@ -10,6 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Encoding, Graph, Op, Origin, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_type
 from xdlc.passes.base import graph_pass
 
 MOST_AXES = 5
@@ -342,17 +343,13 @@ def _rules(op: Op) -> tuple[Callable[[Graph, Op], bool], ...]:
     return (_turn,) if is_rowwise(op) else ()
 
 
-def _is_reshape(op: Op | None) -> bool:
-    return op is not None and op.type == "Reshape" and op.package == ir.NATIVE_PACKAGE
-
-
 def _move(graph: Graph, op: Op) -> bool:
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
     if len(computed) != 1:
         return False
     flat, result = computed[0], op.outputs[0]
     before, after = flat.producer, graph.sole_consumer(result)
-    if before is None or after is None or not _is_reshape(before) or not _is_reshape(after):
+    if before is None or after is None or not is_type(before, "Reshape") or not is_type(after, "Reshape"):
         return False
     source = before.inputs[0]
     if source is None or source.is_static or not source.rank or graph.sole_consumer(flat) is not op:

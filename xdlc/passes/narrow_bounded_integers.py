@@ -24,6 +24,7 @@ from xdlc.opdefs.elementwise_enums import (
     SUBTRACT,
 )
 from xdlc.opdefs.traits import traits, value_sources
+from xdlc.passes._match import is_type
 from xdlc.passes.base import graph_pass
 from xdlc.passes.narrow_integers import cast_between
 
@@ -99,7 +100,7 @@ def _raise_cast(graph: Graph, op: Op) -> bool:
 
 
 def _is_cast(op: Op) -> bool:
-    return op.type == "Cast" and op.package == ir.NATIVE_PACKAGE and bool(op.inputs)
+    return is_type(op, "Cast") and bool(op.inputs)
 
 
 def _of_one_type(op: Op) -> tuple[bool, list[Tensor]]:

@@ -6,6 +6,7 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.ir.dtype import UFIXED8, UINT8
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_reinterpret
 from xdlc.passes.base import graph_pass, op_pass
 
 
@@ -21,14 +22,10 @@ def reinterpret_io(graph: Graph) -> bool:
     return any(changed)
 
 
-def _is_reinterpret(op: Op | None) -> bool:
-    return op is not None and op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
-
-
 def _store_input(graph: Graph, tensor: Tensor) -> bool:
     readers = graph.consumers(tensor)
-    forms = {(op.outputs[0].dtype, op.outputs[0].encoding) for op in readers if _is_reinterpret(op)}
-    if tensor.dtype.is_fixed or len(forms) != 1 or not all(map(_is_reinterpret, readers)):
+    forms = {(op.outputs[0].dtype, op.outputs[0].encoding) for op in readers if is_reinterpret(op)}
+    if tensor.dtype.is_fixed or len(forms) != 1 or not all(map(is_reinterpret, readers)):
         return False
     if graph.is_output(tensor) or not all(isinstance(encoding, ir.ScaleOffset) for _, encoding in forms):
         return False
@@ -53,7 +50,7 @@ def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
         views.append(op)
         viewed = op.inputs[0]
         op = viewed.producer
-    source = op.inputs[0] if op is not None and _is_reinterpret(op) else None
+    source = op.inputs[0] if op is not None and is_reinterpret(op) else None
     if not views or op is None or source is None or graph.consumers(tensor):
         return False
     if not source.dtype.is_fixed or not isinstance(source.encoding, ir.ScaleOffset):
@@ -69,7 +66,7 @@ def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
 
 def _store_output(graph: Graph, tensor: Tensor) -> bool:
     op = tensor.producer
-    source = op.inputs[0] if op is not None and _is_reinterpret(op) else None
+    source = op.inputs[0] if op is not None and is_reinterpret(op) else None
     if op is None or source is None or not source.dtype.is_fixed or graph.consumers(tensor):
         return False
     tensor.dtype, tensor.encoding = source.dtype, source.encoding

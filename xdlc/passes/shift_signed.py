@@ -11,8 +11,9 @@ from xdlc.ir import dtype as types
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import traits
-from xdlc.passes._fixed_point_plan import Plan, is_reinterpret
+from xdlc.passes._fixed_point_plan import Plan
 from xdlc.passes._fixed_point_rules import moves
+from xdlc.passes._match import is_reinterpret
 from xdlc.passes._static_fixed_point import shifted
 from xdlc.passes.base import graph_pass
 

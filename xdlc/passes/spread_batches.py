@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
+from xdlc.passes._match import is_type
 from xdlc.passes.base import op_pass
 
 _NORMS = ("LayerNorm", "RmsNorm")
 _DEPTH = 4
 """Most ops between the operand and the norm."""
 _REASON = "HTP normalizes the sum wrongly if this repeats along the batch"
-
-
-def _is(op: Op, *types: str) -> bool:
-    return op.type in types and op.package == ir.NATIVE_PACKAGE
 
 
 @op_pass("ElementWiseBinary", stage="htp", after=("step_recurrences",), needs=_NORMS)
@@ -43,9 +40,9 @@ def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
 def _is_normalized(graph: Graph, tensor: Tensor, depth: int) -> bool:
     """Return whether a norm reads a tensor, maybe after sums, products, Reshapes."""
     readers = graph.consumers(tensor)
-    if any(_is(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
+    if any(is_type(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
         return True
-    following = [op.outputs[0] for op in readers if _is(op, "ElementWiseBinary", "Reshape")]
+    following = [op.outputs[0] for op in readers if is_type(op, "ElementWiseBinary", "Reshape")]
     return depth > 0 and any(_is_normalized(graph, result, depth - 1) for result in following)
 
 

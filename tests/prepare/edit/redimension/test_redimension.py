@@ -15,7 +15,7 @@ from tests.support.htp_models import add, cnn
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 from xdlc.prepare.edit import edit
 from xdlc.runtime import CpuSession
 

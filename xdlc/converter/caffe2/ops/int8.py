@@ -18,7 +18,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
 from xdlc.ir import DType, ScaleOffset
-from xdlc.ir.dequantized_data import Dequantized
+from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import INT32, UINT8
 
 _STEMS = """
