@@ -62,10 +62,10 @@ class KernelSource:
         if not ops or not needed:
             yield None
             return
-        from xdlc.runtime.udo.kernels import open_kernels
+        from xdlc.runtime.udo.kernels import missing, open_kernels
 
         with open_kernels(model, self.paths, self.timeout) as kernels:
-            raise_all([kernels.missing(op) for op in ops if not kernels.knows(op)])
+            raise_all([missing(op, kernels) for op in ops if not kernels.knows(op)])
             yield kernels
 
     def notes(self, model: Model, kernels: Kernels | None) -> list[str]:

@@ -31,6 +31,7 @@ from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_f
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 from xdlc.runtime.htp.process import OPENING, RUNNING, WorkerSession
+from xdlc.runtime.plan import Accelerator
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Step, Values
 from xdlc.runtime.timeout import EMULATED, Watch, checked
@@ -43,11 +44,6 @@ Array = Any  # numpy.ndarray
 
 
 Divide = Callable[[Model, str], Model]
-
-
-class _Runs(Protocol):
-    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
-        """Return the outputs by name."""
 
 
 class HtpSession:
@@ -117,7 +113,7 @@ class HtpSession:
             "kernels": kernels,
         }
         failures: list[str] = []
-        runs = self._of_caches(failures, notify)
+        runs: WorkerSession | CacheSession | None = self._of_caches(failures, notify)
         if runs is None and validate:
             raise refuse_to_compile(self.choice, failures, asked)
         if runs is None:
@@ -132,7 +128,7 @@ class HtpSession:
         self._runs = runs
         self._served.run_timeout = run_timeout
 
-    def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> _Runs | None:
+    def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> CacheSession | None:
         """Load the best accepted cache; add the errors of others to ``failures``."""
         for cache in self.choice.records:
             try:
@@ -151,7 +147,9 @@ class HtpSession:
             return stored
         return None
 
-    def _compiled(self, name: str, divide: Divide | None, notify: Callable[[str], None]) -> _Runs:
+    def _compiled(
+        self, name: str, divide: Divide | None, notify: Callable[[str], None]
+    ) -> WorkerSession | CacheSession:
         if divide is None or not has_control_flow(self.graph):
             try:
                 timeout = self._options["timeout"]
@@ -261,7 +259,7 @@ class CacheSession:
             if partitions:
                 for name in chain(*partitions.values()):
                     _check_graph(cache, self.served, name, None)
-                emulated = EmulatedPartitions(model, partitions, self.served)
+                emulated = emulated_partitions(model, partitions, self.served)
                 self._runs = CpuSession(
                     model, loop_timeout=loop_timeout, kernels=kernels, accelerator=emulated
                 )
@@ -370,8 +368,12 @@ class _Step:
         watch.check()
 
 
-class EmulatedPartitions:
-    """Partitions of a model's graphs on the emulation, for a session of the CPU.
+def emulated_partitions(
+    model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
+) -> Accelerator:
+    """Return what divides graphs into steps on the emulation and ops of the CPU.
+
+    It raises a ContainerError if the partitions do not fit a graph.
 
     Args:
         partitions: Names of the ops of each compiled partition, by the graph's name and the partition's name
@@ -379,22 +381,14 @@ class EmulatedPartitions:
         emulation: Runs the cache.
     """
 
-    def __init__(
-        self, model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
-    ) -> None:
-        self._graphs, self._partitions, self._emulation = model.graphs, partitions, emulation
+    def step(graph: str, name: str) -> _Step:
+        partition = partition_graph(model.graphs[graph], partitions[graph][name], name)
+        return _Step(_Compiled(partition, passes.stage("htp"), name, emulation))
 
-    def schedule(self, graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
-        """Return the ops of a graph in groups, each with its step on the emulation.
-
-        Raises:
-            ContainerError: If the partitions do not fit the graph.
-        """
+    def scheduled(graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
         return [
-            (None if each.name is None else self._step(graph.name, each.name), each.ops)
-            for each in schedule(graph, self._partitions.get(graph.name, {}))
+            (None if group.name is None else step(graph.name, group.name), group.ops)
+            for group in schedule(graph, partitions.get(graph.name, {}))
         ]
 
-    def _step(self, graph: str, name: str) -> _Step:
-        partition = partition_graph(self._graphs[graph], self._partitions[graph][name], name)
-        return _Step(_Compiled(partition, passes.stage("htp"), name, self._emulation))
+    return scheduled

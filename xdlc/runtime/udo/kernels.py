@@ -101,10 +101,6 @@ class Kernels:
         offer = self._offer(op)
         return offer.origin if offer is not None else ""
 
-    def missing(self, op: Op) -> UnsupportedOp:
-        """Return the error of an op without a kernel."""
-        return missing(op, self)
-
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
@@ -142,7 +138,7 @@ class Kernels:
         with self._link.held():
             offer = self._offer(op)
             if offer is None:
-                raise self.missing(op)
+                raise missing(op, self)
             # Arrays of Python have no scale.
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,7 +87,8 @@ class Registration:
         path: Its path.
 
     Attributes:
-        facts: Its registration info.
+        package: Op package.
+        ops: Names of the cores that an operation runs on, by operation type.
 
     Raises:
         XdlcError: If it is not valid, or fails.
@@ -101,13 +101,13 @@ class Registration:
         self._implementation: Implementation | None = None
         info = ctypes.c_void_p()
         check(self._table.get_info(ctypes.byref(info)), "get_info", "", self.where)
-        self.facts = read_registration(info.value, self.where)
+        self.package, self.ops, self._libraries = read_registration(info.value, self.where)
         self._is_both = hasattr(open_library(self.where, self.where), _IMPLEMENTATION)
 
     @property
     def has_kernels(self) -> bool:
         """Whether it has an implementation for the CPU, in its own file or beside it."""
-        return self._is_both or "CPU" in self.facts.libraries
+        return self._is_both or "CPU" in self._libraries
 
     @property
     def infers(self) -> bool:
@@ -164,8 +164,8 @@ class Registration:
             XdlcError: If the kernel is missing, is not valid, or fails.
         """
         if self._implementation is None:
-            path = self.path if self._is_both else self._beside(self.facts.libraries["CPU"])
-            self._implementation = Implementation(path, self.facts.package)
+            path = self.path if self._is_both else self._beside(self._libraries["CPU"])
+            self._implementation = Implementation(path, self.package)
         return self._implementation
 
     def _beside(self, name: str) -> Path:
@@ -258,7 +258,6 @@ class LibraryOp:
     """
 
     def __init__(self, library: Registration, form: OpForm, memory: Memory) -> None:
-        self._library, self._form, self._memory = library, form, memory
         library.validate(Native().op(form, memory))
         self._code = library.implementation()
         if form.type not in self._code.types:
@@ -275,10 +274,6 @@ class LibraryOp:
             structs.CPU, utf8(form.type), len(form.params), params, ctypes.byref(self._factory)
         )
         self._code.check(status, "create_factory")
-
-    def infer(self, form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
-        """Return the outputs for what is known of the inputs."""
-        return self._library.infer(Native().op(form, self._memory, addresses), len(form.outputs))
 
     def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
         """Bind the addresses of inputs and outputs, by position."""
@@ -318,23 +313,10 @@ class LibraryOp:
             self._code.check(self._code.table.release_factory(self._factory), "release_factory")
 
 
-@dataclass(frozen=True, slots=True)
-class PackageFacts:
-    """Registration info of a library.
-
-    Attributes:
-        package: Op package.
-        ops: Names of the cores that an operation runs on, by operation type.
-        libraries: Names of files by core.
-    """
-
-    package: str
-    ops: dict[str, tuple[str, ...]]
-    libraries: dict[str, str]
-
-
-def read_registration(address: int | None, where: str) -> PackageFacts:
-    """Return the registration info at an address.
+def read_registration(
+    address: int | None, where: str
+) -> tuple[str, dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return package, cores by operation, and files of libraries by core.
 
     Raises:
         BackendError: If it is not valid.
@@ -357,7 +339,7 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
         file = _text(record.file, f"file of the library for {core}", where)
         if libraries.setdefault(core, file) != file and core != "DSP":  # an old DSP has one for each op
             _refuse(f"names two implementation libraries for {core}", where)
-    return PackageFacts(_text(info.package, "package", where), ops, libraries)
+    return _text(info.package, "package", where), ops, libraries
 
 
 def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:

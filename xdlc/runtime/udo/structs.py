@@ -102,17 +102,6 @@ class Shape(Structure):
     _fields_ = (("data_type", c_uint32), ("rank", c_uint32), ("dims", c_uint32 * MAX_RANK))
 
 
-class PlaceInfo(Structure):
-    """``xdlc_udo_place_info``."""
-
-    _fields_ = (
-        ("place", c_void_p),
-        ("core", c_uint32),
-        ("num_data_types", c_uint32),
-        ("data_types", c_void_p),
-    )
-
-
 class OpInfo(Structure):
     """``xdlc_udo_op_info``."""
 

@@ -129,13 +129,6 @@ class Link:
         _log_printed(process, ": ".join(filter(None, (place, origin))))
         return answer
 
-    def give_up(self) -> None:
-        """End the worker, whose state is invalid."""
-        process, self._process = self._process, None
-        self._deaths += 1
-        if process is not None:
-            process.end()
-
     def memory(self, name: str, size: int) -> Memory:
         """Return the memory of a name, which all operations use in turn.
 

@@ -118,12 +118,13 @@ def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
             yield name, near[0]
 
 
-def _dropped(found: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
+def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
     """Yield what a plugin states and what has no meaning here."""
-    given, weights = found.weight_formats, sum(tensor.is_static for tensor in hooks.declaration.inputs)
-    if not isinstance(given, dict) and weights and len(given) == weights + len(QUANTIZED):
+    formats = plugin.weight_formats
+    weights = sum(tensor.is_static for tensor in hooks.declaration.definition.inputs)
+    if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):
         yield (
-            f"plugin {found.__name__}: the last {len(QUANTIZED)} of {len(given)} weight_formats are of "
+            f"plugin {plugin.__name__}: the last {len(QUANTIZED)} of {len(formats)} weight_formats are of "
             "constants that quantizing would add: they are not used, as encodings are parts of tensors here"
         )
 

@@ -1,4 +1,14 @@
-"""Declarations of plugins, checked."""
+"""Declarations of plugins, checked.
+
+Operands and parameters come from one of three sources, the first that there is:
+
+1. the op of ``config``, a file of the plugin,
+2. ``inputs``, ``outputs`` and ``params`` of the plugin, each by itself,
+3. the operator of the framework that ``op_type`` names (``Builtin``), for what 2 omits.
+
+Then formats change them: an input with a format of weights is static, an activation gets the layout of its
+format, and a weight whose elements move gets parameters that hold its shape in the source.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +54,6 @@ class Declaration:
         types: Source operators.
         domain: Their domain; None for any.
         collection: The package, with this op alone and what supplements it.
-        inputs: Inputs by position.
-        outputs: Outputs by position.
         kinds: Parameters that come from the source, by name.
         builtin: The operator that it overrides, if inputs and parameters are those of the operator.
         input_formats: Format of each input; that of a static one is how it is stored.
@@ -57,8 +65,6 @@ class Declaration:
     types: tuple[str, ...]
     domain: str | None
     collection: Collection
-    inputs: tuple[TensorDef, ...]
-    outputs: tuple[TensorDef, ...]
     kinds: Mapping[str, Kind]
     builtin: Builtin | None
     input_formats: tuple[Format, ...]
@@ -106,8 +112,6 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         types,
         "" if builtin is not None and plugin.domain is None else plugin.domain,
         collection,
-        inputs,
-        outputs,
         kinds,
         None if plugin.config or plugin.inputs or plugin.params else builtin,
         *formats,

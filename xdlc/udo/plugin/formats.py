@@ -34,8 +34,8 @@ class Format(ABC):
         for_weights_only: Whether activations do not come in it.
     """
 
-    name: ClassVar[str]
-    layout: ClassVar[str] = ""
+    name: str
+    layout: str = ""
     is_packed: ClassVar[bool] = False
     moves: ClassVar[bool] = True
     for_weights_only: ClassVar[bool] = False
@@ -82,9 +82,12 @@ class Format(ABC):
 
 
 class Plain(Format):
-    """A format that leaves elements where they are."""
+    """A format that leaves elements where they are: ``ND``, ``NCHW``."""
 
     moves = False
+
+    def __init__(self, name: str, layout: str = "") -> None:
+        self.name, self.layout = name, layout
 
     def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
         return shape
@@ -148,19 +151,6 @@ def blocks(count: int, size: int) -> int:
         (1, 2, 0)
     """
     return -(-count // size)
-
-
-class Nd(Plain):
-    """As the source has it."""
-
-    name = "ND"
-
-
-class Nchw(Plain):
-    """Channels second, as ONNX and Caffe have them."""
-
-    name = "NCHW"
-    layout = "NCHW"
 
 
 class Nhwc(Format):
@@ -264,7 +254,8 @@ class FractalZ(Format):
         return numpy.ascontiguousarray(whole.reshape(n1 * CUBE, c1 * c0, h, w)[:n, :c]).reshape(shape)
 
 
-FORMATS: dict[str, Format] = {found.name: found for found in (Nd(), Nchw(), Nhwc(), Nc1hwc0(), FractalZ())}
+_ALL = (Plain("ND"), Plain("NCHW", "NCHW"), Nhwc(), Nc1hwc0(), FractalZ())
+FORMATS: dict[str, Format] = {entry.name: entry for entry in _ALL}
 
 
 def find_format(name: str) -> Format:
