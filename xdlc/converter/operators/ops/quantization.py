@@ -23,7 +23,7 @@ from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, MICROSOFT, Node
 from xdlc.converter.values import Value
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, DType, ScaleOffset
 from xdlc.ir.data import Array
-from xdlc.ir.dequantized_data import StaticEncoding
+from xdlc.ir.derived_data import StaticEncoding
 
 REINTERPRET = "Reinterpret"
 _FIXED = {
