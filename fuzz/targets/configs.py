@@ -26,7 +26,7 @@ from tests.udo.config.test_bad_configs import GOOD
 from xdlc.boundary import files
 from xdlc.opdefs.source_match import Kernel
 from xdlc.quant.overrides import read_overrides
-from xdlc.quant.sample_files import FileSamples
+from xdlc.quant.samples import FileSamples
 from xdlc.runtime.input_list import read_input_list, read_names
 from xdlc.runtime.udo.kernel_files import kernel_files, read_calls
 from xdlc.udo.config import read_config

@@ -30,8 +30,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place as place_ops
 from xdlc.quant.precision import Precision
-from xdlc.quant.udo import UdoConstraints
-from xdlc.quant.udo_notes import check_udos
+from xdlc.quant.udo import UdoConstraints, check_udos
 
 
 def test_two_types_from_end_to_end(net, kernels, quantized):

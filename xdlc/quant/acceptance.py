@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from xdlc.ir import Graph, Model
-from xdlc.quant.calibrating import calibrated
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.calibration.calibrate import Calibration, calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples

@@ -7,16 +7,16 @@ made only where a warning is due.
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.capabilities import supports
@@ -27,13 +27,11 @@ from xdlc.quant.output_accuracy import Figure, figures_of
 from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import representable
-from xdlc.quant.udo_notes import narrow_udo
+from xdlc.quant.udo import narrow_udo
 from xdlc.quant.widening.mixed_scales import writer
 
-if TYPE_CHECKING:
-    from xdlc.quant.plan import Plan
-
-
+Phrase: TypeAlias = Callable[[str], str]
+"""Writes a line for the user; one of advice has ``options``."""
 Options: TypeAlias = Mapping[str, Any]
 """Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
 REPORT = "report.html"
@@ -54,11 +52,8 @@ class Advice(str):
         options: The options to set; empty: the line has none.
 
     Example:
-        >>> line = Advice("16-bit activations", {"act_bitwidth": 16})
-        >>> str(line)
+        >>> str(Advice("16-bit activations", {"act_bitwidth": 16}))
         '16-bit activations: act_bitwidth=16'
-        >>> line.in_command(["xdlc-quant", "--act_bitwidth", "8"])
-        '16-bit activations: xdlc-quant --act_bitwidth 16'
     """
 
     __slots__ = ("options", "text")
@@ -75,46 +70,6 @@ class Advice(str):
     def after(self, text: str) -> Advice:
         """Return the line with text in front."""
         return Advice(f"{text}{self.text}", self.options)
-
-    def in_command(self, command: Sequence[str]) -> str:
-        """Return the line with the command line that has the options; as it is without a command line."""
-        if not command or not self.options:
-            return str(self)
-        words = list(command)
-        for name, value in self.options.items():
-            if isinstance(value, Mapping):
-                for key, entry in value.items():
-                    words = [*_without(words, name, str(key)), f"--{name}", str(key), str(entry)]
-            else:
-                text = str(value) if isinstance(value, str | int | float) else ",".join(value)
-                words = [*_without(words, name), f"--{name}", text]
-        return f"{self.text}: {shlex.join(words)}"
-
-
-def in_command(line: str, command: Sequence[str]) -> str:
-    """Return a line, its advice as the command line to run."""
-    return line.in_command(command) if isinstance(line, Advice) else line
-
-
-def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
-    """Return a command line without an option; of one that takes a name and bits, without that of a name.
-
-    Args:
-        words: The command line.
-        name: The option's name, without dashes.
-        key: The name that the option's first value has to be; None: it has one value, any.
-    """
-    left: list[str] = []
-    index = 0
-    while index < len(words):
-        flag, glued, value = words[index].partition("=")
-        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
-        taken = words[index : index + count]
-        first = value if glued else "".join(taken[1:2])
-        if flag != f"--{name}" or (key is not None and first != key):
-            left += taken
-        index += count
-    return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +263,13 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     )
 
 
-def check_figures(remedies: Remedies, least: float | None, command: Sequence[str]) -> None:
+def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> None:
     """Refuse a quantized network with outputs below a least SQNR.
 
     Args:
         remedies: What may help, with the figures of the outputs.
         least: In dB; None: any will do.
+        phrase: Writes advice.
 
     Raises:
         ConstraintError: If an output is below, or useless; several make a ProblemList.
@@ -323,8 +279,8 @@ def check_figures(remedies: Remedies, least: float | None, command: Sequence[str
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
-            problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
-            fix = _advice(remedies, figure).in_command(command)
+            problem = f"{spell('fail_below')} is {least:g} dB, {figure}; {figure.verdict}"
+            fix = phrase(_advice(remedies, figure))
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
 

@@ -18,9 +18,9 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
-from xdlc.quant.effective_range import EVERYTHING, NEGLIGIBLE
+from xdlc.quant.encoding_groups import NEGLIGIBLE
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
@@ -60,16 +60,16 @@ def find_masks(graph: Graph) -> Masks:
     """Return the masks of a graph."""
     masks = Masks()
     huge = _huge(graph)
-    other: set[Tensor] = set()
+    outside: set[Tensor] = set()
     for op in reversed(list(graph.ops)):
-        goes_on = all(tensor in masks.paths and tensor not in other for tensor in op.outputs)
+        goes_on = all(tensor in masks.paths and tensor not in outside for tensor in op.outputs)
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not is_real(tensor):
                 continue
             ends = single_name(op) == "Softmax" and float(op.param("beta", 1.0)) > 0
             stays = ends or (goes_on and _passes(op, index, huge))
-            (masks.paths if stays and not graph.is_output(tensor) else other).add(tensor)
-    masks.paths -= other
+            (masks.paths if stays and not graph.is_output(tensor) else outside).add(tensor)
+    masks.paths -= outside
     masks.hiding = masks.paths & huge
     for op in graph.ops:
         source = op.inputs[0] if op.inputs else None
@@ -142,12 +142,12 @@ def _subtract_first(graph: Graph, op: Op) -> None:
             continue
         size = sign_of_product * (held[0] or 0.0)
         if size and size == -sign_of_number * (held[1] or 0.0) and flag.shape == op.outputs[0].shape:
-            one = _constant(graph, flag, 1.0)
+            unit = _constant(graph, flag, 1.0)
             scale = _constant(graph, flag, size)
             less: dict[str, Param] = {"operation": u32(SUBTRACT)}
             by: dict[str, Param] = {"operation": u32(MULTIPLY)}
             first = Op(
-                "ElementWiseBinary", [flag, one], times.outputs, less, name=times.name, origin=times.origin
+                "ElementWiseBinary", [flag, unit], times.outputs, less, name=times.name, origin=times.origin
             )
             graph.replace_op(times, first)
             last = Op("ElementWiseBinary", [product, scale], op.outputs, by, name=op.name, origin=op.origin)
@@ -223,21 +223,21 @@ def _huge(graph: Graph) -> set[Tensor]:
 
     Those are constants that are large enough, and inputs that are added to what is larger than they are.
     """
-    found = {tensor for tensor in graph.inputs if tensor.dtype.is_float and _is_spread(graph, tensor)}
+    masks = {tensor for tensor in graph.inputs if tensor.dtype.is_float and _is_spread(graph, tensor)}
     for op in graph.ops:
         least = MULTIPLIED if single_name(op) in _PRODUCTS else ADDED
         carried = False
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not is_real(tensor) or not _carries(op, index):
                 continue
-            if tensor.is_static and tensor.dtype.is_float and tensor not in found:
+            if tensor.is_static and tensor.dtype.is_float and tensor not in masks:
                 values = _range(tensor)
                 if max(-values.low, values.high) >= least:
-                    found.add(tensor)
-            carried |= tensor in found
+                    masks.add(tensor)
+            carried |= tensor in masks
         if carried:
-            found.update(tensor for tensor in op.outputs if is_real(tensor))
-    return found
+            masks.update(tensor for tensor in op.outputs if is_real(tensor))
+    return masks
 
 
 def _is_spread(graph: Graph, tensor: Tensor) -> bool:
@@ -259,12 +259,12 @@ def _combines(op: Op) -> bool:
 
 def _carries(op: Op, index: int) -> bool:
     """Return whether a result of an op grows and falls with its input at ``index``."""
-    found = traits(op)
-    if found.selects:
+    rule = traits(op)
+    if rule.selects:
         return index == 0
     if op.package == HOST_PACKAGE:
         return op.type == "Where" and index in (1, 2)
-    return index in found.gathers or index in found.monotone or found.clamps
+    return index in rule.gathers or index in rule.monotone or rule.clamps
 
 
 def _passes(op: Op, index: int, huge: set[Tensor]) -> bool:
@@ -360,21 +360,21 @@ class MaskRanges:
 
     @cached_property
     def _limits(self) -> dict[Tensor, Range]:
-        found: dict[Tensor, Range] = {}
+        ends: dict[Tensor, Range] = {}
         for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
             for index, tensor in enumerate(op.inputs):
                 if tensor is not None and tensor in self._masks.paths:
-                    found[tensor] = found.get(tensor, NOTHING).merge(self._through(op, index, tensor, found))
-        return found
+                    ends[tensor] = ends.get(tensor, NOTHING).merge(self._through(op, index, tensor, ends))
+        return ends
 
-    def _through(self, op: Op, index: int, tensor: Tensor, found: dict[Tensor, Range]) -> Range:
+    def _through(self, op: Op, index: int, tensor: Tensor, ends: dict[Tensor, Range]) -> Range:
         """Return the range of the input at ``index`` that affects an op."""
         kind = single_name(op)
         if kind == "Softmax":
             return self._useful(tensor, op)
         limit = NOTHING
         for result in op.outputs:
-            limit = limit.merge(found.get(result, EVERYTHING))
+            limit = limit.merge(ends.get(result, EVERYTHING))
         if kind == "ElementWiseNeg":
             return _negated(limit)
         if kind in ("ElementWiseMultiply", "ElementWiseDivide"):

@@ -9,32 +9,28 @@ do not gain by.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Encoding, Graph
+from xdlc.ir import Encoding
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.quant.apply import entered
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.calibration.calibrate import Calibration, KeptSample
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
-from xdlc.quant.samples import KeptSample, Sample
-from xdlc.quant.storing import quantized_copy
+from xdlc.quant.samples import Sample
+from xdlc.quant.storing import entered, quantized_copy
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
 
-FEW, LEAST, MOST = 4, 8, 16
-"""Samples of the first round, and of the last: as many as ``WORK`` allows between these."""
-
-WORK = 1 << 28
-"""Bytes of activations that the runs of one method may compute."""
+FEW = 4
+"""Samples of the first round."""
 
 FINALISTS = 1
 """Methods that go into the second round, beside min-max."""
@@ -51,9 +47,6 @@ LAGGING = 2
 LAG = 1.0
 """How many of its standard errors a method may lag one that clips less before it is dropped."""
 
-SAMPLE_BYTES = 32 << 20
-"""Most bytes of kept samples, what the float model makes of them included."""
-
 
 CANDIDATES = (
     Choice("min-max"),
@@ -64,6 +57,9 @@ CANDIDATES = (
     Choice("percentile", 99.9),
 )
 """Those that clip less first: samples that are not at hand reach farther than those that are."""
+
+_Run = Callable[[Choice, Sample], Mapping[str, Array]]
+"""Runs the quantized model under the encodings of a range method."""
 
 
 def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
@@ -109,12 +105,6 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     figures = f"at {reached:.1f} dB; min-max at {plain:.1f} dB"
     note = f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}"
     return replace(plan, choice=chosen).noted(note)
-
-
-def most_samples(graph: Graph) -> int:
-    """Return how many samples methods are tried on."""
-    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
-    return min(max(LEAST, WORK // max(work, 1)), MOST)
 
 
 def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
@@ -211,7 +201,11 @@ class _Trials:
         self._floats = [self._arrays(sample.floats) for sample in kept]
         names = self._judge.names
         parted = any(is_udo(op) for op in plan.graph.ops)
-        self._runs = _Each(plan, calibration, engine, names) if parted else _One(plan, calibration, names)
+        self._run = (
+            _session_each(plan, calibration, engine, names)
+            if parted
+            else _one_session(plan, calibration, names)
+        )
         self._results: dict[Choice, list[Mapping[str, Array]]] = {}
         self._known: dict[tuple[Choice, int], Array] = {}
 
@@ -226,7 +220,7 @@ class _Trials:
 
         for index in range(count):
             if (choice, index) not in self._known:
-                results = self._runs.run(choice, self._kept[index].sample)
+                results = self._run(choice, self._kept[index].sample)
                 self._results.setdefault(choice, []).append(results)
                 self._known[choice, index] = _powers(self._floats[index], self._arrays(results))
         return np.array([self._known[choice, index] for index in range(count)])
@@ -243,39 +237,35 @@ class _Trials:
         return [part.fine(part.of(results)) for part in self._parts]
 
 
-class _One:
-    """One session that is fed the encodings of each method."""
+def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
+    """Return a function that feeds one session the encodings of each method."""
+    from xdlc.runtime.cpu import AdjustableSession
+    from xdlc.runtime.engine import give_back
 
-    def __init__(self, plan: Plan, calibration: Calibration, names: Sequence[str]) -> None:
-        from xdlc.runtime.cpu import AdjustableSession
-        from xdlc.runtime.engine import give_back
+    first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
+    session = AdjustableSession(quantized_copy(first, calibration), names)
+    give_back()  # what opening took beside the session
+    fed: dict[Choice, Mapping[str, Array]] = {}
 
-        self._plan, self._calibration = plan, calibration
-        first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
-        self._session = AdjustableSession(quantized_copy(first, calibration), names)
-        give_back()  # what opening took beside the session
-        self._fed: dict[Choice, Mapping[str, Array]] = {}
+    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in fed:
+            fed[choice] = session.encodings(_activations(plan, calibration, choice))
+        return session.run(sample, fed[choice])
 
-    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in self._fed:
-            self._fed[choice] = self._session.encodings(_activations(self._plan, self._calibration, choice))
-        return self._session.run(sample, self._fed[choice])
+    return run
 
 
-class _Each:
-    """A session for each method, for a graph that UDOs part."""
+def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> _Run:
+    """Return a function that opens a session for each method, for a graph that UDOs part."""
+    sessions: dict[Choice, CpuSession] = {}
 
-    def __init__(self, plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> None:
-        self._plan, self._calibration, self._engine = plan, calibration, engine
-        self._names = names
-        self._sessions: dict[Choice, CpuSession] = {}
+    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in sessions:
+            decided = replace(plan, choice=choice).decided(calibration)
+            sessions[choice] = engine.session(quantized_copy(decided, calibration), outputs=names)
+        return sessions[choice].run(sample)
 
-    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in self._sessions:
-            plan = replace(self._plan, choice=choice).decided(self._calibration)
-            model = quantized_copy(plan, self._calibration)
-            self._sessions[choice] = self._engine.session(model, outputs=self._names)
-        return self._sessions[choice].run(sample)
+    return run
 
 
 def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:

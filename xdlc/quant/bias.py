@@ -19,7 +19,7 @@ from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
-from xdlc.quant.kind_inference import SOFTMAXES
+from xdlc.quant.judge import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import Decision, QuantType, to_quantized
@@ -81,15 +81,15 @@ def corrected_ops(graph: Graph, placement: Placement, decision: Decision) -> lis
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
     """Return the input of an op whose bias can be corrected, or None."""
-    found = traits(op)
-    if found.weight is None or found.bias is None or len(op.inputs) < 3:
+    rule = traits(op)
+    if rule.weight is None or rule.bias is None or len(op.inputs) < 3:
         return None
     if op.type == "TransposeConv2d" and int(op.param("group", 1)) != 1:
         return None
     source, weight, bias = op.inputs[:3]
     if source is None or source.is_static or not source.size or weight is None or bias is None:
         return None
-    if found.is_convolution and weight.rank != 4:
+    if rule.is_convolution and weight.rank != 4:
         return None
     if not (weight.is_static and bias.is_static and weight.dtype.is_float and bias.dtype.is_float):
         return None

@@ -53,13 +53,13 @@ def find_chains(graph: Graph, is_source: Callable[[Op], bool]) -> list[Chain]:
     Clamps with an upper end (Relu6, ReluMinMax) end a chain, for the end would have to differ between
     channels; so do ops that mix channels, graph outputs, and values with an encoding.
     """
-    found = []
+    chains = []
     for op in graph.ops:
         if is_source(op) and divided_inputs(graph, op):
             chain = _Walk(graph, op).chain()
             if chain is not None:
-                found.append(chain)
-    return found
+                chains.append(chain)
+    return chains
 
 
 def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:

@@ -24,7 +24,8 @@ from xdlc.ir import (
 from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
-from xdlc.passes.dequantize_weights import DequantizeWeights
+from xdlc.options import spell
+from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
 
@@ -88,7 +89,7 @@ def join_borders(graph: Graph) -> None:
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
     """Dequantize what float operations store as integers; return the integers by the floats."""
     before = {op: op.inputs for op in graph.ops}
-    DequantizeWeights(refused_only=False).apply(graph)
+    stored_weights.dequantize_weights(graph, refused_only=False)
     return {
         real: stored
         for op, inputs in before.items()
@@ -104,7 +105,7 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
         graph: The graph, its products turned into FullyConnected.
         stored: Static integers by the floats that they denote.
     """
-    found: dict[str, DType] = {}
+    types: dict[str, DType] = {}
     for op in graph.ops:
         rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
         held = stored.get(weight) if weight is not None else None
@@ -119,8 +120,8 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
             continue
         if dtype is SFIXED4 and isinstance(encoding, AxisScaleOffset | ScaleOffset):
             encoding, dtype = replace(encoding, bits=4), SFIXED8
-        weight.encoding, found[weight.name] = encoding, dtype
-    return found
+        weight.encoding, types[weight.name] = encoding, dtype
+    return types
 
 
 def given_bits(tensor: Tensor) -> int | None:
@@ -141,7 +142,7 @@ def spread_encodings(graph: Graph) -> None:
     if not any(_is_given(tensor) for tensor in graph.tensors.values()):
         raise UsageError(
             "no activation has an encoding, so that all would stay float",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="give encodings as overrides, or calibration samples and no float fallback",
         )
     pairs = [

@@ -12,7 +12,6 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
-from xdlc.quant.apply import insert_beside
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.placement import Placement
@@ -65,15 +64,15 @@ def _is_free(op: Op) -> bool:
 def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
     if not readers or tensor.data is None:
         return
-    held = tensor
+    narrow = tensor
     if len(readers) < len(graph.consumers(tensor)):
-        held = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
-        held.role, held.data = Role.STATIC, tensor.data
-        graph.add_tensor(held)
-        _reroute(graph, readers, tensor, held)
+        narrow = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
+        narrow.role, narrow.data = Role.STATIC, tensor.data
+        graph.add_tensor(narrow)
+        _reroute(graph, readers, tensor, narrow)
     largest = FLOAT16.largest if dtype is FLOAT16 else None
-    held.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
-    held.dtype = dtype
+    narrow.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
+    narrow.dtype = dtype
 
 
 def _narrow(array: Array, *, dtype: DType, largest: float | None) -> Array:
@@ -90,22 +89,30 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
         return
     if not written and not readers:
         return
-    other = Tensor(
+    cast_result = Tensor(
         graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, dtype, dynamic_axes=tensor.dynamic_axes
     )
-    name = f"{other.name}_op"
+    name = f"{cast_result.name}_op"
     if producer is None or not written:
         nodes = producer.origin.nodes if producer is not None else readers[0].origin.nodes
         cast = make_op(
-            graph, "Cast", [tensor], [other], name=name, origin=Origin(nodes, _reason(tensor, dtype))
+            graph, "Cast", [tensor], [cast_result], name=name, origin=Origin(nodes, _reason(tensor, dtype))
         )
         insert_beside(graph, tensor, cast)
-        _reroute(graph, readers, tensor, other)
+        _reroute(graph, readers, tensor, cast_result)
         return
     origin = Origin(producer.origin.nodes, _reason(tensor, dtype))
-    graph.set_output(producer, producer.outputs.index(tensor), other)
-    graph.insert_after(producer, make_op(graph, "Cast", [other], [tensor], name=name, origin=origin))
-    _reroute(graph, readers, tensor, other)
+    graph.set_output(producer, producer.outputs.index(tensor), cast_result)
+    graph.insert_after(producer, make_op(graph, "Cast", [cast_result], [tensor], name=name, origin=origin))
+    _reroute(graph, readers, tensor, cast_result)
+
+
+def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
+    """Insert an op that reads a tensor after the op that writes it, or before all others."""
+    if tensor.producer is not None:
+        graph.insert_after(tensor.producer, op)
+    else:
+        graph.insert_before(graph.ops[0], op)
 
 
 def _reason(tensor: Tensor, dtype: DType) -> str:

@@ -7,7 +7,7 @@ op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged o
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from xdlc.quant.mixed.search import SearchResult, WidthSearch, search
 from xdlc.quant.mixed.trials import Goal
 from xdlc.quant.output_accuracy import figures_of
 from xdlc.quant.plan import Change, Plan
-from xdlc.quant.verdicts import worst
+from xdlc.quant.verdicts import Verdict
 
 if TYPE_CHECKING:
     from xdlc.quant.mixed.search import Levels
@@ -131,6 +131,11 @@ def _tried(
     kept, enough = None if poorest is None else poorest.kept, all(map(keeps, figures))
     trials.plan = replace(trials.plan, corrects_biases=corrected)  # for trials of what is near
     return Rung(name, kept, enough, moved, text, seconds)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Return the verdict of the output that keeps least, None if there are none."""
+    return min(verdicts, key=lambda verdict: (verdict.at_most, verdict.kept), default=None)
 
 
 def _ended(plan: Plan, rungs: dict[Levels, Rung], stage: int) -> Plan:

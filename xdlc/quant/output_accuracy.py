@@ -20,17 +20,13 @@ from xdlc.quant.bias import corrected_ops
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged, judged_by
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Verdict
+from xdlc.quant.verdicts import Noise, Verdict
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
-
-MOST_HELD_OUT = 8
-"""Samples that are measured."""
 
 JUDGED = 4
 """Samples that bias correction is judged by."""

@@ -49,18 +49,18 @@ class Placement:
         It is that of its encoding in the model, else of the op that writes it; for what the graph
         is given, or is written as floats, that of the widest op that reads it, or writes its next value.
         """
-        given = given_bits(tensor)
-        if given is not None and tensor.dtype.is_fixed:
+        stated_bits = given_bits(tensor)
+        if stated_bits is not None and tensor.dtype.is_fixed:
             return tensor.dtype
-        held = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
-        if held is None:
-            held = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
+        dtype = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
+        if dtype is None:
+            dtype = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
             following = self.states.get(tensor)
-            if following is not None and following.producer is not None and held is not None:
-                held = widest([held, self._port_type(following.producer, following)])
-        if given is None or (held is not None and held.bits == given):
-            return held
-        return activation_type(given)
+            if following is not None and following.producer is not None and dtype is not None:
+                dtype = widest([dtype, self._port_type(following.producer, following)])
+        if stated_bits is None or (dtype is not None and dtype.bits == stated_bits):
+            return dtype
+        return activation_type(stated_bits)
 
     def port_bits(self, op: Op, tensor: Tensor) -> int | None:
         """Return the bits in which an op writes or reads a tensor, None for floats."""
@@ -109,12 +109,12 @@ class Placement:
 
     def readers(self, graph: Graph, tensor: Tensor) -> dict[DType | None, list[Use]]:
         """Return what reads an activation, by the type in which it does; None denotes floats."""
-        found: dict[DType | None, list[Use]] = {}
+        uses: dict[DType | None, list[Use]] = {}
         for op in graph.consumers(tensor):
             for index, read in enumerate(op.inputs):
                 if read is tensor:
-                    found.setdefault(self.read_type(graph, op, index), []).append((op, index))
-        return found
+                    uses.setdefault(self.read_type(graph, op, index), []).append((op, index))
+        return uses
 
     def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:
         """Return what reads an activation in another type than it has, by type."""

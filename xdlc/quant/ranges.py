@@ -87,6 +87,7 @@ class Range:
 
 
 NOTHING = Range(math.inf, -math.inf)
+EVERYTHING = Range(-math.inf, math.inf)
 NOT_A_NUMBER = Range(math.nan, math.nan)
 
 
@@ -113,16 +114,16 @@ def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Sca
         >>> asymmetric(Range(-5.1, 5.1), 8)
         ScaleOffset(scale=0.03999999910593033, offset=-128, bits=None)
     """
-    held = Range(0.0, 0.0) if values.is_empty else values.with_zero()
-    if held.high - held.low < min_width:
-        held = (
-            Range(held.low, held.low + min_width)
-            if held.high >= -held.low
-            else Range(held.high - min_width, held.high)
+    stored = Range(0.0, 0.0) if values.is_empty else values.with_zero()
+    if stored.high - stored.low < min_width:
+        stored = (
+            Range(stored.low, stored.low + min_width)
+            if stored.high >= -stored.low
+            else Range(stored.high - min_width, stored.high)
         )
     steps = (1 << bits) - 1
-    scale = as_float32(max((held.high - held.low) / steps, MIN_SCALE))
-    return ScaleOffset(scale, max(-steps, min(0, round(held.low / scale))))
+    scale = as_float32(max((stored.high - stored.low) / steps, MIN_SCALE))
+    return ScaleOffset(scale, max(-steps, min(0, round(stored.low / scale))))
 
 
 def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:

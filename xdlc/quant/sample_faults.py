@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes.fold_preprocessing import factor_and_term
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
@@ -244,7 +245,7 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     if not is_best[best] or shares[1 + best] >= SMOOTH:
         return
     name, words = entry.tensor.name, ("NHWC", "NCHW")
-    own, other = words[picture.is_planar], words[not picture.is_planar]
+    stated, actual = words[picture.is_planar], words[not picture.is_planar]
     if picture.channels == 1 or best == 2:
         text = f"input {name!r} has {picture.rows} rows of {picture.columns}, and rows of the samples have "
         yield Fault("turned", f"{text}{picture.rows} values", "exchange rows and columns of the arrays")
@@ -252,9 +253,9 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     fix = "apply .transpose(2, 1, 0) to each array"
     if best == 1:
         axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
-        option = f"--desired_input_layout {quote(name)} {other}"
+        option = f"{spell('desired_input_layout')} {quote(name)} {actual}"
         fix = f"apply .transpose{axes} to each array, or convert with {option}"
-    yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
+    yield Fault("layout", f"input {name!r} is {stated}, and the samples hold {actual}", fix)
 
 
 def _response(
@@ -308,4 +309,4 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
         text = (
             f"{near} of {len(measured)} held-out samples are near copies of others, so figures are too good"
         )
-        yield Fault("copies", text, "give other samples as report_list", is_certain=False)
+        yield Fault("copies", text, f"give other samples as {spell('report_list')}", is_certain=False)

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
-from xdlc.quant.attention_masks import bounded_samples
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
-from xdlc.quant.samples import Sample, Samples, Source, as_stored, read_samples, run_sample
-from xdlc.quant.verdicts import LOST_DB
+from xdlc.quant.samples import Sample, Samples, run_sample
+from xdlc.quant.verdicts import LOST_DB, Noise
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 
@@ -30,21 +28,6 @@ STEPS = 32
 
 DRIFT_DB, FAIR_DB = 6.0, 30.0
 """Errors that are fed back are worth a warning from this loss on, where an output is below this."""
-
-
-def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[Sample]:
-    """Return samples of a source with a value of each variable of the float model.
-
-    Args:
-        source: The samples, in any form that ``read_samples`` supports.
-
-    Raises:
-        XdlcError: As ``read_samples`` does.
-    """
-    states = next_values(model)
-    samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
-    samples = as_stored(samples, model.main)
-    return InOrder(samples, model, kernels) if states else samples
 
 
 class InOrder:
@@ -86,15 +69,13 @@ class InOrder:
 
 
 def sequence_notes(
-    plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: Iterable[Sample]
+    plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: InOrder
 ) -> Iterator[str]:
     """Yield notes on the variables of a quantized model: values in calibration, encodings, errors over steps.
 
     Args:
         kept: The samples, which can be read again.
     """
-    if not isinstance(samples, InOrder):
-        return
     yield from _unlike_encodings(plan.graph, plan.main.states)
     names = dict.fromkeys(chain(*samples.filled))
     if names:

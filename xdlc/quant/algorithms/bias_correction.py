@@ -31,7 +31,7 @@ from xdlc.quant.ranges import Range, representable
 from xdlc.quant.storing import quantized_copy
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 
 class Means:

@@ -20,7 +20,7 @@ from xdlc.opdefs.traits import operation_name, traits
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 _LOW, _HIGH = "ReduceMin", "ReduceMax"
 _SUM, _MEAN = "ReduceSum", "ReduceMean"

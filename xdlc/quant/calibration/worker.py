@@ -23,6 +23,7 @@ from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
+from xdlc.options import spell
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -352,7 +353,7 @@ class _Team:
             raise BackendError(
                 f"a process that runs calibration samples {death.how}{death.tail}",
                 where="calibration",
-                fix="run with jobs=1, which uses the least memory, and check what the model does with them",
+                fix=f"run with {spell('jobs', 1)}, which uses the least memory, and check the samples",
             ) from death
         finally:
             self._idle.put(process)

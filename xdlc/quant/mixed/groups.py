@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.ir.partitions import components
 from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import supports
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
+from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -76,15 +77,8 @@ class Group:
 
 def has_weights(op: Op) -> bool:
     """Return whether an op has weights whose bits can be chosen."""
-    rule = rule_of(op)
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    return (
-        rule is not None
-        and rule.weight is not None
-        and weight is not None
-        and weight.is_static
-        and weight.dtype.is_float
-    )
+    weight = weight_of(op)
+    return weight is not None and weight.dtype.is_float
 
 
 def find_groups(
@@ -98,24 +92,14 @@ def find_groups(
     Args:
         options: The options; the target bounds the choice.
     """
-    first: dict[Op, Op] = {op: op for op in placement.fixed}
-
-    def root(op: Op) -> Op:
-        while first[op] is not op:
-            op = first[op]
-        return op
-
-    order = {op: place for place, op in enumerate(placement.fixed)}
-    for tensor in graph.tensors.values():
-        for one, two in _bound(graph, shared, tensor):
-            if one in first and two in first:
-                ends = sorted((root(one), root(two)), key=order.__getitem__)
-                first[ends[1]] = ends[0]
-    members: dict[Op, list[Op]] = {}
-    for op in placement.fixed:
-        members.setdefault(root(op), []).append(op)
+    pairs = (
+        pair
+        for tensor in graph.tensors.values()
+        for pair in _bound(graph, shared, tensor)
+        if all(op in placement.fixed for op in pair)
+    )
     groups = []
-    for ops in members.values():
+    for ops in components(placement.fixed, pairs):
         levels = _levels(ops, placement.fixed[ops[0]], precision, options)
         settled = any(_is_settled(op, precision, options) for op in ops)
         if len(levels) > 1 and not settled:

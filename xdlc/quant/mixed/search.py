@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from xdlc.opdefs.traits import macs
+from xdlc.options import spell
 from xdlc.quant.mixed.groups import has_weights
 
 if TYPE_CHECKING:
@@ -341,11 +342,12 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
         parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
     listed = "; a report lists the ops" if any(result.levels) else ""
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
+    narrowing = ", ".join(map(spell, ("target", "float_ops", "act_bitwidth_of", "weights_bitwidth_of")))
     if not result.reached and str(goal):
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, result)}; "
-            "lower the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "
-            "weights_bitwidth_of), or calibrate with more samples of what the network will see"
+            f"lower the goal, omit what narrows the choice ({narrowing}), or calibrate with more samples of "
+            "what the network will see"
         )
     return lines
 

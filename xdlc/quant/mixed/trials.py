@@ -20,13 +20,12 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
-from xdlc.quant.apply import entered
+from xdlc.options.quantizing import OutputKind
 from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Metric, Run
 from xdlc.quant.judge import Score
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
-from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.output_accuracy import target_session
 from xdlc.quant.placement import place
@@ -34,15 +33,15 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import QuantType, Use
 from xdlc.quant.samples import is_held_out
-from xdlc.quant.storing import quantized_copy
-from xdlc.quant.user_metric import Metric, Run
+from xdlc.quant.storing import entered, quantized_copy
+from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
-    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.calibration.calibrate import Calibration, KeptSample
     from xdlc.quant.engine import Engine
     from xdlc.quant.plan import Plan
-    from xdlc.quant.samples import KeptSample, Sample
+    from xdlc.quant.samples import Sample
 
 LARGEST_CONSTANT = 1 << 18
 """Elements of constants that are rounded in every run; larger ones keep 16 bits."""

@@ -20,6 +20,7 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir.files import replace_text
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real, rule_of, single_name, why_float
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
@@ -59,7 +60,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     if version not in ENCODING_VERSIONS:
         raise UsageError(
             f"encodings have no version {version!r}; known: {', '.join(ENCODING_VERSIONS)}",
-            where="encoding_version",
+            where=spell("encoding_version"),
             fix=f"use one of {', '.join(ENCODING_VERSIONS)}",
         )
     form = VERSIONS[version]

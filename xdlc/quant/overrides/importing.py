@@ -32,6 +32,7 @@ from xdlc.ir import (
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import Traits
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
@@ -68,8 +69,8 @@ class Importing:
     def __init__(self, source: Source | None, *, ignore: bool = False) -> None:
         if ignore and source is not None:
             raise UsageError(
-                "quantization_overrides and ignore_quantization_overrides exclude each other",
-                where="ignore_quantization_overrides",
+                f"excludes {spell('quantization_overrides')}",
+                where=spell("ignore_quantization_overrides"),
                 fix="omit one of them",
             )
         self._overrides = None if source is None else read_overrides(source)
@@ -211,7 +212,7 @@ class Importing:
 
     def stored(self, notify: Callable[[str], None] | None) -> str:
         """Return a summary of the stored encodings; report those that are left."""
-        stays = dict.fromkeys(sorted(self._floats), "stays float: --float_ops of xdlc-quant")
+        stays = dict.fromkeys(sorted(self._floats), f"stays float with {spell('quantize.float_ops')}")
         left = {**stays, **self._matching.left}
         if notify is not None:
             for name, reason in left.items():

@@ -20,6 +20,7 @@ from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import Overrides
@@ -128,7 +129,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
             f"no tensor is named {override.name!r}",
             where=override.where,
             fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc-info MODEL'}; "
-            "to go on without it: --override_missing warn",
+            f"to go on without it: {spell('override_missing', 'warn')}",
         )
         for override in unknown[:MOST_NAMED]
     ]
@@ -235,7 +236,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
     is_batchnorm = any("batch" in types[name].lower() for name in nodes)
     how = "each channel has its own factor" if factors else "in another way than by a factor per channel"
     symmetric = "write symmetric scales; " if factors else ""
-    apart = "or convert with --disable_batchnorm_folding; " if is_batchnorm else ""
+    apart = f"or convert with {spell('disable_batchnorm_folding', True)}; " if is_batchnorm else ""
     raise override.error(
         f"is for a weight that {', '.join(nodes[1:]) or 'a step before it'} changed when it was merged into "
         f"{op.type} {op.name!r}: {how}",

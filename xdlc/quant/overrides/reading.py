@@ -12,6 +12,7 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir.files import read_bytes
 from xdlc.json_fields import Fields, Node, Scope, kind_of, shown
+from xdlc.options import spell
 from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 from xdlc.quant.overrides.versions import (
     FLOAT_BITS,
@@ -62,7 +63,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     elif not isinstance(source, str | os.PathLike):
         raise UsageError(
             f"expected a path or a mapping, found a value of type {type(source).__name__}",
-            where="quantization_overrides",
+            where=spell("quantization_overrides"),
             fix="pass the path of a JSON file, or a mapping with its content",
         )
     else:

@@ -16,13 +16,13 @@ from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.acceptance import SampleJudge
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, Spread
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for, rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
-from xdlc.quant.samples import Sample, Spread
+from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.cpu import CpuSession
 

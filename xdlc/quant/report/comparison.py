@@ -14,16 +14,15 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.effective_range import EffectiveRange, effective_range
-from xdlc.quant.encoding_groups import EncodingGroups
+from xdlc.quant.encoding_groups import EffectiveRange, EncodingGroups, effective_range
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import NOTHING, QuantType, Range, Use, range_of, representable, to_quantized
 from xdlc.quant.samples import Sample, run_sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import Noise
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28

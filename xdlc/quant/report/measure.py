@@ -11,10 +11,10 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
-from xdlc.quant.advice import Remedies, in_command, warnings
+from xdlc.options import spell
+from xdlc.quant.advice import Phrase, Remedies, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
-from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors, rule_of
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
@@ -32,6 +32,7 @@ from xdlc.quant.report.model import (
 )
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
 from xdlc.quant.samples import Sample
+from xdlc.quant.verdicts import Noise
 from xdlc.version import VERSION
 
 MOST = 80
@@ -172,7 +173,7 @@ def measure(
     samples: Iterable[Sample],
     *,
     held_out: bool = False,
-    command: Sequence[str] = (),
+    phrase: Phrase = str,
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
@@ -197,7 +198,9 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError("the report has no held-out samples", where="report", fix="pass at least one sample")
+        raise UsageError(
+            "the report has no held-out samples", where=spell("report"), fix="pass at least one sample"
+        )
     has_more = next(source, None) is not None
     qualities, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored
@@ -216,11 +219,11 @@ def measure(
         tuple(sorted(_ops(subject, qualities, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(plan)),
-        tuple(in_command(line, command) for line in (*plan.notes, *plan.decision.notes)),
+        tuple(map(phrase, (*plan.notes, *plan.decision.notes))),
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
-        tuple(_lost(remedies, command)),
-        tuple(command),
-        tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
+        tuple(_lost(remedies, phrase)),
+        rungs=tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
+        phrase=phrase,
     )
 
 
@@ -252,11 +255,11 @@ def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
         yield left
 
 
-def _lost(remedies: Remedies, command: Sequence[str]) -> Iterator[str]:
+def _lost(remedies: Remedies, phrase: Phrase) -> Iterator[str]:
     """Yield the warnings of a plan: those of its decisions, and of its outputs."""
     for line in (*remedies.plan.notes, *warnings(remedies)):
         if line.startswith("warning: "):
-            yield in_command(line, command).removeprefix("warning: ")
+            yield phrase(line).removeprefix("warning: ")
 
 
 def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
@@ -359,7 +362,7 @@ def _activation(
         used=used,
         cumulative=quality.cumulative.db if quality.effect.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
-        sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
+        sensitivity=_mean_db(effect.outputs.values()) if effect is not None else None,
         source=plan.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
@@ -424,4 +427,10 @@ def _together(effects: Sequence[Effect]) -> float | None:
     for effect in effects:
         for name, noise in effect.outputs.items():
             total[name] = total.get(name, Noise()).plus(noise)
-    return mean_db(total.values())
+    return _mean_db(total.values())
+
+
+def _mean_db(noises: Iterable[Noise]) -> float | None:
+    """Return the mean over outputs of their ratios in dB, None if there are no outputs."""
+    ratios = [noise.db for noise in noises]
+    return sum(ratios) / len(ratios) if ratios else None

@@ -7,6 +7,7 @@ field, or its removal, changes ``SCHEMA``; new fields do not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -227,10 +228,11 @@ class QuantReport:
         notes: What the quantizer did beyond ranges.
         unmeasured: What was not measured, and why.
         lost: What of the outputs is lost, and what to do about it.
-        command: The command line that advice adds options to; empty: the API was called.
+        command: The command line; empty: the API was called.
         rungs: What the ladder of ``accuracy`` tried, in order.
         warn_db: Threshold of warnings.
         alarm_db: Threshold of alarms.
+        phrase: Writes advice; not in JSON.
     """
 
     schema: int
@@ -252,6 +254,7 @@ class QuantReport:
     rungs: tuple[RungReport, ...] = ()
     warn_db: float = field(default=WARN_DB)
     alarm_db: float = field(default=ALARM_DB)
+    phrase: Callable[[str], str] = str
 
     @property
     def reached(self) -> float | None:
@@ -265,6 +268,7 @@ class QuantReport:
         Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
         """
         plain: dict[str, Any] = _plain(asdict(self))
+        del plain["phrase"]
         return plain
 
 

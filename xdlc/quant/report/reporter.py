@@ -18,7 +18,8 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
-from xdlc.quant.advice import Advice, Remedies
+from xdlc.options import spell
+from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
@@ -124,6 +125,7 @@ class Reporter:
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         title: Name of the network in the report; default: the file that it was converted from.
+        command: The command line; default: the API was called.
 
     Attributes:
         result: The report, after the quantization.
@@ -142,11 +144,12 @@ class Reporter:
         trials: int | None = None,
         progress: Progress | None = None,
         title: str = "",
+        command: Sequence[str] = (),
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
                 f"most has to be at least 1, trials at least 0; found most={most}, trials={trials}",
-                where="report",
+                where=spell("report"),
                 fix="omit the argument, or pass a larger number",
             )
         if path is not None:
@@ -154,7 +157,7 @@ class Reporter:
         self.result: QuantReport | None = None
         self._path, self.samples = path, samples
         self._most, self._trials, self._progress = most, trials, progress
-        self._title = title
+        self._title, self._command = title, command
         self._given: Iterable[Sample] = ()
         self._is_own = False
 
@@ -167,12 +170,12 @@ class Reporter:
         """
         self._given, self._is_own = samples, is_own
 
-    def finish(self, remedies: Remedies, command: Sequence[str]) -> None:
+    def finish(self, remedies: Remedies, phrase: Phrase) -> None:
         """Measure a decided plan, and write the report.
 
         Args:
             remedies: What may help outputs, with the plan and its calibration.
-            command: The command line that advice adds options to; empty: the API was called.
+            phrase: Writes advice.
 
         Raises:
             UsageError: If a sample does not fit the inputs, or there are no samples.
@@ -184,7 +187,7 @@ class Reporter:
             remedies,
             self._chosen(holds_out),
             held_out=held_out,
-            command=command,
+            phrase=phrase,
             trials=self._trials,
             progress=self._progress,
         )
@@ -193,7 +196,8 @@ class Reporter:
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
             report = replace(report, unmeasured=(*report.unmeasured, note))
-        self.result = replace(report, model=self._title or _source_of(remedies.plan.model) or report.model)
+        title = self._title or _source_of(remedies.plan.model) or report.model
+        self.result = replace(report, model=title, command=tuple(self._command))
         if self._path is not None:
             write(self.result, self._path)
 
@@ -291,12 +295,15 @@ def _why(tensor: TensorReport) -> str:
 
 
 def advice(report: QuantReport) -> Iterator[str]:
-    """Yield advice as sentences that end in options, none of them set already."""
+    """Return advice as sentences that end in options, none of them set already."""
+    return (printable(report.phrase(line)) for line in _advice(report))
+
+
+def _advice(report: QuantReport) -> Iterator[str]:
     yield from report.lost
     starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
     for tensor in starved[:FEW]:
-        yield _advised(
-            report,
+        yield Advice(
             f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: give it 16 bits",
             {"act_bitwidth_of": {tensor.op: 16}},
         )
@@ -335,16 +342,16 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     alike = weights is None or acts is None or acts + 3 >= weights
     most = "weights and activations cost the same" if alike else "activations cost most"
     if weights is not None and acts is not None and weights + 3 < acts:
-        yield _advised(report, "weights cost most", _for_weights(asked))
+        yield Advice("weights cost most", _for_weights(asked))
     elif narrow:
-        yield _advised(report, most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
+        yield Advice(most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
     elif not wide:
-        yield _advised(report, most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
+        yield Advice(most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
     elif few:
         kept = [name for name in asked.get("float_ops", "").split(",") if name]
-        yield _advised(report, "activations have 16 bits", {"float_ops": [*kept, *names]})
+        yield Advice("activations have 16 bits", {"float_ops": [*kept, *names]})
     else:
-        yield _advised(report, "activations have 16 bits", _for_weights(asked))
+        yield Advice("activations have 16 bits", _for_weights(asked))
 
 
 def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
@@ -361,10 +368,6 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
         if more is not None
         else {"act_bitwidth": 16, "weights_bitwidth": 16}
     )
-
-
-def _advised(report: QuantReport, text: str, options: Mapping[str, object]) -> str:
-    return printable(Advice(text, options).in_command(report.command))
 
 
 def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:

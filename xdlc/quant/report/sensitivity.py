@@ -15,13 +15,13 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
-from xdlc.quant.apply import insert_beside
-from xdlc.quant.noise_power import Noise
+from xdlc.quant.float_types import insert_beside
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import Noise
 
 
 class Shifted(Protocol):

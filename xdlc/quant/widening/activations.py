@@ -19,6 +19,7 @@ from functools import partial
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.quant.advice import Advice, Options
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics, share_below
@@ -269,7 +270,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
         return None
     if plan.options.one_act_bitwidth:
         return (
-            "HTA converts between no widths; pass act_bitwidth=16, or give the model an output for each part",
+            f"HTA has one width: pass {spell('act_bitwidth', 16)}, or give the model an output for each part",
             None,
         )
     if soc is not None and not soc.capabilities.a16w8:
