@@ -19,7 +19,10 @@ BOUNDED = -30.0
 
 
 class Attention:
-    """Self-attention over x [1, TOKENS, HEADS * SIZE]; 1 in m [1, TOKENS] is a token, 0 is padding."""
+    """Self-attention over x [1, TOKENS, HEADS * SIZE].
+
+    The mask m [1, TOKENS] is 1 for a token and 0 for padding.
+    """
 
     def __init__(self):
         self.rng = np.random.default_rng(5)

@@ -27,7 +27,10 @@ def mean_error(monkeypatch):
 
 
 def followed(n, y):
-    """Return a model in which another layer reads y: one in front of an output keeps its bias."""
+    """Return a model in which another layer reads y.
+
+    A layer in front of an output keeps its bias.
+    """
     if y.rank > 2:
         return n.done(n.conv(y, 4, "z", kernel=1))
     return n.done(

@@ -20,7 +20,7 @@ KINDS = {"output_kind": {"y": "signal"}}
 
 
 def cancelling(net):
-    """Return a network with two weights 300 times as large as the others, whose products cancel out."""
+    """Return a network with two huge weights whose products cancel out."""
     n = net(1, 6, 6, 4)
     c = n.conv(n.x, 16, "c")
     kernel = np.array(n.graph.tensors["c_w"].numpy())

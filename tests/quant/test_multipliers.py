@@ -67,7 +67,10 @@ def test_products_of_8_bits_stay(net):
 @needs_htp
 @pytest.mark.parametrize(("soc", "bits"), [("qcs6490", 8), ("sm8650", 8), ("sm8650", 16)])
 def test_channels_of_tiny_weights(net, soc, bits):
-    """A factor below 2^-24 (16-bit weights: 2^-32) makes HTP give the lowest value: scales are larger."""
+    """HTP returns the lowest value for a factor below 2^-24: scales are larger.
+
+    With 16-bit weights the limit is 2^-32.
+    """
     n = net(1, 4, 4, 8)
     model = n.done(n.conv(n.x, 8, "y", bias=False))
     kernel = np.array(model.main.tensors["y_w"].numpy())
@@ -102,7 +105,7 @@ def test_channels_of_tiny_weights_before_prelu(net, soc):
 @needs_htp
 @pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
 def test_strided_depthwise_convolutions_of_unlike_channels(net, soc):
-    """HTP shifts all sums to the least factor: results far beyond the range overflowed."""
+    """HTP shifts all sums to the least factor, so that large results overflowed."""
     n = net(1, 8, 8, 8)
     weights, bias = n.weights("w", 3, 3, 1, 8, scale=30.0), n.weights("b", 8)
     kernel = np.array(weights.numpy())
@@ -122,7 +125,10 @@ def test_strided_depthwise_convolutions_of_unlike_channels(net, soc):
 @pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
 @pytest.mark.parametrize("branches", [0, 1, 2])
 def test_prelu_of_16_bits(net, soc, branches):
-    """HTP has a kernel with slopes of 16 bits where it fuses a product alone: there is one in any case."""
+    """HTP has a kernel with 16-bit slopes only where it fuses a product alone.
+
+    So there is such a product in any case.
+    """
     n = net(1, 4, 4, 8)
     source = n.conv(n.x, 8, "p") if branches else n.x
     slopes = static("slopes", np.linspace(-0.3, 0.9, 8, dtype=np.float32))

@@ -143,7 +143,7 @@ def test_channels_last_and_exchanged_for_channels_first(network):
 
 @pytest.mark.parametrize(("form", "order"), [("NCHW", (0, 1, 2)), ("NCHW", (1, 0, 2)), ("NHWC", (2, 0, 1))])
 def test_the_cures_of_layouts_are_right(network, form, order):
-    """Pictures whose axes are in another order: the transpose that is named brings them into the model's."""
+    """The transpose of the fix brings pictures of another order into the model's."""
     model = network(form)
     files = [np.ascontiguousarray(picture[0].transpose(order)) for picture in pictures(12)]
     samples = [{"x": file.reshape(model.main.inputs[0].shape)} for file in files]

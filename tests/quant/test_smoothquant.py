@@ -25,7 +25,10 @@ def transpose(n, x, order, name):
 
 
 def attention(n, gamma=None):
-    """One layer: 6 tokens of 8 channels in 2 heads; a product lies between values and the weights behind."""
+    """Build an attention layer: 6 tokens of 8 channels in 2 heads.
+
+    A product lies between the values and the weights after them.
+    """
     x = norm(n, n.x, "norm", gamma=gamma)
     heads = [n.reshape(linear(n, x, 8, key), (1, 6, 2, 4), f"{key}_heads") for key in "qkv"]
     q = transpose(n, heads[0], (0, 2, 1, 3), "q_t")

@@ -45,7 +45,9 @@ def top(inputs, params, outputs):
 
 
 def defined(model: Model, type: str = "Gain", *, package: str = "Pkg", **types: str) -> Model:
-    """Store a definition in a model, in which each tensor has float32 on the CPU and given types on the DSP.
+    """Store a definition in a model, with types of its tensors on the DSP.
+
+    On the CPU each tensor is float32.
 
     Args:
         model: The model; changed.
