@@ -10,7 +10,6 @@ that it does not come from.  Layers in front of outputs keep their biases.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -170,19 +169,13 @@ def _certain(errors: Array) -> Array:
     return np.asarray(mean * np.maximum(1 - variance / square, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _SavedBias:
-    tensor: Tensor
-    data: TensorData | None
+def _biases(ops: list[Op]) -> list[tuple[Tensor, TensorData | None]]:
+    return [(bias, bias.data) for op in ops if (bias := op.inputs[2]) is not None]
 
 
-def _biases(ops: list[Op]) -> list[_SavedBias]:
-    return [_SavedBias(bias, bias.data) for op in ops if (bias := op.inputs[2]) is not None]
-
-
-def _restore(kept: list[_SavedBias]) -> None:
-    for held in kept:
-        held.tensor.data = held.data
+def _restore(biases: list[tuple[Tensor, TensorData | None]]) -> None:
+    for bias, data in biases:
+        bias.data = data
 
 
 def _add(op: Op, summand: Array) -> None:

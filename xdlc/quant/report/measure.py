@@ -362,7 +362,7 @@ def _activation(
         used=used,
         cumulative=quality.cumulative.db if quality.effect.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
-        sensitivity=_mean_db(effect.outputs.values()) if effect is not None else None,
+        sensitivity=_mean_db(effect.values()) if effect is not None else None,
         source=plan.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
@@ -425,12 +425,12 @@ def _worst_in_network(qualities: Sequence[Quality]) -> float | None:
 def _together(effects: Sequence[Effect]) -> float | None:
     total: dict[str, Noise] = {}
     for effect in effects:
-        for name, noise in effect.outputs.items():
+        for name, noise in effect.items():
             total[name] = total.get(name, Noise()).plus(noise)
     return _mean_db(total.values())
 
 
 def _mean_db(noises: Iterable[Noise]) -> float | None:
-    """Return the mean over outputs of their ratios in dB, None if there are no outputs."""
+    """Return the mean ratio of the outputs in dB, None if there are no outputs."""
     ratios = [noise.db for noise in noises]
     return sum(ratios) / len(ratios) if ratios else None

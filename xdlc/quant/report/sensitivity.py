@@ -6,9 +6,9 @@ stored form of the tensor, or of its op's weights, differs by.  One session serv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
@@ -23,78 +23,71 @@ from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 from xdlc.quant.verdicts import Noise
 
-
-class Shifted(Protocol):
-    """The float network, some tensors shifted."""
-
-    def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the float outputs after arrays were added to some tensors."""
+Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
+"""Returns the float outputs for a sample, after arrays were added to some tensors."""
 
 
-def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Shifted:
-    """Return the network with an input for a shift of each tensor.
+def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
+    """Return what runs the float network with an input for a shift of each tensor.
 
     The graph runs no other graphs.
     """
     parted = any(is_udo(op) for op in subject.graph.ops)
-    return _Parted(subject, tensors) if parted else _Whole(subject, tensors)
+    return _parted(subject, tensors) if parted else _whole(subject, tensors)
 
 
-class _Whole:
-    """A network that is one session: the inputs are added to it once it is lowered."""
+def _whole(subject: Subject, tensors: Sequence[Tensor]) -> Run:
+    """Return a run of one session, whose inputs for shifts are added after lowering."""
+    import numpy as np
 
-    def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
-        from xdlc.runtime.cpu import feed
-        from xdlc.runtime.engine import Engine
-        from xdlc.runtime.lower import lower
+    from xdlc.runtime.cpu import feed
+    from xdlc.runtime.engine import Engine
+    from xdlc.runtime.lower import lower
 
-        graph = subject.reference.main
-        lowered = lower(graph, quantized=False)
-        self._keys = {tensor.name: lowered.add_shift(tensor.name) for tensor in tensors}
-        self._layouts = {tensor.name: lowered.layout(tensor.name) for tensor in tensors}
-        self._outputs = [output.name for output in graph.outputs if is_real(output)]
-        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
-        self._engine, self._feed = Engine(lowered), feed
+    graph = subject.reference.main
+    lowered = lower(graph, quantized=False)
+    keys = {tensor.name: lowered.add_shift(tensor.name) for tensor in tensors}
+    layouts = {tensor.name: lowered.layout(tensor.name) for tensor in tensors}
+    outputs = [output.name for output in graph.outputs if is_real(output)]
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    engine = Engine(lowered)
 
-    def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
-        import numpy as np
-
-        values: dict[str, Array] = {
-            name: self._feed(tensor, sample[name]) for name, tensor in self._inputs.items()
-        }
-        for name, key in self._keys.items():
-            layout = self._layouts[name]
-            shift = shifts.get(name)
+    def run_shifted(sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
+        values: dict[str, Array] = {name: feed(tensor, sample[name]) for name, tensor in inputs.items()}
+        for name, key in keys.items():
+            layout, shift = layouts[name], shifts.get(name)
             values[key] = (
                 np.zeros((1,) * len(layout), np.float32)
                 if shift is None
                 else np.ascontiguousarray(shift.transpose(layout), np.float32)
             )
-        results = self._engine.run(values)
-        return {name: results[name] for name in self._outputs}
+        results = engine.run(values)
+        return {name: results[name] for name in outputs}
+
+    return run_shifted
 
 
-class _Parted:
-    """A network with UDOs whose graph gets inputs, and ops that add them."""
+def _parted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
+    """Return a run of a network with UDOs: inputs and ops are added to its graph."""
+    import numpy as np
 
-    def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
-        model = subject.reference.clone()
-        self._outputs = [output.name for output in model.main.outputs if is_real(output)]
-        self._shapes = {tensor.name: tensor.shape for tensor in tensors}
-        self._keys = {name: _add_shift(model.main, model.main.tensors[name]) for name in self._shapes}
-        pairs = zip(subject.reference.main.outputs, model.main.outputs, strict=True)
-        self._given = {output.name: moved.name for output, moved in pairs}
-        self._session = subject.engine.session(Model({model.main.name: model.main}), quantized=False)
+    model = subject.reference.clone()
+    outputs = [output.name for output in model.main.outputs if is_real(output)]
+    shapes = {tensor.name: tensor.shape for tensor in tensors}
+    keys = {name: _add_shift(model.main, model.main.tensors[name]) for name in shapes}
+    pairs = zip(subject.reference.main.outputs, model.main.outputs, strict=True)
+    moved_names = {output.name: moved.name for output, moved in pairs}
+    session = subject.engine.session(Model({model.main.name: model.main}), quantized=False)
 
-    def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
-        import numpy as np
-
-        fed = dict(sample)
-        for name, key in self._keys.items():
+    def run_shifted(sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
+        values = dict(sample)
+        for name, key in keys.items():
             shift = shifts.get(name)
-            fed[key] = np.zeros(self._shapes[name], np.float32) if shift is None else shift.astype(np.float32)
-        results = self._session.run(fed)
-        return {name: results[self._given[name]] for name in self._outputs}
+            values[key] = np.zeros(shapes[name], np.float32) if shift is None else shift.astype(np.float32)
+        results = session.run(values)
+        return {name: results[moved_names[name]] for name in outputs}
+
+    return run_shifted
 
 
 def _add_shift(graph: Graph, tensor: Tensor) -> str:
@@ -133,11 +126,8 @@ class Trial:
     weights: bool
 
 
-@dataclass(slots=True)
-class Effect:
-    """Noise of each output, by name."""
-
-    outputs: dict[str, Noise] = field(default_factory=dict)
+Effect: TypeAlias = dict[str, Noise]
+"""Noise of each output of the network, by name."""
 
 
 def plan_trials(
@@ -198,7 +188,7 @@ def measure_effects(
     Args:
         samples: How many of the held-out samples to take.
     """
-    effects = {trial: Effect() for trial in trials}
+    effects: dict[Trial, Effect] = {trial: {} for trial in trials}
     tensors = list(dict.fromkeys(trial.tensor for trial in trials))
     order = {tensor: place for place, tensor in enumerate(subject.activations)}
     for group in groups(sorted(tensors, key=order.__getitem__)):
@@ -208,16 +198,16 @@ def measure_effects(
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         floats = subject.engine.session(model, quantized=False, outputs=[*names, *local_names])
-        network = shifted(subject, group)
+        run_shifted = shifted(subject, group)
         for index, sample in enumerate(subject.samples[:samples]):
             values = run(floats, sample, index)
-            exact = network.run(sample, {})
+            exact = run_shifted(sample, {})
             for trial in chosen:
                 name, form = trial.tensor.name, qualities[trial.tensor].form
                 changed = values[locals_[name]] if trial.weights else rounded(values[name], form)  # type: ignore[arg-type]
-                results = network.run(sample, {name: changed - values[name]})
+                results = run_shifted(sample, {name: changed - values[name]})
                 for output, value in exact.items():
-                    effects[trial].outputs.setdefault(output, Noise()).add(value, results[output])
+                    effects[trial].setdefault(output, Noise()).add(value, results[output])
                 step()
     return effects
 
