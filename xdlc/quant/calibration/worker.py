@@ -20,7 +20,7 @@ from xdlc.container import load
 from xdlc.errors import BackendError
 from xdlc.ir import Model
 from xdlc.ir.data import Array
-from xdlc.options import spell
+from xdlc.options import spell, spelling
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics
 from xdlc.quant.engine import KernelSource
@@ -32,6 +32,8 @@ from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_fil
 SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
+_NAMED = ("loop_timeout", "udo_timeout", "udo_package_path")
+"""Options that errors of children name."""
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
@@ -78,6 +80,7 @@ def measure_in_processes(
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
         "loop_timeout": loop_timeout,
+        "spelled": {name: spell(name) for name in _NAMED},
     }
     with ExitStack() as stack:
         with temporary_files():
@@ -161,6 +164,7 @@ class _Calibration:
         """Measure the samples of the first file; store results in the others."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
+            opened.enter_context(spelling(lambda name, _: str(request["spelled"].get(name, name))))
             if self._meter is None:
                 self._meter = _meter(request, self._stack)
             values: dict[int, Mapping[str, Array]] = {}
