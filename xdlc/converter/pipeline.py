@@ -170,10 +170,9 @@ def finish(
     model, diagnostics, udos = imported.model, diagnostics, options.udos
     if step is not None:
         step("optimizing", 0, 0)
-    is_bound = bool(options.input_dims or options.define_symbol or options.batch is not None)
-    diagnostics.problems = blame_bindings(
-        diagnostics.problems, imported.inputs, options.input_dims, is_bound=is_bound
-    )
+    if options.input_dims or options.define_symbol or options.batch is not None:
+        problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
+        diagnostics.problems = problems
     if not collects:
         raise_all(diagnostics.problems, where=str(imported.path))
     elif diagnostics.problems:

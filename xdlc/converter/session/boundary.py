@@ -266,11 +266,7 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
 
 
 def blame_bindings(
-    problems: Sequence[XdlcError],
-    inputs: Sequence[GraphInput],
-    input_dims: Mapping[str, Sequence[int]],
-    *,
-    is_bound: bool,
+    problems: Sequence[XdlcError], inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> list[XdlcError]:
     """Return problems, contradictions attributed to shapes in the options.
 
@@ -278,10 +274,7 @@ def blame_bindings(
         problems: The problems.
         inputs: The inputs of the model.
         input_dims: Shapes of the options, by input name.
-        is_bound: Whether the options have any, or symbols, or a batch.
     """
-    if not is_bound:
-        return list(problems)
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(

@@ -198,9 +198,7 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError(
-            "no held-out samples were given", where=spell("report"), fix="give at least one sample"
-        )
+        raise UsageError("no held-out samples are given", where=spell("report"), fix="give at least one")
     has_more = next(source, None) is not None
     qualities, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored
