@@ -1,4 +1,4 @@
-"""Capabilities of a target: options and widths of single ops that the generation of its DSP supports."""
+"""Capabilities of a target: options and widths that its DSP supports."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
 
 
 def _kernelless(placement: Placement) -> list[str]:
-    """Return a note on the operations that stay float for want of a fixed-point kernel, if there are any."""
+    """Return a note on ops that stay float for lack of a fixed-point kernel."""
     floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
     if not floats:
         return []
@@ -175,7 +175,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
 
 
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
-    """Return one problem for each kind of unsupported width, with the names of the ops."""
+    """Return one problem for each kind of unsupported width, with the ops' names."""
     arch = soc.capabilities
     widths = "give them other widths, or choose another target"
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
@@ -249,7 +249,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
 
 
 def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
-    """Return a warning about the ops of a quantized model that a target does not support, if any.
+    """Return a warning about quantized ops that the target does not support.
 
     Args:
         model: The model; what open dimensions of its inputs keep on the host is not looked at.

@@ -1,4 +1,4 @@
-"""Engine that runs networks while they are quantized: kernels of UDOs, and the metric of the user."""
+"""Engine that runs networks: kernels of UDOs, the user's metric, and progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Step = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """Files and options of the user that kernels of UDOs come from; each process opens them anew.
+    """Files of the user with kernels of UDOs; each process opens them itself.
 
     Attributes:
         paths: Registration libraries, Python files and folders of kernels.

@@ -33,7 +33,7 @@ _COMPUTED = {
 
 
 class QuantOptions(SimpleNamespace):
-    """Values of the options of ``xdlc.options.quantizing`` that decide how a model is quantized.
+    """Values of the options that decide how a model is quantized.
 
     Each is an attribute of its name.
 

@@ -1,4 +1,4 @@
-"""Calibration: ranges, histograms and means of activations over samples, in one streaming pass."""
+"""Calibration: ranges, histograms and means of activations over samples."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Spread:
                 return
 
     def evenly(self, most: int) -> list[KeptSample]:
-        """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
+        """Return at most some of what is kept, spread evenly from first to last.
 
         Args:
             most: At least two.
@@ -157,7 +157,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration by the samples that are not held out; itself if none is held out."""
+        """The calibration without held-out samples; itself if none is held out."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property
@@ -212,7 +212,7 @@ def calibrate(
         source: Where processes beside this one get them from.
 
     Raises:
-        UsageError: If a sample does not fit the inputs, or there is none.
+        UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """
@@ -348,7 +348,10 @@ def _most_compared(graph: Graph) -> int:
 
 
 def _merge_derived(plan: Plan, calibration: Calibration) -> None:
-    """Add the statistics of tensors that hold values of others: other widths may part them."""
+    """Add statistics of tensors that hold values of others.
+
+    Under other widths they may be groups of their own.
+    """
     groups = plan.main.groups
     for tensor in groups.derived:
         for known in (calibration.found, calibration.rest):
