@@ -262,7 +262,7 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB that the samples for the choice of widths reach{others}; calibrate with "
+        f"the goal of {goal:.1f} dB, which the samples that chose the widths reach{others}; calibrate with "
         f"more samples of what the network will see, or set a higher goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
@@ -305,11 +305,11 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", and likewise {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
-            f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
-            f"its encoding leaves these {rest / scale:.1f} steps{more}; to keep them",
+            f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
+            f"its encoding has {rest / scale:.1f} steps for these{more}; to keep them",
             options,
         )
     ]

@@ -221,7 +221,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     if narrowed:
         notes.append(
             f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
-            f"with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
+            f"operand with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
         )
     halved = [
         op
@@ -230,8 +230,8 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     ]
     if halved:
         notes.append(
-            f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "
-            f"which takes twice the products, and a sum adds both: {_listed(halved)}"
+            f"{name} has no 16-bit weights: {len(halved)} op(s) multiply by high and low bytes apart "
+            f"and add the results, which doubles the products: {_listed(halved)}"
         )
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:

@@ -174,7 +174,7 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
             score = math.nan
         if math.isnan(score):
             raise UsageError(
-                f"the metric {name} returned {value!r:.100}, which is no number",
+                f"the metric {name} returned {value!r:.100}, which is not a number",
                 where=path,
                 fix="return a number, the higher the better",
             )
@@ -188,7 +188,7 @@ def _loaded(text: str) -> Evaluate:
     file, _, name = text.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(f"{text!r} names no function", where="evaluate", fix="write it as FILE.py:FUNCTION")
+        raise UsageError(f"{text!r} does not name a function", where="evaluate", fix="write FILE.py:FUNCTION")
     if not path.is_file():
         raise UsageError(f"no file {file!r}", where="evaluate", fix="give the path of an existing file")
     spec = importlib.util.spec_from_file_location(path.stem, path)

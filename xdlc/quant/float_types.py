@@ -43,8 +43,8 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
             first = float(tensor.numpy().flat[0]) if tensor.size == 1 and narrow else 0.0
             if dtype is FLOAT16 and 0.0 < abs(first) <= LEAST_FLOAT16 / 2:
                 notes.append(
-                    f"{tensor.name!r} is {first:g}, which is 0 in float16, HTP's floats: use "
-                    f"{LEAST_FLOAT16:.1g} or more"
+                    f"{tensor.name!r} is {first:g}, which is 0 in float16, the type of HTP's floats: "
+                    f"use {LEAST_FLOAT16:.1g} or more"
                 )
             values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
             if max(-values.low, values.high) > FLOAT16.largest:

@@ -74,7 +74,7 @@ class QuantOptions(SimpleNamespace):
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
-                "LPBQ has scales per block, and no size of a block is given",
+                "LPBQ has scales per block and needs the size of a block",
                 where="use_lpbq",
                 fix="pass weights_block_size too, like 64",
             )

@@ -66,7 +66,7 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
     if isinstance(source, str | os.PathLike):
         return from_list(Path(source), graph, optional=optional)
     if isinstance(source, Mapping):
-        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
+        raise UsageError("samples is a mapping, not a list", fix="give samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
         raise UsageError(
             f"samples is of type {type(source).__name__}",
@@ -411,7 +411,7 @@ def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
         if name not in members and name in optional:
             continue
         if name not in members:
-            fix = f"save an array of that name; those there are: {', '.join(members) or 'none'}"
+            fix = f"save an array of that name; the file has: {', '.join(members) or 'none'}"
             problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
             continue
         try:

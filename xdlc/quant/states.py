@@ -82,15 +82,15 @@ def sequence_notes(
     names = dict.fromkeys(chain(*samples.filled))
     if names:
         yield (
-            f"state {', '.join(map(repr, names))}: calibrated in the order of samples, each with "
-            "the value that the one before has left; a sample that holds a value starts anew"
+            f"state {', '.join(map(repr, names))}: each sample was calibrated with the value that the "
+            "one before has left; a sample that holds a value begins a new sequence"
         )
     if not figures:
         return
     if not any(samples.filled[1:STEPS]):
         yield (
-            "figures are of single steps; samples in the order of time without values of states show what "
-            "becomes of errors that are fed back"
+            "figures are of single steps; for errors that are fed back, give samples in the order of time "
+            "without values of states"
         )
         return
     steps = kept.first(STEPS)
@@ -141,4 +141,4 @@ def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
         ends = [graph.tensors[name] for name in names]
         if all(end.dtype.is_fixed for end in ends) and len({(end.dtype, end.encoding) for end in ends}) > 1:
             forms = " and ".join(f"{end.name!r} {end.dtype} {end.encoding}" for end in ends)
-            yield f"warning: a state is rounded anew in each step: {forms} have encodings of their own"
+            yield f"warning: a state is rounded anew in each step: {forms} have different encodings"

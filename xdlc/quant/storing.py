@@ -159,8 +159,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [
-            f"graph {part.graph.name!r} stays float: no sample has run it, so that nothing is known of "
-            f"{tensor.name!r}"
+            f"graph {part.graph.name!r} stays float: no sample has run it, so the range of {tensor.name!r} "
+            "is unknown"
             for tensor in part.unseen[:1]
         ]
         if part.decision is not None:
@@ -184,8 +184,8 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     convert_moves(graph, placement)
     if multiplied := multiply_slopes(graph):
         decision.notes.append(
-            f"{len(multiplied)} Prelu: depthwise convolution(s) by 1 stand before them, as "
-            f"{multiplied[0].name!r}: HTP has slopes of 16 bits in products alone"
+            f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
+            "HTP supports slopes of 16 bits only after a product"
         )
 
 

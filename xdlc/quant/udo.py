@@ -332,7 +332,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     if not names:
         return []
     return [
-        "static data of UDOs have one scale, for no definition states which axis has channels; "
+        "static data of UDOs have one scale, since definitions do not name the axis of channels; "
         "quantization_overrides can give them one per channel "
         f"({listed(list(dict.fromkeys(names)))})"
     ]
@@ -388,7 +388,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
-        yield f"has no type for {names} that is taken by all DSPs it is defined for: name the target"
+        yield f"has no type for {names} that all its DSPs support: name the target"
     yield from _static_notes(op, precision)
 
 
@@ -398,7 +398,7 @@ def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     for _, place in _statics(op, precision):
         dtype = place.static(requested)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
+            yield f"keeps {place.name!r} float, as 4 bits were not requested: its definition supports {place}"
         elif dtype is not None and dtype.bits not in (requested, 32):
             bits = f"{dtype.bits} bits, not {requested}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"

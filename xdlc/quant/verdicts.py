@@ -248,7 +248,7 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
     del threshold
     labels = [(exact, rounded, exact == rounded) for exact, rounded in pairs if exact.shape == rounded.shape]
     if len(labels) < len(pairs):
-        return Verdict(0.0, 0.0, "another number of labels", equal=0.0)
+        return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
     return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal)
 

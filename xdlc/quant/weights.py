@@ -237,7 +237,7 @@ def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
     else:
         return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
     if dim % size:
-        return f"its {dim} input channels are no multiple of {size}"
+        return f"its {dim} input channels are not a multiple of {size}"
     return None
 
 
@@ -417,9 +417,8 @@ def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
     if not options.use_lpbq or block_parts(size, features // size):
         return []
     return [
-        f"weights of {op.name!r} have 8 bits on HTP, which computes blocks of {size} of {features} channels "
-        "wrongly: xdlc prepares exact ones with a scale per channel; 4 bits take blocks of 16 or 32, and a "
-        "multiple of 32 channels"
+        f"HTP computes blocks of {size} of {features} channels wrongly: weights of {op.name!r} are prepared "
+        "with 8 bits and a scale per channel; 4 bits need blocks of 16 or 32, and a multiple of 32 channels"
     ]
 
 
