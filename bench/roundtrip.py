@@ -23,7 +23,7 @@ from pathlib import Path
 
 import xdlc
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 
 
 def dims_of(path: Path) -> dict[str, tuple[int, ...]]:

@@ -212,21 +212,6 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
     assert "--act_bitwidth 16 too, or --weights_bitwidth 8" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("take --htp_archs v73", "take htp_archs v73"),
-        ("use xdlc-graph-prepare --partition, or not", "use xdlc.prepare(..., partition=True), or not"),
-        ("run xdlc-graph-prepare --htp_socs sm8650", "run xdlc-graph-prepare --htp_socs sm8650"),
-        ("omit --verbose_runs", "omit --verbose_runs"),
-        ("omit --use_aip", "omit use_aip=True"),
-        ("`other --partition`", "`other --partition`"),
-    ],
-)
-def test_flags_in_the_words_of_python(text: str, said: str) -> None:
-    assert verbs.in_python(text) == said
-
-
 def test_lists_that_differ_in_length_are_no_array(models: Any) -> None:
     model = xdlc.convert(models.save(models.cnn()))
     ragged = {model.main.inputs[0].name: [[1, 2], [3]]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from xdlc.container.io_record import recipes
+from xdlc.container.metadata import recipes
 from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 

@@ -37,7 +37,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.data import TensorData, Transform
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT64, SFIXED4, SFIXED8, UFIXED8, UINT64
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 from xdlc.schema._generated import dlc4_model
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import xdlc
 from tests.support.corpus_models import CNNS, CorpusModel
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 
 pytestmark = pytest.mark.corpus
 # bench/roundtrip.py measures the whole corpus and names the causes where a graph differs.

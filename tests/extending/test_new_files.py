@@ -19,6 +19,13 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 
 X = np.array([[-1.5, 2.0, 3.5]], np.float32)
+SERVICE = """
+def double(request, files):
+    return {"value": 2 * request["value"]}
+
+def commands():
+    return {"double": double}
+"""
 
 
 def model_of(models: Any, type: str, shape: tuple[int, ...] = (1, 3)) -> Path:
@@ -146,20 +153,15 @@ def test_a_soc_and_a_generation(overlay: Overlay) -> None:
 def test_a_graph_pass(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "passes/drop_repeated.py",
-        "from dataclasses import dataclass\n"
-        "from xdlc.passes.base import graph_pass\n"
-        '@graph_pass(stage="converter")\n'
-        "@dataclass(frozen=True)\n"
-        "class DropRepeated:\n"
-        '    name: str = "drop_repeated"\n'
-        "    def apply(self, graph):\n"
-        "        for op in graph.ops:\n"
-        "            before = op.inputs[0].producer\n"
-        "            if before is not None and (before.type, before.params) == (op.type, op.params):\n"
-        "                graph.set_inputs(op, before.inputs)\n"
-        "                graph.remove(before)\n"
-        "                return True\n"
-        "        return False\n",
+        "from xdlc.passes.base import op_pass\n"
+        '@op_pass("ElementWiseNeuron", stage="converter")\n'
+        "def drop_repeated(graph, op):\n"
+        "    before = op.inputs[0].producer\n"
+        "    if before is None or (before.type, before.params) != (op.type, op.params):\n"
+        "        return False\n"
+        "    graph.set_inputs(op, before.inputs)\n"
+        "    graph.remove(before)\n"
+        "    return True\n",
     )
     dlc = dlc_of(tmp_path, "Relu", count=2)
     overlay.run("opt", dlc, "--pass", "drop_repeated", "-o", tmp_path / "less.dlc")
@@ -199,7 +201,7 @@ def test_an_accuracy_algorithm(overlay: Overlay, tmp_path: Path) -> None:
 def test_a_fact_about_the_source_in_the_dlc(overlay: Overlay, tmp_path: Path) -> None:
     layers = '"layers": {"*": int},'
     overlay.replace("ir/model.py", layers, f'{layers}\n    "authors": [str],')
-    overlay.replace("container/trace.py", '"layers")', '"layers", "authors")')
+    overlay.replace("container/metadata.py", '"layers")', '"layers", "authors")')
     version = '"version": model.metadata.get("version", ""),'
     overlay.replace(
         "cli/inspection.py", version, f'{version}\n        "authors": model.metadata.get("authors"),'
@@ -252,6 +254,15 @@ def test_an_answer_to_a_flag_of_another_tool(overlay: Overlay) -> None:
     overlay.extend("cli/data/info.toml", '"--as_words" = "write --json, which has no words"\n')
     refused = overlay.run("info", "--as_words", code=2)
     assert "fix: write --json, which has no words" in refused.stderr
+
+
+def test_a_service_of_a_child_process(overlay: Overlay) -> None:
+    overlay.add("converter/doubling.py", SERVICE)
+    program = """
+from xdlc.worker.process import SharedWorker
+print(SharedWorker("xdlc.converter.doubling").ask({"do": "double", "value": 2, "seconds": 5}, timeout=20))
+"""
+    assert "'value': 4" in overlay.python(program)
 
 
 def test_a_file_format(overlay: Overlay, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from xdlc.converter.snpe.translate import translate
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import MappedFile, ScaleOffset, i32, static, string
 from xdlc.ir.dtype import INT32
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 from xdlc.schema._generated import dlc3_model
 from xdlc.schema._generated.dlc3_model import Attribute
 

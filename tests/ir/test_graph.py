@@ -24,7 +24,7 @@ from xdlc.ir import (
     static,
 )
 from xdlc.ir.dtype import FLOAT32, UFIXED8
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 from xdlc.ir.graph import is_udo
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xdlc import ir
-from xdlc.ir import repeated_data
+from xdlc.ir import derived_data
 
 BASES = [((), ()), ((1,), (7,)), ((1, 1), (3, 0)), ((2, 3), (2, 2)), ((1, 3, 2), (1, 1, 4)), ((2, 1), (1, 5))]
 
@@ -17,7 +17,7 @@ BASES = [((), ()), ((1,), (7,)), ((1, 1), (3, 0)), ((2, 3), (2, 2)), ((1, 3, 2),
 @pytest.mark.parametrize("chunk", [1, 16, 1 << 20])
 @pytest.mark.parametrize(("shape", "multiples"), BASES)
 def test_elements(monkeypatch, shape, multiples, chunk):
-    for module in (ir.data, repeated_data):
+    for module in (ir.data, derived_data):
         monkeypatch.setattr(module, "ROWS_CHUNK", chunk)
     base = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     data, expected = ir.Repeated(ir.ArrayData(base), multiples), np.tile(base, multiples)

@@ -10,10 +10,10 @@ from xdlc.ir import dtype as dt
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
 from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef, notices, verify_udos
-from xdlc.opdefs.eval_budget import MAX_STEPS, EvalBudget, spend
+from xdlc.opdefs.constraint_eval import MAX_STEPS, EvalBudget, spend
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.op_verifier import OpVerifier
-from xdlc.opdefs.udo_backends import UdoVerifier
+from xdlc.opdefs.verify import UdoVerifier
 
 
 def rules(*pairs):

@@ -8,8 +8,7 @@ from tests.opdefs.test_op_verifier import definition, op
 from xdlc import ir
 from xdlc.ir.tensor import i32
 from xdlc.opdefs import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
-from xdlc.opdefs.udo_backends import UdoVerifier
-from xdlc.opdefs.verify import verify_udos
+from xdlc.opdefs.verify import UdoVerifier, verify_udos
 
 BASE = definition([("Shape", "rank <= 2")])
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.htp_models import needs_htp
 from tests.support.running import run
+from xdlc import passes
 from xdlc.ir import Model, parse
-from xdlc.passes.fold_pad import FoldPad
 
 KINDS = ("Conv2d", "DepthWiseConv2d", "Conv3d", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d")
 
@@ -85,7 +85,7 @@ def test_random_windows_keep_their_numbers(kind, seed):
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(seed).standard_normal(graph.inputs[0].shape).astype(np.float32)}
     before = run(graph, feeds)["y"]
-    assert FoldPad().apply(graph) == folds
+    assert passes.find("fold_pad").apply(graph) == folds
     assert ("Pad" not in types(graph)) == folds
     graph.verify()
     np.testing.assert_allclose(run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)
@@ -95,7 +95,7 @@ def test_random_windows_keep_their_numbers(kind, seed):
 @pytest.mark.parametrize("kind", KINDS[:2] + KINDS[3:4] + KINDS[5:6])
 def test_htp_computes_what_is_folded(kind):
     graph = parse(padded(kind, [5, 6], [3, 3], [[1, 2], [2, 0]], channels=5)).main
-    assert FoldPad().apply(graph)
+    assert passes.find("fold_pad").apply(graph)
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 5, 6, 5)).astype(np.float32)}
     ours, theirs = (run(Model({"g": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
     assert np.linalg.norm(ours - theirs) <= 2e-3 * np.linalg.norm(ours)
@@ -138,7 +138,7 @@ FILL = "pad_constant_value=float32"
 )  # fmt: skip
 def test_pads_that_are_needed_stay(text):
     graph = parse(text).main
-    assert not FoldPad().apply(graph)
+    assert not passes.find("fold_pad").apply(graph)
     assert "Pad" in types(graph)
 
 
@@ -154,7 +154,7 @@ graph g {{
 pad_amount=uint32[2,2] = [0, 0, 0, 0], count_pad_for_edges=bool8 false}} -> %y float32[{count},2,4,{channels}]
   return %y
 }}""").main
-    assert not FoldPad().apply(graph)
+    assert not passes.find("fold_pad").apply(graph)
 
 
 @pytest.mark.parametrize("fill", ["-inf", "-3.4028234663852886e38"])
@@ -164,7 +164,7 @@ def test_a_border_below_all_numbers_is_that_of_a_maximum(fill):
     )
     feeds = {"x": -1 - np.random.default_rng(0).random((1, 4, 4, 2), np.float32)}
     before = run(graph, feeds)["y"]
-    assert FoldPad().apply(graph.main)
+    assert passes.find("fold_pad").apply(graph.main)
     np.testing.assert_array_equal(run(graph, feeds)["y"], before)
 
 
@@ -196,7 +196,7 @@ def test_fixed_point_folds_where_the_border_is_zero(offset, scale, fill, folds):
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(0).integers(0, 100, (1, 4, 4, 2)).astype(np.uint8)}
     before = run(graph, feeds, native=True)["y"]
-    assert FoldPad().apply(graph) == folds
+    assert passes.find("fold_pad").apply(graph) == folds
     np.testing.assert_array_equal(run(graph, feeds, native=True)["y"], before)
 
 
@@ -204,4 +204,4 @@ def test_fixed_point_folds_where_the_border_is_zero(offset, scale, fill, folds):
 def test_a_border_of_zeros_is_no_maximum_of_what_a_clamp_keeps_above(low):
     clamp = f"operation=uint32 5, min_value=float32 {low}, max_value=float32 6"
     graph = parse(MAX.replace("operation=uint32 4", clamp)).main
-    assert FoldPad().apply(graph) == (low == 0)
+    assert passes.find("fold_pad").apply(graph) == (low == 0)

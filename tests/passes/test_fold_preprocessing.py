@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.onnx_models import check, floats, node
+from xdlc import passes
 from xdlc.ir import parse
-from xdlc.passes.fold_preprocessing import FoldPreprocessing
 
 GRAPH = """
 graph g {{
@@ -24,10 +24,12 @@ dilation=uint32[2] = [1, 1]{group}}} -> %y float32[1,4,4,3]
 
 def test_a_layer_of_one_channel_has_no_weights_for_others():
     plain = parse(GRAPH.format(kind="Conv2d", group=", group=uint32 1")).main
-    assert FoldPreprocessing().apply(plain)
+    assert passes.find("fold_preprocessing").apply(plain)
     plain.verify()
     assert next(iter(plain.ops)).inputs[1].shape == (1, 1, 4, 3)
-    assert not FoldPreprocessing().apply(parse(GRAPH.format(kind="DepthWiseConv2d", group="")).main)
+    assert not passes.find("fold_preprocessing").apply(
+        parse(GRAPH.format(kind="DepthWiseConv2d", group="")).main
+    )
 
 
 @pytest.mark.parametrize("layer", ["Conv", "Gemm"])

@@ -11,7 +11,7 @@ from xdlc import passes
 from xdlc.ir import ArrayData, Dequantized, Model, ScaleOffset, Tensor, parse, to_text
 from xdlc.ir import dtype as dt
 from xdlc.ir.tensor import Role
-from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
+from xdlc.passes.fold_quantize_dequantize import fold_quantize_dequantize
 
 BYTES = """
 graph bytes {
@@ -120,7 +120,7 @@ def test_a_second_round_finds_nothing():
 
 def test_graphs_without_encodings_are_left_alone():
     graph = parse("graph g {\n  input %x float32[2]\n  r = Relu(%x) -> %y float32[2]\n  return %y\n}").main
-    assert not FoldQuantizeDequantize().apply(graph)
+    assert not fold_quantize_dequantize(graph)
 
 
 def test_a_constant_keeps_its_number_in_any_type():

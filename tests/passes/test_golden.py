@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.running import run
 from xdlc import passes
-from xdlc.errors import ModelError, UsageError
+from xdlc.errors import ConstraintError, ModelError, UsageError
 from xdlc.ir import Dequantized, parse, to_text
 from xdlc.ir.dtype import FLOAT32
 
@@ -126,8 +126,11 @@ def test_passes_run_in_the_order_that_they_require():
 
 
 def test_a_query_leaves_integers_that_do_not_fit_to_its_report():
-    checks = {entry.name: entry.check for entry in passes.htp_query() if hasattr(entry, "check")}
-    assert checks == {"narrow_integers": False}
+    text = (FOLDER / "narrow_integers.txt").read_text().partition(MARK)[0]
+    graph = parse(text.replace(" 2147483647,", " 4294967296,")).main
+    assert passes.run(graph, passes.htp_query())
+    with pytest.raises(ConstraintError, match="4294967296"):
+        passes.run(parse(text.replace(" 2147483647,", " 4294967296,")).main, passes.stage("htp"))
 
 
 def test_a_pass_of_no_stage_is_an_error():
@@ -141,12 +144,6 @@ def test_a_name_that_is_no_pass_is_an_error_with_the_nearest():
 
 
 def test_passes_that_never_settle_are_an_error():
-    class Restless:
-        name = "restless"
-
-        def apply(self, graph):
-            return True
-
     graph = parse((FOLDER / "prune.txt").read_text().partition(MARK)[0]).main
     with pytest.raises(ModelError, match="restless"):
-        passes.run(graph, [Restless()])
+        passes.run(graph, [passes.Pass("restless", lambda graph: True)])

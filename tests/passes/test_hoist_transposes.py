@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.running import run
+from xdlc import passes
 from xdlc.ir import parse
-from xdlc.passes.hoist_transposes import HoistTransposes
 
 ORDERS = list(permutations(range(3)))
 
@@ -44,7 +44,7 @@ def test_parts_keep_their_numbers(sizes):
     parts = [np.maximum(part, 0) for part in np.split(x, [sizes[0]], axis=2)]
     for orders in [*zip(ORDERS, ORDERS, strict=True), *pairwise(ORDERS)]:
         graph = parse(cut(orders, sizes)).main
-        HoistTransposes().apply(graph)
+        passes.find("hoist_transposes").apply(graph)
         graph.verify()
         found = run(graph, {"x": x})
         for name, part, order in zip(("ay", "by"), parts, orders, strict=True):

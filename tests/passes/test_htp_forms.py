@@ -10,12 +10,11 @@ from tests.support.running import run
 from xdlc import passes
 from xdlc.ir import Graph, Tensor, b8, dtype, make_op, static, u32, u32s
 from xdlc.opdefs import elementwise_enums as enums
-from xdlc.passes.avoid_faults import AvoidFaults
 
 
 def rewritten(graph):
     form = graph.clone()
-    passes.run(form, [AvoidFaults()])
+    passes.run(form, [passes.find("avoid_faults")])
     return form
 
 

@@ -7,7 +7,7 @@ import pytest
 from xdlc.errors import ConstraintError, ProblemList
 from xdlc.ir import parse, to_text
 from xdlc.ir.dtype import FLOAT32, INT32, INT64
-from xdlc.passes.narrow_integers import NarrowIntegers
+from xdlc.passes.narrow_integers import narrow_integers
 
 TEXT = """
 graph wide {
@@ -28,7 +28,7 @@ def test_every_misfit_is_named_once() -> None:
     graph = parse(" ".join(TEXT.split("\n    "))).main
     before = to_text(graph, data="inline")
     with pytest.raises(ProblemList) as caught:
-        NarrowIntegers().apply(graph)
+        narrow_integers(graph)
     assert [(problem.where, problem.problem) for problem in caught.value.problems] == [
         (
             "graph 'wide': op 'gather' (Gather)",
@@ -56,7 +56,7 @@ graph shapes {
 """
     ).main
     before = to_text(graph)
-    assert not NarrowIntegers().apply(graph)
+    assert not narrow_integers(graph)
     assert to_text(graph) == before
 
 
@@ -74,7 +74,7 @@ graph places {
 }
 """
     ).main
-    assert NarrowIntegers().apply(graph)
+    assert narrow_integers(graph)
     graph.verify()
     gather, equal = (graph.tensors[name].producer for name in ("y", "z"))
     assert gather is not None
@@ -95,5 +95,5 @@ graph wide {
 }
 """
     with pytest.raises(ConstraintError) as caught:
-        NarrowIntegers().apply(parse(text).main)
+        narrow_integers(parse(text).main)
     assert caught.value.node == "same"

@@ -6,9 +6,6 @@ import pytest
 from tests.support.running import run
 from xdlc import passes
 from xdlc.ir import Model, parse
-from xdlc.passes.drop_neutral import DropNeutral
-from xdlc.passes.hoist_transposes import HoistTransposes
-from xdlc.passes.merge_views_around import MergeViewsAround
 
 
 @pytest.mark.parametrize(
@@ -22,7 +19,7 @@ from xdlc.passes.merge_views_around import MergeViewsAround
 )
 def test_tiles_of_others_and_before_extremes_stay(lines):
     text = f"graph g {{\n  input %x float32[1,2]\n  input %z float32[2,2]\n  {lines}\n  return %y\n}}\n"
-    assert not passes.run(parse(text).main, [DropNeutral()])
+    assert not passes.run(parse(text).main, [passes.find("drop_neutral")])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,7 @@ graph g {{
   return %y
 }}
 """
-    _check(text, MergeViewsAround())
+    _check(text, passes.find("merge_views_around"))
 
 
 def test_a_constant_on_both_sides():
@@ -61,7 +58,7 @@ graph g {
   return %y
 }
 """
-    _check(text, HoistTransposes())
+    _check(text, passes.find("hoist_transposes"))
 
 
 def _check(text, each):

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from xdlc import opdefs
-from xdlc.ir import equality
+from xdlc.ir.fingerprint import differences
 
 GRAPHS, STEPS = 60, 12
 
@@ -175,7 +175,7 @@ def test_random_graph(models, seed):
     target = path.with_suffix(".dlc")
     model.save(target)
     loaded = xdlc.load(target)
-    assert equality.differences(model.main, loaded.main) == []
+    assert differences(model.main, loaded.main) == []
     found = xdlc.run(loaded, feeds)
     for name, values in expected.items():
         assert found[name].shape == values.shape

@@ -156,7 +156,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
 def _loaded(path: Path, where: str) -> Any:
     content = read_bytes(path, MOST_BYTES)
-    fix = "start from the file that --dump_custom_io_config_template or --dump_config_template writes"
+    fix = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
     try:
         if len(content) > MOST_BYTES:
             raise yaml.YAMLError(f"more than {MOST_BYTES} bytes")

@@ -88,7 +88,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     models = models_of(chosen)
 
     def main(
-        source: Path,
+        path: Path,
         target: Path | None,
         dlc_version: str,
         dry_run: str | None,
@@ -101,7 +101,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     ) -> None:
         options = stated(options)
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
-        options["framework"] = _framework(source, importers)
+        options["framework"] = _framework(path, importers)
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
@@ -116,14 +116,14 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:
-            _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
+            _dry_run(path, soc, report, every_node=dry_run == "debug", options=options)
             return
         if soc or report:
             raise UsageError("--target and --report require --dry_run", fix="add --dry_run, or omit them")
         if any(templates):
-            _write_templates(source, templates, options)
+            _write_templates(path, templates, options)
             return
-        run_next(_convert(source, target, dlc_version, options, stored))
+        run_next(_convert(path, target, dlc_version, options, stored))
 
     main.__doc__ = _HELP.format(models=models)
     own_options = _own_options(chosen)
@@ -132,7 +132,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     source = click.option(
         "-i",
         "--input_network",
-        "source",
+        "path",
         type=params.MODEL,
         required=True,
         help=f"Model to convert: {models}.",

@@ -13,7 +13,7 @@ from xdlc.cli.aip_records import aip_records
 from xdlc.cli.cache_records import cache_records
 from xdlc.cli.udo_packages import packages
 from xdlc.container.aip_record import is_aip
-from xdlc.container.io_record import recipes
+from xdlc.container.metadata import recipes
 from xdlc.container.udo import is_about_udo
 from xdlc.ir import (
     AxisScaleOffset,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params
-from xdlc.cli.argv import in_flags
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
 from xdlc.cli.tool import command_line, notice, show, warn
@@ -187,7 +186,7 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
         if text.startswith("warning"):
             warnings.append(text.partition(":")[2].strip())
         else:
-            show(f"note: {in_flags(text, click.get_current_context())}")
+            show(f"note: {text}")
 
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:

@@ -85,16 +85,6 @@ def read_graphs(
             raise ContainerError(error.problem, where=inside, fix=error.fix) from error
 
 
-def sizes(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
-    """Return the numbers of bytes that the data of a tensor may have.
-
-    4-bit elements are packed two a byte, but the vendor's writer stores what it is given, and files with
-    one element a byte exist.
-    """
-    packed = dtype.nbytes(shape)
-    return (packed, math.prod(shape)) if dtype.bits == 4 else (packed,)
-
-
 def _open_params(
     source: MappedFile, entries: dict[str, Entry], version: tuple[int, int]
 ) -> tuple[dlc4_params.Params, Locate]:
@@ -230,7 +220,7 @@ class _GraphReader:
                     f"has {nbytes} bytes of {dtype}, at most {MAX_UNTYPED} are read", where=where
                 )
             return MappedData(self.source, offset, (nbytes,), UINT8.numpy)
-        if nbytes not in sizes(shape, dtype):
+        if nbytes not in dtype.stored_sizes(shape):
             raise ContainerError(
                 f"has {nbytes} bytes of data, needs {dtype.nbytes(shape)} for {dtype}{list(shape)}",
                 where=where,

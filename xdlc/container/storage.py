@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from xdlc.container import io_record, metadata
+from xdlc.container import metadata
 from xdlc.container.archive import (
     ALIGNMENT,
     CACHE_ALIGNMENT,
@@ -24,8 +24,8 @@ from xdlc.container.archive import (
     expect_sums,
     read_entries,
 )
+from xdlc.container.metadata import TRACE, read_trace, trace_text
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
-from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError, StorageError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.data import MemoryFile, TensorData
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 MAGIC = 0x0AD5
 FORMAT = "4.1"
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
-CONTENT = (MODEL, PARAMS, DATA, ENCODINGS, TRACE, io_record.IO)
+CONTENT = (MODEL, PARAMS, DATA, ENCODINGS, TRACE, metadata.IO)
 DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
 
 
@@ -115,13 +115,13 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
         read_layers(source, entries, model)
     else:
         read_graphs(source, entries, version, model)
-    for name in (io_record.IO, TRACE):
+    for name in (metadata.IO, TRACE):
         if name in entries:
             view, where = entry_bytes(source, entries[name]), f"{source.path}: entry {name!r}"
             if name == TRACE:
                 read_trace(view, model, where)
             else:
-                io_record.read_io(view, model, where, outputs=version[0] == 3)
+                metadata.read_io(view, model, where, outputs=version[0] == 3)
     return model
 
 
@@ -236,7 +236,7 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
         if trace is not None:
             archive.add(TRACE, [trace])
         if model.graphs:
-            archive.add(io_record.IO, [io_record.io_text(model)])
+            archive.add(metadata.IO, [metadata.io_text(model)])
         for name, data in model.records.items():
             aligned = name.startswith(ALIGNED_RECORDS)
             archive.add(name, [data], CACHE_ALIGNMENT if aligned else ALIGNMENT)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdlc.container.encodings import EncodingWriter
 from xdlc.container.flatbuffer_encode import Part, Stream, encode, encode_parts
 from xdlc.container.opnames import from_qnn
-from xdlc.container.read4 import ROLE_PARAMETER, sizes
+from xdlc.container.read4 import ROLE_PARAMETER
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Role, Scalar, Tensor, string, u32
 from xdlc.ir.dtype import FLOAT32
@@ -152,7 +152,7 @@ class _Writer:
         if data is None:
             raise ContainerError("is static but has no data", where=where)
         nbytes = data.nbytes
-        if tensor.dtype.bits and nbytes not in sizes(tensor.shape, tensor.dtype):
+        if tensor.dtype.bits and nbytes not in tensor.dtype.stored_sizes(tensor.shape):
             raise ContainerError(
                 f"has {nbytes} bytes of data, needs {tensor.nbytes} for {tensor.dtype}{list(tensor.shape)}",
                 where=where,

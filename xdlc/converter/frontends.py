@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
 from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 
 if TYPE_CHECKING:
     from xdlc.converter.importer import SourceModel
@@ -216,6 +216,6 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     for name in (*own, *(name for name in options if name in others)):
         if name not in names:
             raise UsageError(
-                f"--{name} is no option for {frontend.model}",
-                fix=nearest_names(name, names) or f"omit --{name}",
+                f"{spell(name)} is no option for {frontend.model}",
+                fix=nearest_names(name, names) or f"omit {spell(name)}",
             )

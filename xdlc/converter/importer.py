@@ -16,13 +16,14 @@ from xdlc.converter.session.boundary import (
     add_input,
     add_outputs,
     check_outputs,
+    fixed_inputs,
+    in_words,
     input_shapes,
     with_batch_of_one,
 )
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.node import SourceGraph
-from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.control_flow.branches import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
@@ -27,9 +27,8 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options import spell
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
-from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
-from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
 
@@ -84,7 +83,8 @@ class Options:
         """
         if self.unroll_loops < 0:
             raise UsageError(
-                f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
+                f"{spell('unroll_loops')} is {self.unroll_loops}",
+                fix="give a number, from 0 on",
             )
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")
@@ -216,7 +216,7 @@ def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: Bound
     if requests and not diagnostics.problems:
         _add_notes(model, diagnostics)
         model.metadata["symbols"] = imported.labels()
-        passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
+        passes.run(model.main, [passes.find("reinterpret_io")] if imported.encoded_io else [])
         apply(model, requests, diagnostics.notices.append, assumed=imported.channels)
     return requests
 
@@ -235,9 +235,10 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
         [entry for entry in passes.stage(name) if entry.name not in skipped]
         for name in ("converter", "storage")
     )
-    chosen = [_with_udos(entry, options.udos) for entry in converting]
-    inner = [_keeping_signature(entry) for entry in chosen]
-    main = [*inner, ReinterpretIo()] if encoded_io else chosen
+    udos = backend_forms(options.udos) if options.udos.ops else {}
+    chosen = _with_options(converting, udos=udos)
+    inner = _with_options(converting, udos=udos, io=False)
+    main = [*inner, passes.find("reinterpret_io")] if encoded_io else chosen
     runs_graphs = len(model.graphs) > 1
     for graph in callees_first(model.graphs) if runs_graphs else [model.main]:
         if runs_graphs:
@@ -253,14 +254,10 @@ def _has_dynamic_dims(model: ir.Model) -> bool:
     return any(tensor.dynamic_axes for tensor in model.main.tensors.values())
 
 
-def _with_udos(entry: passes.Pass, udos: UdoSet) -> passes.Pass:
-    if isinstance(entry, FoldQuantizeDequantize) and udos.ops:
-        return replace(entry, udos=backend_forms(udos))
-    return entry
-
-
-def _keeping_signature(entry: passes.Pass) -> passes.Pass:
-    return replace(entry, io=False) if isinstance(entry, FoldQuantizeDequantize) else entry
+def _with_options(entries: Sequence[passes.Pass], **options: Any) -> list[passes.Pass]:
+    """Return passes, of which ``fold_quantize_dequantize`` has these options."""
+    name = "fold_quantize_dequantize"
+    return [entry.with_options(**options) if entry.name == name else entry for entry in entries]
 
 
 def _keep_unread(graph: ir.Graph) -> None:

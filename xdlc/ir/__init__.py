@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         packed,
         raw_data,
     )
-    from xdlc.ir.dequantized_data import Dequantized
+    from xdlc.ir.derived_data import Dequantized, Repeated, fill
     from xdlc.ir.dtype import DType
     from xdlc.ir.encoding import (
         AxisScaleOffset,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     )
     from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, make_op
     from xdlc.ir.model import Model
-    from xdlc.ir.repeated_data import Repeated, fill
     from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
     from xdlc.ir.text import parse, to_text
 
@@ -83,14 +82,13 @@ __all__ = [
 
 _NAMES = {
     ".data": "ArrayData Elided MappedData MappedFile TensorData Transform packed raw_data",
-    ".dequantized_data": "Dequantized",
+    ".derived_data": "Dequantized Repeated fill",
     ".dtype": "DType",
     ".encoding": (
         "AxisScaleOffset BlockScaleOffset BlockwiseExpansion Encoding ScaleOffset VectorCode as_float32"
     ),
     ".graph": "HOST_PACKAGE NATIVE_PACKAGE Graph Op Origin make_op",
     ".model": "Model",
-    ".repeated_data": "Repeated fill",
     ".tensor": "Param Role Scalar Tensor b8 f32 i32 static string u32 u32s",
     ".text": "parse to_text",
 }

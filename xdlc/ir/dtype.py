@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """A QNN data type.
+    """A QNN data type; there is one object for each.
 
     Attributes:
         name: Name in the text form, like ``float32`` or ``ufixed8``.
@@ -70,6 +70,14 @@ class DType:
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Size in bytes of a tensor of ``shape``; 4-bit types pack two values a byte."""
         return (math.prod(shape) * self.bits + 7) // 8
+
+    def stored_sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the sizes in bytes that the data of a tensor may have.
+
+        The vendor's writer stores 4-bit elements as it is given them, so that files with one a byte exist.
+        """
+        packed = self.nbytes(shape)
+        return (packed, math.prod(shape)) if self.bits == 4 else (packed,)
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -145,7 +153,7 @@ LARGEST_OF_BYTES = 0x7F7F
 
 
 def _named(name: str) -> DType:
-    """Return the type of a name: there is one object for each."""
+    """Return the type of a name."""
     return BY_NAME[name]
 
 

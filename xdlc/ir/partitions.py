@@ -35,6 +35,24 @@ def levels(
     return numbers
 
 
+def components(ops: Iterable[Op], pairs: Iterable[tuple[Op, Op]]) -> list[list[Op]]:
+    """Return the groups of ops that pairs of them join, each in the order of the ops."""
+    members = list(ops)
+    leaders = {op: op for op in members}
+
+    def leader(op: Op) -> Op:
+        while leaders[op] is not op:
+            leaders[op] = op = leaders[leaders[op]]
+        return op
+
+    for first, second in pairs:
+        leaders[leader(second)] = leader(first)
+    groups: dict[Op, list[Op]] = {}
+    for op in members:
+        groups.setdefault(leader(op), []).append(op)
+    return list(groups.values())
+
+
 def entering(ops: Sequence[Op]) -> list[Tensor]:
     """Return the tensors that ops read and do not compute, other than static ones."""
     computed = {tensor for op in ops for tensor in op.outputs}

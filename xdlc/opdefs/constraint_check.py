@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, UNDEFINED, DType
-from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, evaluate
+from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, evaluate, spend
 from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
 from xdlc.opdefs.constraint_scope import OpScope
-from xdlc.opdefs.eval_budget import spend
 from xdlc.opdefs.model import Constraint, TensorDef
 
 _ASPECTS = ("rank", "shape", "size", "datatype")

@@ -1,20 +1,78 @@
 """Values of constraint expressions for one op, as far as they are known.
 
 Numbers are exact: ``/`` results in a fraction.
+Evaluation is charged to a budget, against untrusted definitions.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 from xdlc.opdefs.constraint_parser import Node
-from xdlc.opdefs.eval_budget import spend
 from xdlc.opdefs.op_view import TensorSpec
+
+MAX_STEPS = 1 << 24
+"""Most numbers that the constraints of one op may read: half a minute at worst."""
+
+
+class TooManyStepsError(Exception):
+    """Constraints read more numbers than they may."""
+
+
+class EvalBudget:
+    """Steps that evaluation may still take.
+
+    Args:
+        steps: Most numbers to read.
+
+    Example:
+        >>> budget = EvalBudget(2)
+        >>> with budget.charged():
+        ...     spend(3)
+        Traceback (most recent call last):
+            ...
+        xdlc.opdefs.eval_budget.TooManyStepsError
+    """
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self.left = steps
+
+    @contextmanager
+    def charged(self) -> Iterator[None]:
+        """Charge the evaluation inside the context to the budget.
+
+        Raises:
+            TooManyStepsError: If the budget is exceeded.
+        """
+        token = _BUDGET.set(self)
+        try:
+            yield
+        finally:
+            _BUDGET.reset(token)
+
+
+_BUDGET: ContextVar[EvalBudget | None] = ContextVar("budget", default=None)
+
+
+def spend(steps: int = 1) -> None:
+    """Take steps from the budget; outside of ``EvalBudget.charged`` they are free.
+
+    Raises:
+        TooManyStepsError: If the budget is exceeded.
+    """
+    budget = _BUDGET.get()
+    if budget is not None:
+        budget.left -= steps
+        if budget.left < 0:
+            raise TooManyStepsError
+
 
 Value = Any
 """int, float, Fraction, str, DType, Place, or a list of values, None for an element that is not known."""

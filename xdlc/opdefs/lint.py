@@ -12,8 +12,7 @@ from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.op_verifier import OpVerifier
 from xdlc.opdefs.semantics import TITLES, place
-from xdlc.opdefs.shape_reason import undetermined
-from xdlc.opdefs.shape_text import states_dims
+from xdlc.opdefs.shape_text import states_dims, undetermined
 from xdlc.opdefs.supplements import offered, side_of, tensors_of, unused
 from xdlc.opdefs.xml_elements import Key
 

@@ -17,8 +17,8 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, STRING, UINT8, UINT16, UNDEFINED, DTyp
 from xdlc.ir.graph import NATIVE_PACKAGE, Op
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.constraint_check import Failure, Rule, check, rules_of
+from xdlc.opdefs.constraint_eval import MAX_STEPS, EvalBudget, TooManyStepsError
 from xdlc.opdefs.constraint_scope import OpScope, places_of
-from xdlc.opdefs.eval_budget import MAX_STEPS, EvalBudget, TooManyStepsError
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, make_view
 from xdlc.opdefs.shape_text import named_dims, stated_dims, states_dims

@@ -6,7 +6,7 @@ then visits each op once, after the ops before it: Quantize, Dequantize and Rein
 where a form enters or ends; an op that moves values hands the form of its operands on to its
 results; an op that computes becomes fixed point if its operands have forms and its results are
 requested in one. Nothing is revised, as no later op changes what an earlier one reads, and the
-graph stays as it is: ``_fixed_point_rewriting`` edits it.
+graph stays as it is: ``fold_quantize_dequantize`` edits it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,10 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import carried, moves, suits_fixed_point, weight_axes
+from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes._static_fixed_point import Form, rounded_bias, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
-
-
-def is_border(op: Op) -> bool:
-    """Return whether an op converts float values to fixed point or back."""
-    return op.package == ir.NATIVE_PACKAGE and op.type in BORDERS
-
-
-def is_reinterpret(op: Op) -> bool:
-    """Return whether an op only reinterprets quantized values."""
-    return op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
 
 
 def form_of(tensor: Tensor) -> Form | None:
@@ -115,7 +106,7 @@ class Plan:
     # ------------------------------------------------------------------ what can be stored
 
     def _decide_op(self, op: Op) -> None:
-        if is_reinterpret(op) or is_border(op):
+        if is_reinterpret(op) or is_type(op, *BORDERS):
             self._decide_border(op)
             return
         if (op.package, op.type) in self.udos:

@@ -13,14 +13,19 @@ NORM_RANKS = (2, 3, 4)
 """Ranks of which HTP's validator accepts normalizations (SDK 2.51, SM8650)."""
 
 
+def is_type(op: Op | None, *types: str) -> bool:
+    """Return whether ``op`` is an op of QNN of one of these types."""
+    return op is not None and op.package == ir.NATIVE_PACKAGE and op.type in types
+
+
 def is_native(op: Op | None, type: str, operation: int) -> bool:
     """Return whether ``op`` is an element-wise op of QNN with that operation number."""
-    return (
-        op is not None
-        and op.package == ir.NATIVE_PACKAGE
-        and op.type == type
-        and op.param("operation") == operation
-    )
+    return op is not None and is_type(op, type) and op.param("operation") == operation
+
+
+def is_reinterpret(op: Op | None) -> bool:
+    """Return whether ``op`` only reinterprets quantized values."""
+    return op is not None and op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
 
 
 def is_binary(op: Op | None, operation: int) -> bool:
@@ -43,7 +48,7 @@ def constant_number(tensor: Tensor | None) -> float | None:
 
 def is_reduction(op: Op | None, type: str) -> bool:
     """Return whether ``op`` is a reduction along the last axis, which it keeps."""
-    if op is None or op.type != type or op.package != ir.NATIVE_PACKAGE or op.inputs[0] is None:
+    if op is None or not is_type(op, type) or op.inputs[0] is None:
         return False
     axes = [int(axis) for axis in op.param("axes").reshape(-1)]
     return bool(op.param("keep_dims", False)) and axes == [op.inputs[0].rank - 1]

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
+from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
-from xdlc.passes.htp_forms.registry import forms
+from xdlc.registry import import_modules
+
+Form = Callable[[Writer, Op, Tensor], bool]
+"""Rewrites an op, whose first input is the tensor, and returns whether it did."""
+
+WRONG, MISSING = "HTP computes this {} wrongly", "HTP does not support this {}"
+"""Why an op is replaced; {} is its type."""
+
+_FORMS: dict[tuple[str, str], list[tuple[str, Form]]] = {}
+"""Forms with their reasons by package and type of the op, in order of modules."""
+
+
+def form(*types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE) -> Callable[[Form], Form]:
+    """Register a function as a form of ops of some types."""
+
+    def register(function: Form) -> Form:
+        for type in types:
+            _FORMS.setdefault((package, type), []).append((reason.format(type), function))
+        return function
+
+    return register
 
 
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
-@dataclass(frozen=True, slots=True)
-class AvoidFaults:
+def avoid_faults(graph: Graph) -> bool:
     """Rewrite ops by their forms for HTP; docs/htp-faults.md lists them."""
-
-    name: str = "avoid_faults"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        rewritten = [_rewrite(graph, op) for op in list(graph.ops)]
-        return any(rewritten)
+    import_modules("xdlc.passes.htp_forms")
+    rewritten = [_rewrite(graph, op) for op in list(graph.ops)]
+    return any(rewritten)
 
 
 def _rewrite(graph: Graph, op: Op) -> bool:
-    """Apply the first form that fits an op, and return whether there is one."""
-    source = _plain_source(op)
-    if source is None:
-        return False
-    return any(form(Writer(graph, op, reason), op, source) for reason, form in forms(op))
-
-
-def _plain_source(op: Op) -> Tensor | None:
-    """Return input 0 of an op of known shapes."""
+    """Apply the first form that fits an op of known shapes; return whether any does."""
+    source = op.inputs[0] if op.inputs else None
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    if any(tensor.dynamic_axes for tensor in tensors):
-        return None
-    return op.inputs[0] if op.inputs else None
+    if source is None or any(tensor.dynamic_axes for tensor in tensors):
+        return False
+    forms = _FORMS.get((op.package, op.type), ())
+    return any(rewrite(Writer(graph, op, reason), op, source) for reason, rewrite in forms)

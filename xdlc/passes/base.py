@@ -1,14 +1,15 @@
-"""Graph passes: interface, registry and fixed point."""
+"""Graph passes: registry, stages and fixed point."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
-from xdlc.ir import Graph
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Scalar
 from xdlc.registry import Registry
 
 ROUNDS = 16
@@ -39,32 +40,48 @@ class FailedPass(Exception):
         return not os.environ.get(RAISING)
 
 
-class Pass(Protocol):
-    """A rewriting of a graph that keeps what it computes."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A rewriting of a graph that keeps what it computes.
 
-    @property
-    def name(self) -> str:
-        """Name on the command line and in messages."""
+    Attributes:
+        name: Name on the command line and in messages.
+        rewrite: Rewrites a graph, and returns whether anything changed.
+        stage: One of ``STAGES``.
+        after: Names of passes of the stage that run first.
+        needs: Features, one of which a graph has if the pass applies to it; none: any graph.
+    """
+
+    name: str
+    rewrite: Callable[..., bool]
+    stage: str = "converter"
+    after: tuple[str, ...] = ()
+    needs: frozenset[Hashable] = frozenset()
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
+        return self.rewrite(graph)
+
+    def with_options(self, **options: Any) -> Pass:
+        """Return the pass with keyword arguments of its function."""
+        return replace(self, rewrite=partial(self.rewrite, **options))
 
 
-Made = TypeVar("Made", bound=type)
-_PASSES: Registry[str, Any] = Registry("xdlc.passes", "pass")
-_STAGES: dict[str, tuple[str, tuple[str, ...]]] = {}
-_OP_TYPES: dict[str, frozenset[str]] = {}
+GraphRewrite = Callable[..., bool]
+OpRewrite = Callable[[Graph, Op], bool]
+_PASSES: Registry[str, Pass] = Registry("xdlc.passes", "pass")
 
 
 def graph_pass(
-    *, stage: str, after: Sequence[str] = (), op_types: Sequence[str] = ()
-) -> Callable[[Made], Made]:
-    """Register a pass class, whose instance without arguments is the pass.
+    *, stage: str, after: Sequence[str] = (), needs: Sequence[Hashable] = ()
+) -> Callable[[GraphRewrite], GraphRewrite]:
+    """Register a function of a graph as the pass of its name.
 
     Args:
         stage: One of ``STAGES``.
         after: Names of passes of the stage that run first.
-        op_types: Types of ops, one of which a graph needs for the pass to apply; default: any graph.
+        needs: Features, one of which a graph has if the pass applies to it: types of ops, pairs of such a
+            type and the number of its operation, and of tensors types, classes of data and of encodings.
 
     Raises:
         ValueError: If there is no such stage, or another pass of that name; by the decorator.
@@ -72,14 +89,60 @@ def graph_pass(
     if stage not in STAGES:
         raise ValueError(f"no stage {stage!r}, expected one of {', '.join(STAGES)}")
 
-    def decorate(pass_class: Made) -> Made:
-        entry = pass_class()
-        _PASSES.add(entry.name, entry)
-        _STAGES[entry.name] = (stage, tuple(after))
-        _OP_TYPES[entry.name] = frozenset(op_types)
-        return pass_class
+    def decorate(rewrite: GraphRewrite) -> GraphRewrite:
+        name = rewrite.__name__
+        _PASSES.add(name, Pass(name, rewrite, stage, tuple(after), frozenset(needs)))
+        return rewrite
 
     return decorate
+
+
+def op_pass(
+    *roots: str | tuple[str, int],
+    stage: str,
+    after: Sequence[str] = (),
+    needs: Sequence[Hashable] = (),
+    package: str = NATIVE_PACKAGE,
+) -> Callable[[OpRewrite], OpRewrite]:
+    """Register a function of a graph and of one of its ops as the pass of its name.
+
+    Args:
+        roots: Types of the ops that it is called with, or pairs of a type and the number of an operation.
+        stage: As for ``graph_pass``.
+        after: As for ``graph_pass``.
+        needs: As for ``graph_pass``; default: the roots.
+        package: Package of the ops.
+    """
+    kinds = frozenset(roots)
+    types = frozenset(root if isinstance(root, str) else root[0] for root in roots)
+
+    def decorate(function: OpRewrite) -> OpRewrite:
+        def rewrite(graph: Graph) -> bool:
+            ops = [op for op in graph.ops if op.type in types and op.package == package]
+            chosen = [op for op in ops if op.type in kinds or (op.type, _operation(op)) in kinds]
+            results = [function(graph, op) for op in chosen if op.graph is graph]
+            return any(results)
+
+        rewrite.__name__ = function.__name__
+        graph_pass(stage=stage, after=after, needs=needs or roots)(rewrite)
+        return function
+
+    return decorate
+
+
+def _operation(op: Op) -> Any:
+    """Return the number of an op's operation, or None."""
+    operation = op.params.get("operation")
+    return operation.value if isinstance(operation, Scalar) else None
+
+
+def _features(graph: Graph) -> set[Any]:
+    """Return what passes may need of a graph."""
+    features: set[Any] = {op.type for op in graph.ops}
+    features.update((op.type, _operation(op)) for op in graph.ops if "operation" in op.params)
+    for tensor in graph.tensors.values():
+        features.update((tensor.dtype, type(tensor.data), type(tensor.encoding)))
+    return features
 
 
 def stage(name: str) -> tuple[Pass, ...]:
@@ -89,7 +152,7 @@ def stage(name: str) -> tuple[Pass, ...]:
         ValueError: If passes of the stage require each other, or one that it does not have.
     """
     entries = _PASSES.all()
-    waiting = {key: set(after) for key, (own, after) in _STAGES.items() if own == name and key in entries}
+    waiting = {key: set(entry.after) for key, entry in entries.items() if entry.stage == name}
     ordered: list[str] = []
     while waiting:
         ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
@@ -101,9 +164,9 @@ def stage(name: str) -> tuple[Pass, ...]:
 
 
 def htp_query() -> tuple[Pass, ...]:
-    """Return the passes of stage ``htp`` for support queries."""
-    held: list[Any] = list(stage("htp"))
-    return tuple(replace(entry, check=False) if hasattr(entry, "check") else entry for entry in held)
+    """Return the passes of stage ``htp``, but for the check of integers."""
+    unchecked = find("narrow_integers").with_options(check=False)
+    return tuple(unchecked if entry.name == unchecked.name else entry for entry in stage("htp"))
 
 
 def names() -> tuple[str, ...]:
@@ -117,11 +180,11 @@ def find(name: str) -> Pass:
     Raises:
         UsageError: If no pass has it, with the names that come closest.
     """
-    found: Mapping[str, Pass] = _PASSES.all()
-    if name not in found:
-        fix = nearest_names(name, found) or f"use one of {', '.join(names())}"
+    entries = _PASSES.all()
+    if name not in entries:
+        fix = nearest_names(name, entries) or f"use one of {', '.join(names())}"
         raise UsageError(f"no pass is called {name!r}", fix=fix)
-    return found[name]
+    return entries[name]
 
 
 def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None = None) -> bool:
@@ -139,10 +202,9 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     changed = False
     named = _source_nodes(graph) if removed is not None else set()
     for _ in range(ROUNDS):
-        rewriters, present = [], {op.type for op in graph.ops}
+        rewriters, features = [], _features(graph)
         for entry in passes:
-            needed = _OP_TYPES.get(entry.name)
-            if needed and needed.isdisjoint(present):
+            if entry.needs and entry.needs.isdisjoint(features):
                 continue
             try:
                 is_rewritten = entry.apply(graph)
@@ -151,13 +213,13 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             except Exception as error:
                 if isinstance(error, XdlcError) and error.where != f"graph {graph.name!r}":
                     raise  # of a file, not of the rules of graphs
-                if _STAGES.get(entry.name, ("",))[0] == "htp":  # a graph for HTP needs each of them
+                if entry.stage == "htp":  # a graph for HTP needs each of them
                     problem = f"pass {entry.name} fails on graph {graph.name!r}: {error}"
                     raise ModelError(problem, fix=REPORT) from error
                 raise FailedPass(entry.name, error) from error
             if is_rewritten:
                 rewriters.append(entry.name)
-                present = {op.type for op in graph.ops}
+                features = _features(graph)
                 if removed is not None:
                     before, named = named, _source_nodes(graph)
                     removed |= dict.fromkeys(before - named, entry.name)

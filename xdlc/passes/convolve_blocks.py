@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy
 
@@ -21,9 +21,8 @@ _LARGEST = 16
 """Scale of a block that 8 bits have room for, times 4 bits."""
 
 
-@graph_pass(stage="storage", op_types=("Conv2d", "FullyConnected"))
-@dataclass(frozen=True, slots=True)
-class ConvolveBlocks:
+@graph_pass(stage="storage", needs=(BlockwiseExpansion,))
+def convolve_blocks(graph: Graph) -> bool:
     """Turn FullyConnected with blockwise expansion into Conv2d of 1x1.
 
     HTP computes such a FullyConnected wrongly: always with more channels out than in, else now and then.
@@ -31,27 +30,16 @@ class ConvolveBlocks:
     most numbers of larger blocks (emulation of SDK 2.51, v69 to v79).  The parts of a block keep its scale,
     so that no weight changes.
     """
-
-    name: str = "convolve_blocks"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        return _rewrite(graph, expands=False)
+    return _rewrite(graph, expands=False)
 
 
-@graph_pass(stage="htp", after=("dequantize_weights",), op_types=("Conv2d", "FullyConnected"))
-@dataclass(frozen=True, slots=True)
-class ExpandBlocks:
+@graph_pass(stage="htp", after=("dequantize_weights",), needs=(BlockwiseExpansion,))
+def expand_blocks(graph: Graph) -> bool:
     """Rewrite as ``convolve_blocks``, and store unsupported blocks as 8-bit weights.
 
     A weight of 4 bits times the integer scale of its block is one of 8 bits with the scale of its channel.
     """
-
-    name: str = "expand_blocks"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        return _rewrite(graph, expands=True)
+    return _rewrite(graph, expands=True)
 
 
 def _rewrite(graph: Graph, *, expands: bool) -> bool:

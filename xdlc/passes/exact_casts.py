@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy
 
 from xdlc import ir, opdefs
@@ -19,8 +17,7 @@ _STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 
 
 @graph_pass(stage="htp", after=("narrow_integers",))
-@dataclass(frozen=True, slots=True)
-class ExactCasts:
+def exact_casts(graph: Graph) -> bool:
     """Replace Casts that HTP rounds by exact ops.
 
     Casts between fixed point and numbers become Quantize and Dequantize, those to bool8
@@ -31,14 +28,9 @@ class ExactCasts:
     its width stay: they mean the quantized values on the host as well.  A Cast of floats
     to integers that another to floats follows gets whole numbers: the library removes such a pair.
     """
-
-    name: str = "exact_casts"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        cut = [_cut_fraction(graph, op) for op in graph.ops if op.type == "Cast" and _is_undone(graph, op)]
-        changed = [_make_exact(graph, op) for op in graph.ops if op.type == "Cast" and not _keeps_stored(op)]
-        return any((*cut, *changed))
+    cut = [_cut_fraction(graph, op) for op in graph.ops if op.type == "Cast" and _is_undone(graph, op)]
+    changed = [_make_exact(graph, op) for op in graph.ops if op.type == "Cast" and not _keeps_stored(op)]
+    return any((*cut, *changed))
 
 
 def _is_undone(graph: Graph, op: Op) -> bool:

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.traits import result_range, traits
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import op_pass
 
 Amounts: TypeAlias = list[tuple[int, int]]
 
 _CONSTANT = 0
 
 
-@graph_pass(stage="converter", after=("merge_casts",), op_types=("Pad",))
-@dataclass(frozen=True, slots=True)
-class FoldPad:
+@op_pass("Pad", stage="converter", after=("merge_casts",))
+def fold_pad(graph: Graph, pad: Op) -> bool:
     """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader.
 
     Reshapes that insert or drop axes of size 1, and Transposes, may stand between the two.
     """
-
-    name: str = "fold_pad"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        results = [
-            _fold(graph, op) for op in graph.ops if op.type == "Pad" and op.package == ir.NATIVE_PACKAGE
-        ]
-        return any(results)
-
-
-def _fold(graph: Graph, pad: Op) -> bool:
     source, padded = pad.inputs[0], pad.outputs[0]
     if source is None or not _keeps_type(source, padded) or source.dynamic_axes or not source.size:
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy
 
@@ -11,7 +10,7 @@ from xdlc.ir import NATIVE_PACKAGE, Dequantized, Graph, Op, Origin, Role, Tensor
 from xdlc.ir.data import Array, ArrayData, TensorData
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import op_pass
 
 _AFFINE, _ORDER = ("Batchnorm", "ElementWiseBinary"), "Gather"
 _FARTHEST, _LARGEST = 24, 1 << 16
@@ -19,25 +18,19 @@ _MATRIX = 16
 """Most weights of a convolution that mixes colours, which is preprocessing still."""
 
 
-@graph_pass(
+@op_pass(
+    *_AFFINE,
+    _ORDER,
     stage="converter",
     after=("fuse_batchnorm", "fuse_l2_norm", "fuse_prelu", "fuse_rms_norm"),
-    op_types=(*_AFFINE, _ORDER),
 )
-@dataclass(frozen=True, slots=True)
-class FoldPreprocessing:
+def fold_preprocessing(graph: Graph, op: Op) -> bool:
     """Fold ``x * a + b`` and a Gather of channels into the layer that reads them.
 
     A term is folded if the layer pads nothing: zeros of its padding are values after the term.  Channels
     that a Gather omits weigh zero.
     """
-
-    name: str = "fold_preprocessing"
-
-    def apply(self, graph: Graph) -> bool:
-        found = [op for op in graph.ops if op.type in (*_AFFINE, _ORDER) and op.package == NATIVE_PACKAGE]
-        results = [(_fold_order if op.type == _ORDER else _fold_affine)(graph, op) for op in found]
-        return any(results)
+    return _fold_order(graph, op) if op.type == _ORDER else _fold_affine(graph, op)
 
 
 def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from xdlc import ir
-from xdlc.ir import Graph
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Encoding, Graph, Op, Origin, Tensor, make_op
+from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs.model import OpDef
-from xdlc.passes._fixed_point_plan import Plan, is_border, is_reinterpret
-from xdlc.passes._fixed_point_rewriting import Rewriting
+from xdlc.passes._fixed_point_plan import BORDERS, Plan, form_of
+from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_transpose_into_fully_connected", "shift_signed"))
-@dataclass(frozen=True, slots=True)
-class FoldQuantizeDequantize:
+@graph_pass(
+    stage="converter",
+    after=("fold_transpose_into_fully_connected", "shift_signed"),
+    needs=(*BORDERS, "Reinterpret", ir.Dequantized),
+)
+def fold_quantize_dequantize(
+    graph: Graph,
+    *,
+    io: bool = True,
+    udos: Mapping[tuple[str, str], Sequence[OpDef]] = MappingProxyType({}),
+) -> bool:
     """Set the encodings that Quantize, Dequantize and Reinterpret state.
 
     An operation becomes one on fixed point if every float operand is dequantized, static data that are
@@ -26,22 +35,175 @@ class FoldQuantizeDequantize:
     inputs of the graph.  Results stay what they were to the last bit: whatever reads the unrounded values
     still gets them, and between regions of different kinds Quantize, Dequantize and Convert remain.
 
-    Attributes:
+    Args:
         io: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
         udos: Definitions of UDOs by package and type, one for each backend, which state what of them is
             fixed point; others stay float.
     """
+    plan = Plan(graph, io, udos)
+    plan.decide()
+    return _Rewriting(graph, plan).run()
 
-    name: str = "fold_quantize_dequantize"
-    io: bool = True
-    udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
 
-    def apply(self, graph: Graph) -> bool:
-        if not any(is_border(op) or is_reinterpret(op) for op in graph.ops) and not any(
-            isinstance(tensor.data, ir.Dequantized) for tensor in graph.tensors.values()
+class _Rewriting:
+    """Edits a graph to a plan."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.changed = False
+        self._reals: dict[Tensor, Tensor] = {}
+        self._plain: dict[Tensor, DType] = {}
+        self._statics: dict[tuple[Tensor, DType, Encoding | None], Tensor] = {}
+
+    def run(self) -> bool:
+        plan, graph = self.plan, self.graph
+        ops = list(graph.ops)
+        for tensor in graph.inputs:
+            self._store(tensor)
+        for op in ops:
+            if op in plan.fixed:
+                self._fix(op, plan.fixed[op])
+            elif is_type(op, *BORDERS) or is_reinterpret(op):
+                self._meet(op)
+            else:
+                self._keep(op)
+        for op in reversed(ops):
+            if op.graph is graph and (is_type(op, *BORDERS) or is_reinterpret(op)):
+                self._leave(op)
+        return self.changed
+
+    def _store(self, tensor: Tensor) -> None:
+        """Make a tensor that the plan stores itself fixed point."""
+        form = self.plan.forms.get(tensor)
+        if form is not None and tensor not in self.plan.holders and not tensor.dtype.is_fixed:
+            self._plain[tensor] = tensor.dtype
+            tensor.dtype, tensor.encoding = form
+            self.changed = True
+
+    def _fix(self, op: Op, statics: dict[int, Tensor]) -> None:
+        """Let an op read and write fixed point."""
+        reals = self.plan.reals.get(op, ())
+        inputs = [
+            self._static(tensor, statics[index])
+            if tensor is not None and index in statics
+            else self._real(tensor)
+            if tensor is not None and tensor in reals
+            else self._stored(tensor)
+            for index, tensor in enumerate(op.inputs)
+        ]
+        self._read(op, inputs)
+        for tensor in op.outputs:
+            self._store(tensor)
+
+    def _stored(self, tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else self.plan.holder(tensor)
+
+    def _static(self, tensor: Tensor, stored: Tensor) -> Tensor:
+        key = (tensor, stored.dtype, stored.encoding)
+        if key not in self._statics:
+            stored.name = self.graph.unique_name(tensor.name)
+            self._statics[key] = self.graph.add_tensor(stored)
+        return self._statics[key]
+
+    def _read(self, op: Op, inputs: Sequence[Tensor | None]) -> None:
+        if list(inputs) == list(op.inputs):
+            return
+        before = [tensor for tensor in op.inputs if tensor is not None]
+        self.graph.set_inputs(op, inputs)
+        for tensor in before:
+            if tensor.is_static and not self.graph.consumers(tensor) and tensor.name in self.graph.tensors:
+                name = tensor.name
+                del self.graph.tensors[name]
+                new = self._latest(tensor)
+                if new is not None:
+                    self.graph.rename(new, name)
+        self.changed = True
+
+    def _latest(self, tensor: Tensor) -> Tensor | None:
+        return next((new for (old, *_), new in self._statics.items() if old is tensor), None)
+
+    def _keep(self, op: Op) -> None:
+        """Let an op on floats read floats."""
+        if not any(tensor in self.plan.forms for tensor in op.inputs if tensor is not None):
+            return
+        self._read(op, [None if tensor is None else self._real(tensor) for tensor in op.inputs])
+
+    def _real(self, tensor: Tensor) -> Tensor:
+        """Return the plain values of a quantized tensor, restored at the first use."""
+        if tensor not in self.plan.forms or tensor in self.plan.holders:
+            return tensor
+        if tensor not in self._reals:
+            graph, plain = self.graph, self._plain[tensor]
+            is_real = plain is FLOAT32
+            name = graph.unique_name(f"{tensor.name}_{'float' if is_real else plain}")
+            restored = Tensor(name, tensor.shape, plain, dynamic_axes=tensor.dynamic_axes)
+            nodes = tensor.producer.origin.nodes if tensor.producer is not None else ()
+            origin = Origin(nodes, f"operations on {'reals' if is_real else 'integers'} read {tensor.name!r}")
+            type, package = ("Dequantize", NATIVE_PACKAGE) if is_real else ("Reinterpret", HOST_PACKAGE)
+            op = make_op(graph, type, [tensor], [restored], name=f"{name}_op", package=package, origin=origin)
+            if tensor.producer is not None:
+                graph.insert_after(tensor.producer, op)
+            else:
+                graph.insert_before(graph.ops[0], op)
+            self._reals[tensor] = restored
+        return self._reals[tensor]
+
+    def _meet(self, op: Op) -> None:
+        """Drop or turn a border into fixed point whose operand is stored already.
+
+        One out of fixed point stays for the readers that need plain values; the others pass it by.
+        """
+        source, result = op.inputs[0], op.outputs[0]
+        if source is None or source not in self.plan.forms or not result.dtype.is_fixed:
+            self._read(op, [self._stored(tensor) for tensor in op.inputs])
+            return
+        stored = self.plan.holder(source)
+        if result in self.plan.holders:
+            if not self.graph.is_output(result):
+                self.graph.replace(result, stored)
+                self._drop(op, stored)
+            return
+        if op.type == "Quantize":
+            origin = Origin(op.origin.nodes, op.origin.reason or "the source changes the encoding here")
+            self.graph.replace_op(op, Op("Convert", [stored], [result], name=op.name, origin=origin))
+            self.changed = True
+
+    def _leave(self, op: Op) -> None:
+        """Drop a border that nobody reads, or let the producer write its output.
+
+        A Dequantize makes the output fixed point then; a Quantize is one whose operand is stored already.
+        """
+        source, result = op.inputs[0], op.outputs[0]
+        graph = self.graph
+        is_stored = op.type == "Quantize" and source is not None and source.dtype.is_fixed
+        if source is None or (graph.consumers(result) and not is_stored):
+            return
+        if not graph.is_output(result):
+            self._drop(op, source)
+            return
+        producer, form = source.producer, form_of(source)
+        if not is_stored and (
+            not self.plan.io or op.type != "Dequantize" or producer is None or form is None
         ):
-            return False
-        plan = Plan(graph, self.io, self.udos)
-        plan.decide()
-        return Rewriting(graph, plan).run()
+            return
+        if producer is None or form is None or graph.is_output(source) or producer.outputs.count(source) != 1:
+            if is_stored:
+                graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=op.origin))
+                self.changed = True
+            return
+        graph.unlink(op)
+        result.dtype, result.encoding = form
+        producer.origin = producer.origin.merged(op.origin)
+        graph.set_output(producer, producer.outputs.index(source), result)
+        graph.replace(source, result)
+        graph.tensors.pop(source.name, None)
+        self.changed = True
+
+    def _drop(self, op: Op, held: Tensor) -> None:
+        """Remove a border; the op that stores its values has its source nodes too."""
+        if held.producer is not None:
+            held.producer.origin = held.producer.origin.merged(Origin(op.origin.nodes))
+        self.graph.remove(op)
+        self.changed = True

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
-from xdlc.passes.base import graph_pass
+from xdlc.passes._match import is_type
+from xdlc.passes.base import op_pass
 
 
-@graph_pass(stage="converter", after=("fold_affine",), op_types=("BatchToSpace",))
-@dataclass(frozen=True, slots=True)
-class FuseDilation:
+@op_pass("BatchToSpace", stage="converter", after=("fold_affine",))
+def fuse_dilation(graph: Graph, back: Op) -> bool:
     """Turn SpaceToBatch, a convolution of stride 1 and BatchToSpace into one op.
 
     The op is a convolution with that dilation.
@@ -23,19 +21,6 @@ class FuseDilation:
     Its padding is that of SpaceToBatch less the crops.  Activations, and sums and products per channel, may
     stand after the convolution.
     """
-
-    name: str = "fuse_dilation"
-
-    def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in list(graph.ops) if _is_native(op, "BatchToSpace")]
-        return any(results)
-
-
-def _is_native(op: Op | None, type: str) -> bool:
-    return op is not None and op.type == type and op.package == ir.NATIVE_PACKAGE
-
-
-def _fuse(graph: Graph, back: Op) -> bool:
     chain, tensor, reader = [], back.inputs[0], back
     while tensor is not None and graph.sole_consumer(tensor) is reader and tensor.producer is not None:
         reader = tensor.producer
@@ -47,7 +32,7 @@ def _fuse(graph: Graph, back: Op) -> bool:
         return False
     layer, inner = chain[-1], chain[-1].inputs[0]
     spread = inner.producer if inner is not None else None
-    if spread is None or inner is None or not _is_native(spread, "SpaceToBatch"):
+    if spread is None or inner is None or not is_type(spread, "SpaceToBatch"):
         return False
     source, result = spread.inputs[0], back.outputs[0]
     if source is None or not _keeps_zeros(source, inner) or chain[0].outputs[0].encoding != result.encoding:

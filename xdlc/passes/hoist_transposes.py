@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy
@@ -12,27 +11,23 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_type
 from xdlc.passes.base import graph_pass
-from xdlc.passes.merge_rearrangements import MOST_AXES, is_rowwise, is_view, view
+from xdlc.passes.merge_views import MOST_AXES, is_rowwise, is_view, view
 
+_CUTS = ("Split", "StridedSlice")
 _MOST_OPS = 32
 """Most ops between a part and its Transpose."""
 
 
-@graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("Transpose",))
-@dataclass(frozen=True, slots=True)
-class HoistTransposes:
+@graph_pass(stage="converter", after=("merge_rearrangements",), needs=_CUTS)
+def hoist_transposes(graph: Graph) -> bool:
     """Transpose a tensor before it is split, if each part is transposed alike.
 
     Attention that computes queries, keys and values by one product cuts them so.
     """
-
-    name: str = "hoist_transposes"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        results = [_hoist(graph, tensor) for tensor in list(graph.tensors.values())]
-        return any(results)
+    results = [_hoist(graph, tensor) for tensor in list(graph.tensors.values())]
+    return any(results)
 
 
 class _Part(NamedTuple):
@@ -104,11 +99,7 @@ def _hoist(graph: Graph, tensor: Tensor) -> bool:
 
 def _cut_axis(op: Op, tensor: Tensor) -> int | None:
     """Return the one axis along which an op cuts parts out of its input."""
-    if (
-        op.package != ir.NATIVE_PACKAGE
-        or op.type not in ("Split", "StridedSlice")
-        or op.inputs[0] is not tensor
-    ):
+    if not is_type(op, *_CUTS) or op.inputs[0] is not tensor:
         return None
     if op.type == "Split":
         return int(op.param("axis"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Tensor
 from xdlc.ir.dtype import FLOAT32, INT32, UINT8
@@ -20,7 +18,8 @@ from xdlc.opdefs.elementwise_enums import (
     SUBTRACT,
 )
 from xdlc.opdefs.traits import traits
-from xdlc.passes.base import graph_pass
+from xdlc.passes._match import is_type
+from xdlc.passes.base import op_pass
 
 EXACT = {16: 11, 32: 24, 64: 53}
 """Bits of whole numbers that floats of a width hold exactly (IEEE 754)."""
@@ -32,31 +31,16 @@ _KEEPING = {  # what makes whole numbers of whole numbers
 }
 
 
-@graph_pass(stage="converter", after=("merge_views",), op_types=("Cast",))
-@dataclass(frozen=True, slots=True)
-class MergeCasts:
+@op_pass("Cast", stage="converter", after=("merge_views",))
+def merge_casts(graph: Graph, op: Op) -> bool:
     """Join a Cast with a lossless one before it, and drop pairs without effect.
 
     A Cast to integers keeps floats that are rounded and clipped to their range, as in quantization with
     scales that are computed.
     """
-
-    name: str = "merge_casts"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        results = [_simplify(graph, op) for op in graph.ops if _is_cast(op)]
-        return any(results)
-
-
-def _is_cast(op: Op | None) -> bool:
-    return op is not None and op.type == "Cast" and op.package == ir.NATIVE_PACKAGE
-
-
-def _simplify(graph: Graph, op: Op) -> bool:
     middle, result = op.inputs[0], op.outputs[0]
     before = middle.producer if middle is not None else None
-    if middle is None or before is None or not _is_cast(before):
+    if middle is None or before is None or not is_type(before, "Cast"):
         return False
     source = before.inputs[0]
     if source is None or source.is_static:

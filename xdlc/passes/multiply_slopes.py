@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy
 
@@ -12,7 +11,7 @@ from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED8, UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
 from xdlc.passes._writing import Writer
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import graph_pass, op_pass
 
 _REASON = "HTP computes several slopes of 16 bits after a product alone"
 
@@ -26,9 +25,8 @@ _MOST_OF_A_TAP = 256
 """Most channels of a depthwise convolution of a single tap that HTP fuses with a Prelu."""
 
 
-@graph_pass(stage="storage", op_types=("Prelu",))
-@dataclass(frozen=True, slots=True)
-class MultiplySlopes:
+@op_pass("Prelu", stage="storage")
+def multiply_slopes(graph: Graph, op: Op) -> bool:
     """Insert a depthwise convolution by 1 before Prelu with 16-bit slopes.
 
     HTP computes several slopes of 16 bits right after a product only.
@@ -36,39 +34,24 @@ class MultiplySlopes:
     HTP has a kernel for such slopes in a product alone (emulation of SDK 2.51, v68 to v79).  A single tap is
     exact; the 3x3 taps of more than 256 channels lose up to two steps.
     """
-
-    name: str = "multiply_slopes"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        return bool(multiply_slopes(graph))
+    if not _has_slopes(op, 16) or not _has_room(op) or _is_fused(graph, op):
+        return False
+    _multiply(graph, op)
+    return True
 
 
-@graph_pass(stage="htp", after=("cast_reinterpreted",), op_types=("Prelu",))
-@dataclass(frozen=True, slots=True)
-class WidenSlopes:
+@graph_pass(stage="htp", after=("cast_reinterpreted",), needs=("Prelu",))
+def widen_slopes(graph: Graph) -> bool:
     """Store 8-bit slopes beside 16-bit activations in 16 bits.
 
     From 256 channels on HTP chooses a kernel for slopes of 8 bits that rounds both them and the scale of the
     input over that of the result to 7 bits: values are up to 5 % off.
     """
-
-    name: str = "widen_slopes"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        narrow = [op for op in graph.ops if _has_slopes(op, 8) and takes_wide_slopes(graph, op)]
-        for op in narrow:
-            _widen(graph, op)
-        return bool(multiply_slopes(graph) or narrow)
-
-
-def multiply_slopes(graph: Graph) -> list[Op]:
-    """Put a product before each op that needs one, and return these ops."""
-    alone = [op for op in graph.ops if _has_slopes(op, 16) and _has_room(op) and not _is_fused(graph, op)]
-    for op in alone:
-        _multiply(graph, op)
-    return alone
+    narrow = [op for op in graph.ops if _has_slopes(op, 8) and takes_wide_slopes(graph, op)]
+    for op in narrow:
+        _widen(graph, op)
+    multiplied = [multiply_slopes(graph, op) for op in list(graph.ops)]
+    return bool(narrow) or any(multiplied)
 
 
 def takes_wide_slopes(graph: Graph, op: Op) -> bool:

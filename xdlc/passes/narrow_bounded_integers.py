@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
@@ -25,6 +24,7 @@ from xdlc.opdefs.elementwise_enums import (
     SUBTRACT,
 )
 from xdlc.opdefs.traits import traits, value_sources
+from xdlc.passes._match import is_type
 from xdlc.passes.base import graph_pass
 from xdlc.passes.narrow_integers import cast_between
 
@@ -58,26 +58,18 @@ _BY_POSITIVE: dict[int, Callable[[Range, Range], Range]] = {
 """Operations whose range is known for divisors above zero."""
 
 
-@graph_pass(stage="converter", after=("merge_casts",))
-@dataclass(frozen=True, slots=True)
-class NarrowBoundedIntegers:
+@graph_pass(stage="converter", after=("merge_casts",), needs=(INT64,))
+def narrow_bounded_integers(graph: Graph) -> bool:
     """Turn int64 into int32 where every value is known to fit.
 
     A Cast of int64 to int32 moves before the operations that only move its elements, such as those
     that shape indices.  Inputs and outputs of graphs keep their types.
     """
-
-    name: str = "narrow_bounded_integers"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        if not any(tensor.dtype is INT64 for op in graph.ops for tensor in op.outputs):
-            return False
-        raised = [_raise_cast(graph, op) for op in list(graph.ops)]
-        narrow = _narrowable(graph)
-        if narrow:
-            _narrow(graph, narrow)
-        return bool(narrow) or any(raised)
+    raised = [_raise_cast(graph, op) for op in list(graph.ops)]
+    narrow = _narrowable(graph)
+    if narrow:
+        _narrow(graph, narrow)
+    return bool(narrow) or any(raised)
 
 
 def _raise_cast(graph: Graph, op: Op) -> bool:
@@ -108,7 +100,7 @@ def _raise_cast(graph: Graph, op: Op) -> bool:
 
 
 def _is_cast(op: Op) -> bool:
-    return op.type == "Cast" and op.package == ir.NATIVE_PACKAGE and bool(op.inputs)
+    return is_type(op, "Cast") and bool(op.inputs)
 
 
 def _of_one_type(op: Op) -> tuple[bool, list[Tensor]]:

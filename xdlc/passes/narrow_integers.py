@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.errors import ConstraintError, XdlcError, raise_all
@@ -15,48 +14,35 @@ NARROW = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 
 
 @graph_pass(stage="htp", after=("store_integers",))
-@dataclass(frozen=True, slots=True)
-class NarrowIntegers:
+def narrow_integers(graph: Graph, *, check: bool = True) -> bool:
     """Turn 64-bit integers and floats into 32 bits; known integers have to fit.
 
     Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
     no such Cast in HTP, so that these become uint32 and float32 themselves.  What ops of the host compute
     keeps its type; a Cast is before ops that compute nothing wide of it, such as a Gather by such indices.
 
-    Attributes:
+    Args:
         check: Whether known values must fit.
     """
-
-    name: str = "narrow_integers"
-    check: bool = True
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed.
-
-        Raises:
-            ConstraintError: If a static tensor or a parameter holds a value that does not fit; a
-                ProblemList if several do.  The graph is as it was.
-        """
-        if self.check:
-            raise_all(list(misfits(graph)))
-        beside = _beside_host(graph)
-        twins = [_narrow_read(graph, op, beside) for op in list(graph.ops)]
-        copies = [
-            _copy(graph, op)
-            for op in graph.ops
-            if _is_cast(op, FLOAT64, FLOAT32, either=True)
-            and not beside.intersection((*op.inputs, *op.outputs))
-        ]
-        ports = [_split_input(graph, tensor) for tensor in graph.inputs if tensor not in beside]
-        ports += [_split_output(graph, tensor) for tensor in graph.outputs if tensor not in beside]
-        kept = beside | {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
-        tensors = [_narrow_tensor(tensor) for tensor in graph.tensors.values() if tensor not in kept]
-        params = [
-            _narrow_params(op)
-            for op in graph.ops
-            if op.package == ir.NATIVE_PACKAGE and not beside.intersection((*op.inputs, *op.outputs))
-        ]
-        return any([*twins, *copies, *ports, *tensors, *params])
+    if check:
+        raise_all(list(misfits(graph)))
+    beside = _beside_host(graph)
+    twins = [_narrow_read(graph, op, beside) for op in list(graph.ops)]
+    copies = [
+        _copy(graph, op)
+        for op in graph.ops
+        if _is_cast(op, FLOAT64, FLOAT32, either=True) and not beside.intersection((*op.inputs, *op.outputs))
+    ]
+    ports = [_split_input(graph, tensor) for tensor in graph.inputs if tensor not in beside]
+    ports += [_split_output(graph, tensor) for tensor in graph.outputs if tensor not in beside]
+    kept = beside | {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
+    tensors = [_narrow_tensor(tensor) for tensor in graph.tensors.values() if tensor not in kept]
+    params = [
+        _narrow_params(op)
+        for op in graph.ops
+        if op.package == ir.NATIVE_PACKAGE and not beside.intersection((*op.inputs, *op.outputs))
+    ]
+    return any([*twins, *copies, *ports, *tensors, *params])
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:

@@ -20,9 +20,8 @@ LARGEST = 32768.0
 _REASON = "HTP multiplies integers with scales only"
 
 
-@graph_pass(stage="htp", op_types=("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
-@dataclass(frozen=True, slots=True)
-class RealIntegers:
+@graph_pass(stage="htp", needs=("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
+def real_integers(graph: Graph) -> bool:
     """Compute MatMulInteger, ConvInteger and DynamicQuantizeLinear with floats.
 
     Integers less their zero points are exact in float16.  HTP accumulates sums of their products in a wider
@@ -30,14 +29,9 @@ class RealIntegers:
     one factor is divided by a power of two, which the scale that multiplies the sums takes back.
     DynamicQuantizeLinear divides in float16, so that some results are a step off.  (Emulation of SDK 2.51.)
     """
-
-    name: str = "real_integers"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        rewriting = _Rewriting(graph)
-        changed = [rewriting.rewrite(op) for op in list(graph.ops) if op.package == ir.HOST_PACKAGE]
-        return any(changed) and (graph.prune() or True)
+    rewriting = _Rewriting(graph)
+    changed = [rewriting.rewrite(op) for op in list(graph.ops) if op.package == ir.HOST_PACKAGE]
+    return any(changed) and (graph.prune() or True)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor, make_op
@@ -11,8 +11,9 @@ from xdlc.ir import dtype as types
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import traits
-from xdlc.passes._fixed_point_plan import Plan, is_reinterpret
+from xdlc.passes._fixed_point_plan import Plan
 from xdlc.passes._fixed_point_rules import moves
+from xdlc.passes._match import is_reinterpret
 from xdlc.passes._static_fixed_point import shifted
 from xdlc.passes.base import graph_pass
 
@@ -25,9 +26,8 @@ _UNSIGNED = {
 _WHY = "HTP computes with unsigned values, the source stores signed ones"
 
 
-@graph_pass(stage="converter", after=("prune",), op_types=("Quantize", "Dequantize"))
-@dataclass(frozen=True, slots=True)
-class ShiftSigned:
+@graph_pass(stage="converter", after=("prune",), needs=("Quantize", "Dequantize"))
+def shift_signed(graph: Graph) -> bool:
     """Round computed values to unsigned integers in place of signed ones.
 
     q + 128 with offset - 128 denotes the same number.  HTP takes signed activations of some operations only,
@@ -35,22 +35,17 @@ class ShiftSigned:
     SM8650).  Where something reads the integers as such, or the graph has them as an input or output, both
     forms exist.  Values that UDOs read and write keep the type that their definitions have.
     """
-
-    name: str = "shift_signed"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        changed, seen = False, set[Tensor]()
-        plan = Plan(graph, io=False)
-        plan.note_requests()
-        for op in list(graph.ops):
-            for tensor in (*op.inputs, *op.outputs):
-                if tensor is None or tensor in seen or not _is_signed(tensor):
-                    continue
-                group = _group(graph, tensor)
-                seen |= group.keys()
-                changed |= _shift(plan, group)
-        return changed
+    changed, seen = False, set[Tensor]()
+    plan = Plan(graph, io=False)
+    plan.note_requests()
+    for op in list(graph.ops):
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is None or tensor in seen or not _is_signed(tensor):
+                continue
+            group = _group(graph, tensor)
+            seen |= group.keys()
+            changed |= _shift(plan, group)
+    return changed
 
 
 def _is_signed(tensor: Tensor) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
-from xdlc.passes.base import graph_pass
+from xdlc.passes._match import is_type
+from xdlc.passes.base import op_pass
 
 _NORMS = ("LayerNorm", "RmsNorm")
 _DEPTH = 4
@@ -14,28 +13,13 @@ _DEPTH = 4
 _REASON = "HTP normalizes the sum wrongly if this repeats along the batch"
 
 
-@graph_pass(stage="htp", after=("step_recurrences",), op_types=_NORMS)
-@dataclass(frozen=True, slots=True)
-class SpreadBatches:
+@op_pass("ElementWiseBinary", stage="htp", after=("step_recurrences",), needs=_NORMS)
+def spread_batches(graph: Graph, op: Op) -> bool:
     """Repeat a normalized sum's operand that broadcasts along the batch.
 
     The axis is the third from the end.  From 16 rows on, the emulation normalizes other values then, by the
     half of their size (SDK 2.51, SM8650): those of BERT, whose positions are added for two sentences.
     """
-
-    name: str = "spread_batches"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        results = [_spread(graph, op) for op in list(graph.ops) if _is(op, "ElementWiseBinary")]
-        return any(results)
-
-
-def _is(op: Op, *types: str) -> bool:
-    return op.type in types and op.package == ir.NATIVE_PACKAGE
-
-
-def _spread(graph: Graph, op: Op) -> bool:
     shape = op.outputs[0].shape
     found = [tensor for tensor in op.inputs if tensor is not None and _broadcasts(tensor, shape)]
     if not found or op.outputs[0].dynamic_axes or not _is_normalized(graph, op.outputs[0], _DEPTH):
@@ -56,9 +40,9 @@ def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
 def _is_normalized(graph: Graph, tensor: Tensor, depth: int) -> bool:
     """Return whether a norm reads a tensor, maybe after sums, products, Reshapes."""
     readers = graph.consumers(tensor)
-    if any(_is(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
+    if any(is_type(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
         return True
-    following = [op.outputs[0] for op in readers if _is(op, "ElementWiseBinary", "Reshape")]
+    following = [op.outputs[0] for op in readers if is_type(op, "ElementWiseBinary", "Reshape")]
     return depth > 0 and any(_is_normalized(graph, result, depth - 1) for result in following)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy
 
 from xdlc import ir
 from xdlc.ir import ArrayData, DType, Encoding, Graph, Op, Origin, Tensor
-from xdlc.passes.base import graph_pass
+from xdlc.passes.base import op_pass
 
 STATES = {"Gru": {1: 13}, "Lstm": {1: 11, 2: 10}}
 """For each output that is a last state, the input that is the first one (OpDefs of Gru and Lstm)."""
@@ -18,32 +17,22 @@ LIMIT = 1024
 """Most steps of a sequence: each is an op."""
 
 
-@graph_pass(stage="htp", after=("cast_reinterpreted",), op_types=tuple(STATES))
-@dataclass(frozen=True, slots=True)
-class StepRecurrences:
+@op_pass(*STATES, stage="htp", after=("cast_reinterpreted",))
+def step_recurrences(graph: Graph, op: Op) -> bool:
     """Compute a Gru or Lstm over a sequence by one op for each step.
 
     HTP's library compiles both over a sequence, but its emulation outputs other numbers then, or ends
     the process (SDK 2.51); for single steps it computes what the host does.
     """
-
-    name: str = "step_recurrences"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        found = [op for op in graph.ops if _has_steps(op)]
-        for op in found:
-            _Steps(graph, op).write()
-        return bool(found)
+    if not _has_steps(op):
+        return False
+    _Steps(graph, op).write()
+    return True
 
 
 def _has_steps(op: Op) -> bool:
     """Return whether an op is a recurrence over more than one step of a known number."""
-    if (
-        op.type not in STATES
-        or op.package != ir.NATIVE_PACKAGE
-        or len(op.outputs) != 1 + len(STATES[op.type])
-    ):
+    if len(op.outputs) != 1 + len(STATES[op.type]):
         return False
     source = op.inputs[0]
     given = len(op.inputs) > RESET[op.type] and op.inputs[RESET[op.type]] is not None

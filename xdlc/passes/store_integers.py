@@ -6,7 +6,6 @@ Narrow are signed integers of 8 bits, and all of 16 bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy
 
@@ -25,8 +24,7 @@ _REASON = "HTP stores integers of this width as fixed point"
 
 
 @graph_pass(stage="htp", after=("reinterpret_io",))
-@dataclass(frozen=True, slots=True)
-class StoreIntegers:
+def store_integers(graph: Graph) -> bool:
     """Turn int8, int16 and uint16 into fixed point of the same stored values.
 
     That is done where the ops around them move values, cast them, or reinterpret them as fixed point; callers
@@ -35,20 +33,15 @@ class StoreIntegers:
     are not cast to other integers so.  Scales per axis, which HTP's Dequantize does not support, become
     factors.
     """
-
-    name: str = "store_integers"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        ends = (tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None)
-        seen: set[Tensor] = set()
-        changed = False
-        for tensor in dict.fromkeys((*graph.inputs, *ends, *graph.outputs)):
-            if tensor.dtype in _STORED and tensor not in seen:
-                group, ops = _group(graph, tensor)
-                seen |= group
-                changed |= _store(graph, group, ops)
-        return changed
+    ends = (tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None)
+    seen: set[Tensor] = set()
+    changed = False
+    for tensor in dict.fromkeys((*graph.inputs, *ends, *graph.outputs)):
+        if tensor.dtype in _STORED and tensor not in seen:
+            group, ops = _group(graph, tensor)
+            seen |= group
+            changed |= _store(graph, group, ops)
+    return changed
 
 
 def _group(graph: Graph, first: Tensor) -> tuple[set[Tensor], list[Op]]:

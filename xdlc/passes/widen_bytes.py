@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Tensor
@@ -19,25 +18,19 @@ _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_E
 
 
 @graph_pass(stage="htp", after=("exact_casts",))
-@dataclass(frozen=True, slots=True)
-class WidenBytes:
+def widen_bytes(graph: Graph) -> bool:
     """Cast bool8 and uint8 to int32 around ops that HTP has for int32 only.
 
     These move or compare values, or make floats of them, so that the results are the same.  Values between
     them stay int32.
     """
-
-    name: str = "widen_bytes"
-
-    def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
-        wide: dict[Tensor, Tensor] = {}
-        casts: list[Op] = []
-        changed = [_carry(graph, op, wide, casts) for op in list(graph.ops)]
-        for cast in casts:
-            if not graph.consumers(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
-                graph.remove(cast)
-        return any(changed)
+    wide: dict[Tensor, Tensor] = {}
+    casts: list[Op] = []
+    changed = [_carry(graph, op, wide, casts) for op in list(graph.ops)]
+    for cast in casts:
+        if not graph.consumers(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
+            graph.remove(cast)
+    return any(changed)
 
 
 def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) -> bool:

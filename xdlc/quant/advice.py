@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.capabilities import supports
@@ -27,7 +28,7 @@ from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import representable
 from xdlc.quant.udo import narrow_udo
-from xdlc.quant.widening.mixed_scale_ops import writer
+from xdlc.quant.widening.mixed_scales import writer
 
 Phrase: TypeAlias = Callable[[str], str]
 """Writes a line for the user; one of advice has ``options``."""
@@ -284,7 +285,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
-            problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
+            problem = f"{spell('fail_below')} is {least:g} dB, {figure}; {figure.verdict}"
             fix = phrase(_advice(remedies, figure))
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)

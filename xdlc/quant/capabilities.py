@@ -8,6 +8,7 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import supplement
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, listed, rule_of, single_name, weight_of
 from xdlc.quant.options import QuantOptions
@@ -39,14 +40,14 @@ def check_options(options: QuantOptions) -> None:
             f"the capabilities of {arch.name} ({soc.name}) are unknown"
             if not arch.number
             else f"{arch.name} ({soc.name}) does not support quantized graphs",
-            where="target",
+            where=spell("target"),
             fix="omit the target, or name a SoC whose generation is known",
         )
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
             raise UsageError(
                 f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
-                where=name,
+                where=spell(name),
                 fix="pass a supported value, or another target",
             )
 
@@ -61,9 +62,9 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
-        instead = "use_lpbq=True beside it" if arch.lpbq else "None"
+        instead = f"{spell('use_lpbq', True)} beside it" if arch.lpbq else "None"
         taken = options.use_lpbq and arch.lpbq
-        value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} use_lpbq"
+        value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} {spell('use_lpbq')}"
         yield "weights_block_size", value, taken, instead
     bits = options.float_bitwidth
     if bits != 32:
@@ -163,7 +164,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
     notes = []
     for acts, bits, text in (
         (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
-        (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
+        (16, 16, f"v73 of SM8550 and later have 16-bit weights; for older ones add {spell('target')}"),
     ):
         ops = [
             op
@@ -267,8 +268,8 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
     shown = "; ".join(f"{name}: {problem.problem}" for name, problem in list(first.items())[:_NAMED])
     more = f"; and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
     return [
-        f"warning: {soc.name} does not support all ops of this model; prepare it with --partition, which "
-        f"runs these on the CPU: {shown}{more}"
+        f"warning: {soc.name} does not support all ops of this model; prepare it with "
+        f"{spell('partition', True)}, which runs these on the CPU: {shown}{more}"
     ]
 
 

@@ -17,6 +17,7 @@ from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import reachable
+from xdlc.options import spell
 from xdlc.runtime.timeout import OBSERVED
 from xdlc.runtime.udo.python_file import raised
 from xdlc.runtime.udo.sources import paths_of
@@ -61,10 +62,10 @@ class KernelSource:
         if not ops or not needed:
             yield None
             return
-        from xdlc.runtime.udo.kernels import open_kernels
+        from xdlc.runtime.udo.kernels import missing, open_kernels
 
         with open_kernels(model, self.paths, self.timeout) as kernels:
-            raise_all([kernels.missing(op) for op in ops if not kernels.knows(op)])
+            raise_all([missing(op, kernels) for op in ops if not kernels.knows(op)])
             yield kernels
 
     def notes(self, model: Model, kernels: Kernels | None) -> list[str]:
@@ -188,9 +189,11 @@ def _loaded(text: str) -> Evaluate:
     file, _, name = text.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(f"{text!r} does not name a function", where="evaluate", fix="write FILE.py:FUNCTION")
+        raise UsageError(
+            f"{text!r} does not name a function", where=spell("evaluate"), fix="write FILE.py:FUNCTION"
+        )
     if not path.is_file():
-        raise UsageError(f"no file {file!r}", where="evaluate", fix="give the path of an existing file")
+        raise UsageError(f"no file {file!r}", where=spell("evaluate"), fix="give the path of a file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -209,7 +212,7 @@ def _loaded(text: str) -> Evaluate:
         functions = [key for key, held in vars(module).items() if callable(held) and key[0] != "_"]
         raise UsageError(
             f"{file} has no function {name!r}",
-            where="evaluate",
+            where=spell("evaluate"),
             fix=nearest_names(name, functions) or f"define it: def {name}(run): ... return score",
         )
     return function  # type: ignore[no-any-return]

@@ -28,7 +28,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Sample
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 
 QUIET = 1 / 32

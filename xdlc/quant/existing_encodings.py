@@ -24,7 +24,8 @@ from xdlc.ir import (
 from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
-from xdlc.passes.dequantize_weights import DequantizeWeights
+from xdlc.options import spell
+from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
 
@@ -88,7 +89,7 @@ def join_borders(graph: Graph) -> None:
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
     """Dequantize integer weights of float ops; return the integers by the floats."""
     before = {op: op.inputs for op in graph.ops}
-    DequantizeWeights(refused_only=False).apply(graph)
+    stored_weights.dequantize_weights(graph, refused_only=False)
     return {
         real: stored
         for op, inputs in before.items()
@@ -143,7 +144,7 @@ def spread_encodings(graph: Graph) -> None:
     if not any(_is_given(tensor) for tensor in graph.tensors.values()):
         raise UsageError(
             "no activation has an encoding, so that all would stay float",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="give encodings as overrides, or calibration samples and no float fallback",
         )
     pairs = [

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, rule_of, single_name
 from xdlc.quant.verdicts import Verdict, is_picture, sqnr, verdict_of
-from xdlc.quant.widening.mixed_scale_ops import writer
-from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
+from xdlc.quant.widening.mixed_scales import TensorSlice, parts_of, unlike_parts, writer
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""
@@ -312,7 +312,7 @@ def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
     for name in kinds:
         if name not in names:
             hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
-            raise UsageError(f"no output {name!r}", where="output_kind", fix=hint)
+            raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint)
 
 
 def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> OutputKind:

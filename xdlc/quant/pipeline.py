@@ -11,6 +11,7 @@ from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
+from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.attention_masks import bound_masks, bounded_samples, find_masks
@@ -81,7 +82,7 @@ def _quantized(graph: Graph) -> UsageError:
     return UsageError(
         "is already quantized",
         where=f"graph {graph.name!r}",
-        fix="add requantize=True to quantize it anew from the weights that it stores, or use it as it is",
+        fix=f"add {spell('requantize', True)} to quantize it anew from its own weights, or use it as it is",
     )
 
 
@@ -142,23 +143,23 @@ def quantize(
         raise _quantized(model.main)
     if (evaluate is None) is not (min_score is None):
         raise UsageError(
-            "one of evaluate and min_score is missing",
-            where="evaluate",
-            fix="give both: evaluate=FUNCTION and min_score=NUMBER, what it has to return at least",
+            f"{spell('evaluate')} or {spell('min_score')} is missing",
+            where=spell("evaluate"),
+            fix="give both: a function, and the number that it has to return at least",
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
             f"{algorithms[0].name} needs calibration, which float fallback omits",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="omit one of the two",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
             "without calibration no output is measured",
-            where="fail_below",
-            fix="give calibration samples and no float fallback, or omit fail_below",
+            where=spell("fail_below"),
+            fix="give calibration samples and no float fallback, or omit it",
         )
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
@@ -197,7 +198,7 @@ def quantize(
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
-                error.fix = f"pass bound_attention_masks=True, for there are masks, or {error.fix}"
+                error.fix = f"{spell('bound_attention_masks', True)} bounds the masks; or {error.fix}"
             raise
         unbound = dynamic_dims.notice(model)
         notes = [] if unbound is None else [unbound]

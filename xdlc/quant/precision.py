@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.udo import UdoConstraints
@@ -106,7 +107,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
         if precision.act_bits_of(op) == 8 and precision.weights.get(op.name) == 16:
             raise UsageError(
                 f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no such kernel",
-                where="weights_bitwidth_of",
+                where=spell("weights_bitwidth_of"),
                 fix="set 16-bit activations for that op too, or 8-bit weights",
             )
     return precision
@@ -125,7 +126,7 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
         nearest = nearest_names(name, named)
         raise UsageError(
             f"no op, source node or written tensor is named {name!r}",
-            where=option,
+            where=spell(option),
             fix=nearest or "list the ops with: xdlc-info MODEL",
         )
     return named[name]
@@ -172,7 +173,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     names = " and ".join(f"{bits} by {name!r}" for name, bits in asked.items())
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
-        where="act_bitwidth_of",
+        where=spell("act_bitwidth_of"),
         fix=f"name {op.name!r} alone: ops that only move its result have its width",
     )
 
@@ -182,6 +183,6 @@ def _check_width(option: str, name: str, bits: int, choices: Iterable[int]) -> N
         accepted = ", ".join(map(str, choices))
         raise UsageError(
             f"expected one of {accepted} for {name!r}, found {bits!r}",
-            where=option,
+            where=spell(option),
             fix=f"pass one of {accepted}",
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes.fold_preprocessing import factor_and_term
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
@@ -260,7 +261,7 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     fix = "apply .transpose(2, 1, 0) to each array"
     if best == 1:
         axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
-        option = f"--desired_input_layout {quote(name)} {actual}"
+        option = f"{spell('desired_input_layout')} {quote(name)} {actual}"
         fix = f"apply .transpose{axes} to each array, or convert with {option}"
     yield Fault("layout", f"input {name!r} is {stated}, and the samples hold {actual}", fix)
 
@@ -318,4 +319,4 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
         text = (
             f"{near} of {len(measured)} held-out samples are near copies of others, so figures are too good"
         )
-        yield Fault("copies", text, "give other samples as report_list", is_certain=False)
+        yield Fault("copies", text, f"give other samples as {spell('report_list')}", is_certain=False)

@@ -23,9 +23,10 @@ from xdlc.ir.data import Array
 from xdlc.ir.files import open_file
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.ir.zip_files import open_zip
-from xdlc.runtime import npy
+from xdlc.options import spell
+from xdlc.runtime import array_files
+from xdlc.runtime.array_files import fits, is_permuted, shape_fix
 from xdlc.runtime.cpu import array_of, feeds_of
-from xdlc.runtime.file_shapes import fits, is_permuted, shape_fix
 from xdlc.runtime.input_list import read_input_list
 from xdlc.worker.temporary import TemporaryFolder
 
@@ -218,7 +219,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
+        raise UsageError("holds no sample", where=spell("report_list"), fix="give at least one sample")
     with _placed("held-out sample 0"):
         feeds_of(graph, first)
 
@@ -479,13 +480,13 @@ def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
     return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
 
 
-def _header(file: IO[bytes], where: str) -> npy.Header:
+def _header(file: IO[bytes], where: str) -> array_files.Header:
     """Return the shape, the order and the dtype of an array from its header."""
     try:
-        return npy.read_header(file, where)
+        return array_files.read_header(file, where)
     except _DAMAGE as error:
         raise _unreadable(where, error) from error
 
 
 def _unreadable(where: str, error: Exception) -> StorageError:
-    return npy.unreadable(where, str(getattr(error, "strerror", None) or error))
+    return array_files.unreadable(where, str(getattr(error, "strerror", None) or error))

@@ -18,6 +18,7 @@ from xdlc.ir import (
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_udo
+from xdlc.options import spell
 from xdlc.passes.multiply_slopes import takes_wide_slopes
 from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
@@ -287,7 +288,7 @@ class StaticEncodings:
             yield (
                 f"weights of {len(self._clipped)} layer(s): {100 * part:.2g} % are clipped, the "
                 f"largest is {largest:.3g} times the end of its scale, in {name!r}; "
-                "param_quantizer_calibration min-max clips none"
+                f"{spell('param_quantizer_calibration', 'min-max')} clips none"
             )
         for why, grown in self._grown.items():
             (factor, name, _), count = max(grown), sum(layer[2] for layer in grown)
@@ -330,6 +331,6 @@ def _refuse_without_blocks(decision: Decision) -> None:
         why = decision.notes[0] if decision.notes else "no quantized op has weights"
         raise UsageError(
             f"no weight of the graph can have a scale per block: {why}",
-            where="weights_block_size",
+            where=spell("weights_block_size"),
             fix="omit it, or pass a number that divides the input channels of 1x1 convolutions",
         )

@@ -31,8 +31,8 @@ from xdlc.ir import (
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
-from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.passes.multiply_slopes import multiply_slopes
+from xdlc.passes.stored_weights import dequantize_weights
 from xdlc.quant.bias import correct_biases
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.existing_encodings import forget_given, join_borders
@@ -67,7 +67,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> t
     for graph in graphs[1:]:
         if graph.name in conditions:
             continue
-        DequantizeWeights(refused_only=False).apply(graph)
+        dequantize_weights(graph, refused_only=False)
         matmul_to_fully_connected(graph)
         precision = Precision(options.act_bitwidth, options.weights_bitwidth, udos=udos, soc=options.soc)
         growing = grown.get(graph.name, set())
@@ -81,7 +81,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> t
 
 def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
     """Return the ops that only add to a value that grows from iteration to iteration."""
-    from xdlc.runtime.loop_body import accumulators
+    from xdlc.runtime.steps import accumulators
 
     results = [body.outputs[index].producer for index in accumulators(cond, body, Loop.of(op, body))]
     return [result for result in results if result is not None]
@@ -182,7 +182,7 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     correct_biases(graph, placement, decision, means)
     apply(graph, placement, decision)
     convert_moves(graph, placement)
-    if multiplied := multiply_slopes(graph):
+    if multiplied := [op for op in list(graph.ops) if multiply_slopes(graph, op)]:
         decision.notes.append(
             f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
             "HTP supports slopes of 16 bits only after a product"

@@ -21,6 +21,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs import backends
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real, listed
 
@@ -333,7 +334,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
         return []
     return [
         "static data of UDOs have one scale, since definitions do not name the axis of channels; "
-        "quantization_overrides can give them one per channel "
+        f"{spell('quantization_overrides')} can give them one per channel "
         f"({listed(list(dict.fromkeys(names)))})"
     ]
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.files import read_bytes
-from xdlc.runtime.htp.validator_patterns import PATTERNS
+from xdlc.runtime.htp.validator_log import PATTERNS
 
 MOST_BYTES, LONGEST_LINE, MOST_READ = 16 << 20, 600, 10_000
 """Limits: bytes of a log file, what is read of a line, and different lines with signs of errors."""

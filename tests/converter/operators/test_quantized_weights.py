@@ -1,4 +1,4 @@
-"""Weights that a source model stores as integers beside activations that are floats."""
+"""Weights that a source model stores as integers beside float activations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onnx import TensorProto, helper
 
 import xdlc
 from tests.support.contrib_models import RNG, contrib, floats
+from tests.support.graph_passes import replace_pass
 from tests.support.htp_models import needs_htp, validate
 from tests.support.running import run_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir import dtype as dt
-from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
 
 ROWS, WIDTH, UNITS = 3, 64, 32
 STORED = {
@@ -32,7 +32,7 @@ READERS = {
 
 
 def weight_only(models, reader, kind, scales, zeros=None, **attributes):
-    """Save DequantizeLinear of constant integers and the op that reads it; return path, feeds."""
+    """Save DequantizeLinear of integers and its reader; return the path and feeds."""
     x_shape, shape, options = READERS[reader]
     code, low, high = STORED[kind]
     stored = RNG.integers(low, high, shape)
@@ -75,11 +75,11 @@ def weight(model):
 
 def with_reals(monkeypatch):
     """Let the converter store weights as reals."""
-    monkeypatch.setattr(StoreQuantizedWeights, "apply", lambda self, graph: False)
+    replace_pass(monkeypatch, "store_quantized_weights", lambda graph: False)
 
 
 def exact(path, feeds):
-    """Return what onnxruntime makes of a model as it stands: fused, it rounds the other operand too."""
+    """Return onnxruntime's outputs of an unfused model; fusion rounds both operands."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -87,7 +87,7 @@ def exact(path, feeds):
 
 
 def compare(models, monkeypatch, path, feeds):
-    """Compare with onnxruntime on the source, and bit for bit with weights stored as reals."""
+    """Compare with onnxruntime, and bit for bit with weights stored as reals."""
     model, size = saved(path)
     results = xdlc.run(model, feeds)
     for name, expected in exact(path, feeds).items():

@@ -2,7 +2,7 @@ import pytest
 
 from xdlc.errors import ProblemList, UsageError, each_problem
 from xdlc.ir import Op
-from xdlc.prepare.hta.layer_ranges import Range, ops_in, parse_ranges
+from xdlc.prepare.hta.partitioner import Range, ops_in, parse_ranges
 
 
 def problems(text):

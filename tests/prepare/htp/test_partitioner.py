@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.prepare.htp import partitioner
-from xdlc.prepare.htp.partitioner import components, crossings, move_later, partition, stages
+from xdlc.prepare.htp import partition_plan
+from xdlc.prepare.htp.partition_plan import connected, crossings, move_later, partition, stages
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
+from xdlc.runtime.htp.session import emulated_partitions
 
 ADD = 0
 
@@ -121,7 +121,7 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     partitions = grouped(graph, taken)
     x = np.array([[1, -2, 3, 5]], np.int32)
     model = Model({"g": graph})
-    emulated = EmulatedPartitions(model, {"g": partitions}, OnCpu(graph, partitions))
+    emulated = emulated_partitions(model, {"g": partitions}, OnCpu(graph, partitions))
     session = CpuSession(model, accelerator=emulated)
     expected = CpuSession(graph).run({"v0": x})
     found = session.run({"v0": x})
@@ -143,7 +143,7 @@ def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], s
             return results
 
     model = Model({"g": build([(0, 0)])})
-    session = CpuSession(model, accelerator=EmulatedPartitions(model, {"g": {"p": ["op0"]}}, Other()))
+    session = CpuSession(model, accelerator=emulated_partitions(model, {"g": {"p": ["op0"]}}, Other()))
     with pytest.raises(BackendError) as caught:
         session.run({"v0": np.ones((1, 4), np.int32)})
     assert said in caught.value.problem
@@ -171,7 +171,7 @@ def test_pieces_of_a_part_are_told_apart() -> None:
         graph.add_output(y)
     numbers = stages(graph, set(graph.ops))
     assert set(numbers.values()) == {0}
-    assert [[op.name for op in component] for component in components(graph, numbers)] == [
+    assert [[op.name for op in component] for component in connected(graph, numbers)] == [
         ["relu_a"],
         ["relu_b"],
     ]
@@ -254,7 +254,7 @@ def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> 
 def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, rounds = build([(index, index) for index in range(60 * 12)]), []
     taken = {op for index, op in enumerate(graph.ops) if index % 12}
-    monkeypatch.setattr(partitioner, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
+    monkeypatch.setattr(partition_plan, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
     numbers, costly = parted(graph, taken)
     assert len(set(numbers.values())) == 60  # none makes up for its start, so that all stay
     assert not costly

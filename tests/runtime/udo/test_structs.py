@@ -16,7 +16,6 @@ MIRRORS = {
     "xdlc_udo_param": structs.Param,
     "xdlc_udo_op": structs.Op,
     "xdlc_udo_shape": structs.Shape,
-    "xdlc_udo_place_info": structs.PlaceInfo,
     "xdlc_udo_op_info": structs.OpInfo,
     "xdlc_udo_library_info": structs.LibraryInfo,
     "xdlc_udo_registration_info": structs.RegistrationInfo,

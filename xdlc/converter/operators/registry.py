@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +32,6 @@ __all__ = [
     "Handler",
     "HandlerFunction",
     "Handlers",
-    "Importer",
     "Node",
     "find",
     "importer",
@@ -37,10 +39,9 @@ __all__ = [
     "structural",
 ]
 
-Importer = Callable[[Node, Builder], Value | Sequence[Value]]
-ImporterT = TypeVar("ImporterT", bound=Importer)
+ImporterT = TypeVar("ImporterT", bound=Callable[..., Value | Sequence[Value]])
 HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] | None"]
-F = TypeVar("F", bound=HandlerFunction)
+F = TypeVar("F", bound=Callable[..., "AnyValue | Sequence[AnyValue] | None"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_PACKAGES = ("ops", "control_flow", "sequences")
+_PACKAGES = ("ops", "control_flow")
 
 
 def importer(
@@ -77,6 +78,9 @@ def importer(
     dynamic: bool = False,
 ) -> Callable[[ImporterT], ImporterT]:
     """Register a function as the importer of ONNX operators.
+
+    Its parameters after the node and the builder are the first inputs of the node; one that may be omitted
+    has the default None.
 
     Args:
         types: Operator names.
@@ -92,11 +96,27 @@ def importer(
     """
 
     def register(function: ImporterT) -> ImporterT:
+        entry = Entry(since, _with_inputs(function), layout, frozenset(ignores), dynamic)
         for name in types:
-            _add(domain, name, Entry(since, function, layout, frozenset(ignores), dynamic))
+            _add(domain, name, entry)
         return function
 
     return register
+
+
+def _with_inputs(function: Callable[..., Any]) -> Callable[[Node, Any], Any]:
+    """Return an importer that passes the first inputs of a node to a function."""
+    count = function.__code__.co_argcount - 2
+    least = count - len(function.__defaults__ or ())
+    if not count:
+        return function
+
+    @functools.wraps(function)
+    def apply(node: Node, b: Builder) -> Any:
+        inputs = (node.required(at) if at < least else node.input(at) for at in range(count))
+        return function(node, b, *inputs)
+
+    return apply
 
 
 def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[F], F]:
@@ -178,6 +198,8 @@ class Handlers:
     ) -> Callable[[F], F]:
         """Register a function as the handler of node types.
 
+        Its parameters after the node and the operators are the inputs of the node, none of them missing.
+
         Args:
             types: Node types.
             layout: Layout in which the handler works (``session.ordering``).
@@ -189,13 +211,35 @@ class Handlers:
         """
 
         def register(function: F) -> F:
+            handler = Handler(self.with_operands(function), layout, frozenset(ignores))
             for type in types:
-                handler = Handler(function, layout, frozenset(ignores))
                 if self._held.setdefault((domain, type), handler) is not handler:
                     raise ValueError(f"there is a handler of {type} already")
             return function
 
         return register
+
+    def with_operands(self, function: Callable[..., Any]) -> HandlerFunction:
+        """Return a handler that passes the inputs of a node to a function.
+
+        Raises:
+            ModelError: When it is called, if the function has other parameters than the node has inputs.
+        """
+        code = function.__code__
+        most = math.inf if code.co_flags & inspect.CO_VARARGS else code.co_argcount - 2
+        least = code.co_argcount - 2 - len(function.__defaults__ or ())
+        if not most:
+            return function
+
+        @functools.wraps(function)
+        def handle(node: Node, g: Operators) -> Any:
+            return function(node, g, *self.operands(node, least, most))
+
+        return handle
+
+    def operands(self, node: Node, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs of a node; errors as of ``Node.operands``."""
+        return node.operands(least, most)
 
     def reason(self, type: str) -> str:
         """Return why a node type has no handler; empty if that is all."""

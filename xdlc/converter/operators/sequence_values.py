@@ -9,6 +9,7 @@ from xdlc import ir
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value, identity
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.dispatch import Operators
@@ -140,7 +141,7 @@ def position(node: Node, index: int, length: int, last: int) -> int:
         raise node.problem(
             f"its position in a sequence (input {index}, {value.tensor.name!r}) is computed, not constant",
             "choose the element by Gather from a tensor, or by If; if the position counts the iterations of "
-            "a loop, unroll it with --unroll_loops",
+            f"a loop, unroll it with {spell('unroll_loops')}",
         )
     array = value.numpy()
     if array.size != 1 or array.dtype.kind != "i":

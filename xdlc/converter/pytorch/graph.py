@@ -13,10 +13,9 @@ from xdlc import ir
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.functional import functional
-from xdlc.converter.pytorch.parameters import frozen_names
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
 from xdlc.converter.pytorch.symbols import Bindings, shown
-from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.pytorch.tensors import dtype_of, frozen_names
 from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph, TypeName
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared

@@ -8,8 +8,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from xdlc.converter.pytorch.calls import Call, Meta, Ref
-from xdlc.converter.pytorch.schemas import schema, with_defaults
+from xdlc.converter.pytorch.calls import Call, Meta, Ref, schema, with_defaults
 from xdlc.converter.pytorch.symbols import evaluate, symbols_of
 from xdlc.errors import UnsupportedOp
 

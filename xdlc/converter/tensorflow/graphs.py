@@ -11,7 +11,15 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
-from xdlc.converter.tensorflow.content import DEPTH, Content, body_port, needed_nodes, waits_for
+from xdlc.converter.tensorflow.content import (
+    DEPTH,
+    Content,
+    body_port,
+    needed_nodes,
+    output_count,
+    output_names,
+    waits_for,
+)
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import (
     SHAPES,
@@ -22,7 +30,6 @@ from xdlc.converter.tensorflow.nodes import (
     port,
     text,
 )
-from xdlc.converter.tensorflow.op_outputs import output_count, output_names
 from xdlc.converter.tensorflow.tensors import numpy_dtype
 from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES

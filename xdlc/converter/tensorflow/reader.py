@@ -14,14 +14,14 @@ from xdlc.converter.pipeline import Options
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph
-from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
+from xdlc.converter.tensorflow.saved_model import Loaded, graph_def, meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
+from xdlc.options import spell
 
 
 def read(
@@ -118,10 +118,10 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
         raise ModelError("is a folder, and no SavedModel", where=str(path), fix=fix)
     if tag is not None:
-        raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
+        raise UsageError(f"{spell('saved_model_tag')} is for SavedModels", where=str(path), fix="omit it")
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
-        fix = "omit it, and choose with --out_node"
-        raise UsageError("--saved_model_signature_key is for SavedModels", where=str(path), fix=fix)
+        fix = f"omit it, and choose with {spell('out_node')}"
+        raise UsageError(f"{spell('saved_model_signature_key')} is for SavedModels", where=str(path), fix=fix)
     return graph_def(path)

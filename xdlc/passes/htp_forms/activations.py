@@ -22,7 +22,7 @@ from xdlc.opdefs.elementwise_enums import (
 from xdlc.opdefs.traits import traits
 from xdlc.passes._match import is_binary
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import form
+from xdlc.passes.avoid_faults import form
 
 _ELU_LEAST, _ELU_MOST = 3e-6, 0.66
 """Steps of inputs between which no result overflows."""

@@ -11,7 +11,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import BOOL8, INT32
 from xdlc.opdefs.elementwise_enums import ADD, LESS, MULTIPLY
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 _SHORT, _FEWEST = (8, 16, 32), 32
 """Bytes of rows, and the least number of indices, that HTP gathers in another way."""

@@ -12,7 +12,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import BOOL8, INT32
 from xdlc.opdefs.elementwise_enums import ADD, EQUAL, FLOOR, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 
 @form("GridSample", reason=MISSING, package=ir.HOST_PACKAGE)

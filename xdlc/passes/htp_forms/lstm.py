@@ -9,8 +9,8 @@ from xdlc.ir.data import Array
 from xdlc.opdefs.args import optional
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SIGMOID, TANH
 from xdlc.passes._writing import Writer
+from xdlc.passes.avoid_faults import form
 from xdlc.passes.htp_forms.activations import apart
-from xdlc.passes.htp_forms.registry import form
 from xdlc.passes.step_recurrences import STATES, time_axis
 
 _FORGET = {"weight": 1, "recurrence": 4, "bias": 7}

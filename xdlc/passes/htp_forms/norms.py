@@ -9,7 +9,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT16, UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer, widened
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 _BLOCK = 64
 _BELOW = 12.0

@@ -10,7 +10,7 @@ from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import INT32
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 _CONSTANT, _EDGE = 0, 3
 _WIDE = 3

@@ -14,7 +14,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED8, UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import MULTIPLY, SQRT
 from xdlc.passes._writing import Writer, widened
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 _BLOCK = 32
 """Channels above which HTP takes the first windows from other places, where rows alone are padded."""

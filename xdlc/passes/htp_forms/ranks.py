@@ -11,7 +11,7 @@ from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import elementwise_enums as enums
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 _DEEP = {
     "ElementWiseUnary": (enums.ABS, enums.EXP, enums.RSQRT, enums.SQRT),

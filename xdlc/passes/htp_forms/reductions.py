@@ -6,7 +6,7 @@ from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import MULTIPLY
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import MISSING, form
+from xdlc.passes.avoid_faults import MISSING, form
 
 
 @form("ReduceProd", reason=MISSING)

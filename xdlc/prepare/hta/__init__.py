@@ -1,7 +1,7 @@
 """Preparation for HTA: division of a quantized model into sections."""
 
-from xdlc.prepare.hta.layer_ranges import parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
+from xdlc.prepare.hta.partitioner import parse_ranges
 from xdlc.prepare.hta.prepare import PreparedHta, check_soc, prepare, sections_in, without_sections
 
 __all__ = [

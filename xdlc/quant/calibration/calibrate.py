@@ -1,4 +1,7 @@
-"""Calibration: ranges, histograms and means of activations over samples."""
+"""Calibration: ranges, histograms and means of activations over samples.
+
+Each sample runs once.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
-from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
-from xdlc.quant.calibration.worker import measure_in_processes
+from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_in_processes
 from xdlc.quant.engine import Engine, KernelSource
 from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
 from xdlc.quant.range_methods import Grid, find_range_method
@@ -157,7 +160,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration without held-out samples; itself if none is held out."""
+        """The calibration without the samples that are held out, or itself."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property
@@ -237,11 +240,8 @@ def calibrate(
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
-        raise UsageError(
-            "there are no calibration samples",
-            where="samples",
-            fix="add at least one, in the tools with --input_list LIST; 32 are usual",
-        )
+        fix = "add at least one; 32 are usual"
+        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(
         found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},

@@ -65,37 +65,29 @@ class Override:
     where: str = field(default="", compare=False)
 
     @classmethod
-    def of(
-        cls, name: str, kind: str | None, bits: int, steps: Sequence[Step], *, where: str, **more: Any
-    ) -> Override:
-        """Return an override with the scales and offsets of ``steps``; it is symmetric if all of them are."""
+    def of(cls, bits: int, steps: Sequence[Step], **more: Any) -> Override:
+        """Return an override without a name.
+
+        It is symmetric if all its scales are.
+        """
         return cls(
-            name,
-            kind,
+            "",
+            None,
             bits,
             scales=tuple(step.scale for step in steps),
             offsets=tuple(step.offset for step in steps),
             symmetric=all(step.symmetric for step in steps),
-            where=where,
             **more,
         )
 
     @classmethod
     def of_scales(
-        cls,
-        name: str,
-        kind: str | None,
-        stated: Stated,
-        scales: Sequence[float],
-        offsets: Sequence[int],
-        *,
-        where: str,
-        **more: Any,
+        cls, stated: Stated, scales: Sequence[float], offsets: Sequence[int], where: str, **more: Any
     ) -> Override:
-        """Return an override with scales that a file states with offsets and without ranges: maybe millions.
+        """Return an override without a name from many scales and offsets of a file.
 
         Raises:
-            UsageError: If a scale or an offset is none.
+            UsageError: If a scale is no positive float32 number, or zero is not exact with an offset.
         """
         steps = {
             offset: normalised(replace(stated, scale=scales[0], offset=offset), where)
@@ -105,21 +97,20 @@ class Override:
             if not SMALLEST <= scale <= LARGEST:
                 _checked(scale, where)
         return cls(
-            name,
-            kind,
+            "",
+            None,
             stated.bits,
             scales=_as_float32(scales),
             offsets=tuple([steps[offset].offset for offset in offsets]),
             symmetric=all(step.symmetric for step in steps.values()),
-            where=where,
             **more,
         )
 
     def times(self, factors: Sequence[float]) -> Override | None:
-        """Return the encoding of the values times a factor per output channel; None if there is none.
+        """Return the encoding of the values times a factor per output channel.
 
         Quantized values stay as they are, or are mirrored by a negative factor.  An encoding with an offset
-        has one scale: it follows one factor, but none per channel.
+        has one scale: it follows one factor, but none per channel, and the result is None.
 
         Args:
             factors: One per channel, or equal ones.  Channels of zeros keep their scale.
@@ -278,7 +269,10 @@ def _of_scale(stated: Stated, scale: float, where: str) -> Step:
 
 
 def _readings(stated: Stated, half: int) -> Iterator[int]:
-    """Iterate over what an offset may be when counted from 0, the most usual convention first."""
+    """Iterate over the possible meanings of an offset, counted from 0.
+
+    The most usual convention is the first.
+    """
     offset = stated.offset or 0
     if stated.symmetric:
         if abs(offset) in (half, half - 1):

@@ -11,6 +11,7 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
+from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
@@ -47,7 +48,7 @@ SHARED = 16
 
 
 def bars(histogram: Histogram) -> Bars | None:
-    """Return a histogram with neighbouring bins joined until ``MOST`` are left; None of an empty one.
+    """Return a histogram of at most ``MOST`` joined bins, None if it is empty.
 
     Example:
         >>> import numpy as np
@@ -91,13 +92,13 @@ def report_static(
     dtype, encoding = subject.statics[op, index]
     form = Tensor(stored.name, tensor.shape, dtype, encoding)
     # A corrected bias differs on purpose; what is reported of biases is their rounding.
-    held = (
+    rounded = (
         to_float(to_quantized(values, form), encoding, where=f"tensor {tensor.name!r}")
         if role == "bias"
         else float_data(stored).numpy()
     )
     noise = Noise()
-    noise.add(values, held.reshape(values.shape))
+    noise.add(values, rounded.reshape(values.shape))
     scale, offset = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
     low, high = quantized_limits(form)
     ends = [(low + offset) * scale, (high + offset) * scale]
@@ -151,7 +152,10 @@ def _granularity(encoding: Encoding) -> str:
 
 
 def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
-    """Return the ranges along the axis that an encoding divides, None if it divides none."""
+    """Return the ranges of the parts that an encoding divides an axis into.
+
+    The result is None if it divides no axis.
+    """
     import numpy as np
 
     axis = getattr(encoding, "axis", None)
@@ -194,11 +198,13 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+        raise UsageError(
+            "no held-out samples were given", where=spell("report"), fix="give at least one sample"
+        )
     has_more = next(source, None) is not None
-    found, outputs, effects, left = _measured(subject, trials, progress)
+    qualities, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored
-    tensors = _tensors(subject, found, effects)
+    tensors = _tensors(subject, qualities, effects)
     real = [output for output in outputs if output.sqnr is not None]
     return QuantReport(
         SCHEMA,
@@ -210,7 +216,7 @@ def measure(
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
         tuple(_with_figures(outputs, remedies.figures)),
-        tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
+        tuple(sorted(_ops(subject, qualities, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(plan)),
         tuple(map(phrase, (*plan.notes, *plan.decision.notes))),
@@ -224,22 +230,22 @@ def measure(
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return the measures of activations, outputs and trials, and why some trials were not made."""
+    """Return measures of activations, outputs and trials, and what was omitted."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)
-    found = measure_activations(subject, count.step)
+    qualities = measure_activations(subject, count.step)
     outputs = measure_outputs(subject, count.step)
-    planned, runs, left = plan_trials(subject, found, trials)
+    planned, runs, left = plan_trials(subject, qualities, trials)
     count.total += len(planned) * runs
     effects: dict[Trial, Effect] = {}
     try:
         if planned:
-            effects = measure_effects(subject, found, planned, runs, count.step)
+            effects = measure_effects(subject, qualities, planned, runs, count.step)
     except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
         count.total -= len(planned) * runs
         left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
-    return found, outputs, effects, left
+    return qualities, outputs, effects, left
 
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:

@@ -263,7 +263,10 @@ class QuantReport:
         return sum(found) / len(found) if found else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as what ``json`` writes: ratios to 1/1000 dB, other numbers to 7 digits."""
+        """Return the report as ``json`` writes it.
+
+        Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
+        """
         plain: dict[str, Any] = _plain(asdict(self))
         del plain["phrase"]
         return plain

@@ -12,6 +12,7 @@ from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import unsupported_ops
@@ -26,7 +27,7 @@ from xdlc.runtime.htp.unsupported_op import (
     scales_problem,
     shortened,
 )
-from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
+from xdlc.runtime.htp.validator_log import FIXED_DIMS, bind_dims
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
@@ -196,7 +197,7 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
             fix="reshape around the op",
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(FIXED_DIMS, fix=BIND_DIMS)
+        yield ConstraintError(FIXED_DIMS, fix=bind_dims())
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
@@ -206,7 +207,7 @@ def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
         if not getattr(soc.capabilities, name):
             yield ConstraintError(
                 f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
-                fix=f"quantize the float model with --target {soc.name}, or choose a newer SoC",
+                fix=f"quantize the float model: {spell('quantize.target', soc.name)}, or choose a newer SoC",
             )
 
 

@@ -36,7 +36,7 @@ from collections.abc import Sequence
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import LARGEST_OF_BYTES
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, clipped, fifteen_bits
+from xdlc.runtime.htp_arithmetic import Array, Multiply, Product, clipped, fifteen_bits
 
 _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, are_rounded, clipped, fifteen_bits
+from xdlc.runtime.htp_arithmetic import Array, Multiply, Product, are_rounded, clipped, fifteen_bits
 from xdlc.runtime.onnx_emitter import Perm
 
 _EXACT = 1 << 24

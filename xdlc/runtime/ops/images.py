@@ -8,7 +8,8 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.opdefs import args, resize_places
+from xdlc.opdefs import args
+from xdlc.opdefs.shapes.images import picks
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
@@ -121,7 +122,7 @@ def resize_nearest(op: Op, b: Builder) -> None:
     value = b.read(source)
     for axis, (held, wanted) in enumerate(dims):
         if held != wanted and axis not in (0, source.rank - 1):
-            places = map(int, resize_places.picks(held, wanted, *flags))
+            places = map(int, picks(held, wanted, *flags))
             value = b.node("Gather", [value, b.ints(*places)], axis=axis)
     b.write(target, value)
 
@@ -130,7 +131,7 @@ def _picks_the_same(n: int, m: int, align: bool, half: bool) -> bool:
     """Return whether onnxruntime's float32 positions pick the op's elements."""
     import numpy
 
-    exact = resize_places.picks(n, m, align, half)
+    exact = picks(n, m, align, half)
     out, one, point = numpy.arange(m, dtype=numpy.float32), numpy.float32(1), numpy.float32(0.5)
     if align:
         places = numpy.floor(out * (n - one) / (max(m, 2) - one) + point)

@@ -12,8 +12,15 @@ from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.opdefs.xml_elements import Key
 from xdlc.udo.config.json_text import parse
-from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, read_members
-from xdlc.udo.config.names import ARCHS, CORES, backends_of
+from xdlc.udo.config.members import (
+    ARCHS,
+    CORES,
+    DESCRIPTION,
+    REFERENCES,
+    SUPPLEMENT,
+    backends_of,
+    read_members,
+)
 from xdlc.udo.config.tensors import STEMS, Part, part_of
 
 ROLES = ("inputs", "outputs", "scalar_params", "tensor_params")

@@ -15,7 +15,7 @@ from tests.support.htp_models import add, cnn
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.ir.equality import differences
+from xdlc.ir.fingerprint import differences
 from xdlc.prepare.edit import edit
 from xdlc.runtime import CpuSession
 
@@ -182,7 +182,7 @@ def test_wrong_dimensions_are_named(dims: dict[str, Any], said: str) -> None:
 
 def test_the_same_dimensions_change_nothing() -> None:
     model = cnn(quantized=True)
-    with pytest.warns(UserWarning, match="x of graph 'cnn' has these already"):
+    with pytest.warns(UserWarning, match="x of graph 'cnn' has these dimensions already"):
         edited = edit(model, input_dimensions={"x": (1, 8, 8, 4)})
     assert differences(edited.main, model.main) == []
 

@@ -15,6 +15,7 @@ from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
 from xdlc.opdefs.elementwise_enums import ADD, GREATER, MAXIMUM, MULTIPLY
+from xdlc.options import spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
-            "pass a larger --input_dim",
+            f"pass a larger {spell('input_dims')}",
         )
     return windows
 

@@ -19,7 +19,7 @@ from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, check_table, inverse
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
-from xdlc.opdefs import resize_places
+from xdlc.opdefs.shapes import images
 
 _MODES = {"nearest": 0, "linear": 1, "cubic": 2}
 _TRANSFORMS = {"half_pixel": 0, "pytorch_half_pixel": 1, "align_corners": 2, "asymmetric": 3}
@@ -38,9 +38,8 @@ class _Request:
 
 
 @importer("Resize", since=11, layout=CHANNEL_LAST)
-def resize(node: Node, b: Builder) -> Value:
+def resize(node: Node, b: Builder, x: Value) -> Value:
     """Map onto an op that computes the same, else write each axis as a product."""
-    x = node.required(0)
     request = _requested(node, x)
     sampling = Sampling(
         request.mode,
@@ -204,12 +203,12 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
         fits = all(
             np.array_equal(
                 _picked(n, m, s, request),
-                resize_places.picks(n, m, align, half),
+                images.picks(n, m, align, half),
             )
             if request.mode == "nearest"
             else np.allclose(
                 np.clip(_positions(n, m, s, request), 0, n - 1),
-                np.clip(resize_places.positions(n, m, align, half) - (0.5 if half else 0.0), 0, n - 1),
+                np.clip(images.positions(n, m, align, half) - (0.5 if half else 0.0), 0, n - 1),
                 atol=1e-5 * n,
                 rtol=0,
             )

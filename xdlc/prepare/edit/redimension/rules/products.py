@@ -7,7 +7,7 @@ import math
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
 from xdlc.opdefs.shapes import ShapeError
-from xdlc.opdefs.shapes.products import row_axes
+from xdlc.opdefs.shapes.windows import row_axes
 from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
 from xdlc.prepare.edit.redimension.rules.axes import spread_constant
 

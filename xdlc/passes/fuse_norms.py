@@ -1,0 +1,257 @@
+"""Fusion of norms of the last axis, written out with sums and means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.data import Array
+from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
+from xdlc.passes._match import (
+    NORM_RANKS,
+    constant_number,
+    is_binary,
+    is_native,
+    is_reduction,
+    replace_by,
+    squared,
+)
+from xdlc.passes._polynomial import Terms, agrees, is_arithmetic, is_axis_view, reached, terms
+from xdlc.passes.base import op_pass
+
+_ROOTS = (("ElementWiseUnary", RSQRT), ("ElementWiseUnary", SQRT))
+_REDUCTIONS = ("ReduceMean", "ReduceSum")
+_STEPS = 8
+_LEAST = 1.2e-38  # of normal numbers of float32
+
+
+@op_pass(*_ROOTS, stage="converter", after=("fuse_gelu",))
+def fuse_layer_norm(graph: Graph, root: Op) -> bool:
+    """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm.
+
+    Factors and terms per channel become its weight and bias, wherever they stand in the sum.  Reshapes may
+    drop and bring back the axis of the statistics, and a sum may replace a mean.
+    """
+    variance = reduced_of(root.inputs[0])
+    found = _statistics(variance.total) if variance is not None else None
+    if variance is None or found is None or variance.factor <= 0 or variance.shift <= 0:
+        return False
+    return _replace(graph, root, *found, variance)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A multiple of the mean along the last axis, plus a number.
+
+    Attributes:
+        total: Result of the reduction.
+        of: What is reduced.
+        factor: Factor of its mean.
+        own: Factor of its total.
+        shift: Number that is added.
+    """
+
+    total: Tensor
+    of: Tensor
+    factor: float
+    own: float
+    shift: float
+
+
+def reduced_of(tensor: Tensor | None) -> Reduced | None:
+    """Return what a tensor is a multiple of the mean of, along the last axis."""
+    total = tensor
+    for _ in range(_STEPS):
+        step = total.producer if total is not None else None
+        if step is None or step.type in _REDUCTIONS:
+            break
+        computed = [held for held in step.inputs if held is not None and not held.is_static]
+        total = computed[0] if len(computed) == 1 and (is_axis_view(step) or is_arithmetic(step)) else None
+    op = total.producer if total is not None else None
+    if total is None or op is None or op.type not in _REDUCTIONS or op.package != ir.NATIVE_PACKAGE:
+        return None
+    source = op.inputs[0]
+    if source is None:
+        return None
+    axes = {int(axis) for axis in op.param("axes", [])}
+    if {axis for axis in axes if source.shape[axis] != 1} != {source.rank - 1}:
+        return None
+    sums = terms(tensor, [total], views=True)
+    if sums is None or (0,) not in sums or any(factor.ndim for factor in sums.values()):
+        return None
+    own = float(sums[0,])
+    factor = own * (source.shape[-1] if op.type == "ReduceSum" else 1)
+    return Reduced(total, source, factor, own, float(sums.get((), 0.0)))
+
+
+def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
+    """Return what has this variance, and its mean."""
+    deviation = variance.producer.inputs[0] if variance.producer is not None else None
+    op = deviation.producer if deviation is not None else None
+    if op is None or not is_binary(op, SQUARED_DIFFERENCE):
+        base = squared(deviation)
+        op = base.producer if base is not None else None
+    pairs = [] if op is None else [op.inputs]
+    if op is not None and is_binary(op, SQUARED_DIFFERENCE):
+        pairs.append(op.inputs[::-1])
+    elif not is_binary(op, SUBTRACT):
+        pairs = []
+    for source, other in pairs:
+        mean = reduced_of(other)
+        if source is None or mean is None or mean.of is not source or mean.shift:
+            continue
+        if math.isclose(mean.factor, 1.0, rel_tol=1e-6):
+            return source, mean
+    return None
+
+
+def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Reduced) -> bool:
+    inverse = root.outputs[0]
+    if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
+        return False
+    if source.rank not in NORM_RANKS or source.shape != variance.of.shape:
+        return False
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    atoms = [source, mean.total]
+    for last in reached(graph, inverse, views=True):
+        result = last.outputs[0]
+        if result.shape != source.shape:
+            continue
+        divisor = None if is_inverted else inverse
+        read = terms(result, [*atoms, inverse] if is_inverted else atoms, divisor, views=True)
+        weights = _weights(read, mean.own, source.shape[-1])
+        if weights is None:
+            continue
+        inputs = [source]
+        weights = weights[0] / math.sqrt(variance.factor), weights[1]
+        for part, values in zip(("weight", "bias"), weights, strict=True):
+            if values is not None:
+                name = graph.unique_name(f"{root.name}_{part}")
+                inputs.append(graph.add_tensor(ir.static(name, values.astype(source.dtype.numpy))))
+        params: dict[str, ir.Param] = {
+            "axes": ir.u32s([source.rank - 1]),
+            "epsilon": ir.f32(variance.shift / variance.factor),
+        }
+        replace_by(graph, last, "LayerNorm", inputs, params, name=f"{root.name}_norm")
+        return True
+    return False
+
+
+def _weights(read: Terms | None, own: float, channels: int) -> tuple[Array, Array | None] | None:
+    """Return weight and bias of a normalization, or None.
+
+    The terms are ``x * r * weight - mean * r * weight + bias``, r being the last atom.
+    """
+    if read is None or read.keys() - {()} != {(0, 2), (1, 2)}:
+        return None
+    if any(values.shape not in ((), (channels,)) for values in read.values()):
+        return None
+    weight, bias = read[0, 2], read.get(())
+    if not numpy.allclose(weight, -read[1, 2] / own, rtol=1e-6, atol=0):
+        return None
+    spread = [
+        None if values is None else numpy.broadcast_to(values, (channels,)) for values in (weight, bias)
+    ]
+    if any(values is not None and not math.isfinite(numpy.abs(values).max(initial=0)) for values in spread):
+        return None
+    return spread[0], spread[1]
+
+
+@op_pass(*_ROOTS, stage="converter", after=("fuse_layer_norm",))
+def fuse_rms_norm(graph: Graph, root: Op) -> bool:
+    """Turn ``x / sqrt(mean(x^2) + epsilon)`` into RmsNorm.
+
+    HTP does not compile all of its float forms written out (SDK 2.51).
+    """
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    power = reduced_of(root.inputs[0])
+    source = squared(power.of) if power is not None else None
+    if power is None or source is None or power.factor <= 0 or power.shift <= 0:
+        return False
+    if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
+        return False
+    if source.rank not in NORM_RANKS:
+        return False
+    inverse, channels = root.outputs[0], source.shape[-1]
+    atoms = [source, inverse] if is_inverted else [source]
+    for last in reached(graph, inverse, views=True):
+        result = last.outputs[0]
+        read = terms(result, atoms, None if is_inverted else inverse, views=True)
+        if result.shape != source.shape or read is None or read.keys() != {(0, 1)}:
+            continue
+        factor = read[0, 1] / math.sqrt(power.factor)
+        if factor.shape not in ((), (channels,)) or not numpy.isfinite(factor).all():
+            continue
+        values = numpy.broadcast_to(factor, (channels,)).astype(source.dtype.numpy)
+        weight = _held(graph, inverse, values)
+        if weight is None:
+            weight = graph.add_tensor(ir.static(graph.unique_name(f"{last.name}_weight"), values))
+        params: dict[str, ir.Param] = {
+            "axes": ir.u32s([source.rank - 1]),
+            "epsilon": ir.f32(power.shift / power.factor),
+        }
+        name = last.name
+        replace_by(graph, last, "RmsNorm", [source, weight], params, name=name)
+        fused = result.producer
+        if fused is not None:
+            graph.rename_op(fused, name)
+        return True
+    return False
+
+
+def _held(graph: Graph, inverse: Tensor, values: Array) -> Tensor | None:
+    """Return the source's own constant that holds these factors, or None."""
+    for op in reached(graph, inverse, views=True):
+        for tensor in op.inputs:
+            if tensor is None or tensor.data is None or tensor.encoding is not None:
+                continue
+            if tensor.shape == values.shape and numpy.array_equal(tensor.numpy(), values):
+                return tensor
+    return None
+
+
+@op_pass(*_ROOTS, stage="converter", after=("fuse_layer_norm",))
+def fuse_l2_norm(graph: Graph, root: Op) -> bool:
+    """Turn a value divided by the root of its sum of squares into L2Norm.
+
+    The forms are ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)),
+    limit)``.
+
+    The root may be compared instead of the sum: ``x / max(sqrt(sum(x^2)), limit)``.
+    """
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    power, size = root.inputs[0], root.outputs[0]
+    floored, epsilon = _bounded(power.producer if power is not None else None, MAXIMUM)
+    if floored is None:
+        bound = graph.sole_consumer(size)
+        bounded, limit = _bounded(bound, MINIMUM if is_inverted else MAXIMUM)
+        if bound is None or bounded is not size or limit <= 0:
+            return False
+        floored, epsilon, size = power, limit**2.0 if not is_inverted else limit**-2.0, bound.outputs[0]
+    total = floored.producer if floored is not None else None
+    if total is None or not is_reduction(total, "ReduceSum") or not _LEAST < epsilon < math.inf:
+        return False
+    source = squared(total.inputs[0])
+    if source is None or source.encoding is not None or source.rank not in NORM_RANKS:
+        return False
+    for last in reached(graph, size):
+        read = terms(last.outputs[0], [source, size] if is_inverted else [source], size)
+        if agrees(read, {(0, 1): 1.0}) and last.outputs[0].shape == source.shape:
+            params: dict[str, ir.Param] = {"axis": ir.u32(source.rank - 1), "epsilon": ir.f32(epsilon)}
+            replace_by(graph, last, "L2Norm", [source], params, name=f"{root.name}_norm")
+            return True
+    return False
+
+
+def _bounded(op: Op | None, operation: int) -> tuple[Tensor | None, float]:
+    """Return what Maximum or Minimum compares with a number, and the number."""
+    if op is not None and is_binary(op, operation):
+        for tensor, other in (op.inputs, op.inputs[::-1]):
+            number = constant_number(other)
+            if number is not None:
+                return tensor, number
+    return None, 0.0
