@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
 Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
-"""Takes the number of a sample, and values of the float model by tensor name."""
+"""Receives the number of a sample, and values of the float model by tensor name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +276,9 @@ def measure_in_processes(
     The second of a pair is of the held-out samples.
 
     Args:
-        model: The float model.
-        watch: What to measure.
-        samples: Arrays by input name.
         give: Called with the number of each sample and the values of ``watch.outputs``.
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
-        progress: Called with the number of samples done.
         source: Where each child gets kernels of UDOs from.
         loop_timeout: Seconds that each loop may take.
 

@@ -198,7 +198,9 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError("no held-out samples are given", where=spell("report"), fix="give at least one")
+        raise UsageError(
+            "the report has no held-out samples", where=spell("report"), fix="pass at least one sample"
+        )
     has_more = next(source, None) is not None
     qualities, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored
