@@ -187,10 +187,12 @@ class Handlers:
 
     Args:
         package: Package whose modules register handlers, imported at the first look-up; default: none.
+        ignores: Attributes without meaning at inference, of any type.
     """
 
-    def __init__(self, package: str | None = None) -> None:
+    def __init__(self, package: str | None = None, ignores: Sequence[str] = ()) -> None:
         self._package = package
+        self._ignores = ignores
         self._held: dict[tuple[str, str], Handler] = {}
 
     def __call__(
@@ -211,7 +213,7 @@ class Handlers:
         """
 
         def register(function: F) -> F:
-            handler = Handler(self.with_operands(function), layout, frozenset(ignores))
+            handler = Handler(self.with_operands(function), layout, frozenset((*self._ignores, *ignores)))
             for type in types:
                 if self._held.setdefault((domain, type), handler) is not handler:
                     raise ValueError(f"there is a handler of {type} already")
