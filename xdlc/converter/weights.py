@@ -21,10 +21,8 @@ def mapped(
     """Return a range of a file as lazy data.
 
     Args:
-        source: The mapped file.
         offset: First byte, of any alignment.
         length: Number of bytes that the model states; None if it states none.
-        shape: Shape of the tensor.
         dtype: Its numpy dtype, little endian in the file.
         where: Place of the tensor, for errors.
 
@@ -54,7 +52,6 @@ def beside(model: Path, location: str, where: str) -> Path:
     of its target.  Caches of downloads keep files so: links beside each other to blobs beside each other.
 
     Args:
-        model: The model.
         location: Path of the file as the model states it, relative to its folder.
         where: Place of the reference, for errors.
 

@@ -50,7 +50,6 @@ class Entry:
 
     Attributes:
         since: Oldest opset it understands.
-        function: The importer.
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
         dynamic: Whether it takes values with dynamic dimensions.
@@ -83,9 +82,7 @@ def importer(
     has the default None.
 
     Args:
-        types: Operator names.
         since: Oldest opset it understands.
-        domain: Operator domain.
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
         ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
@@ -203,10 +200,8 @@ class Handlers:
         Its parameters after the node and the operators are the inputs of the node, none of them missing.
 
         Args:
-            types: Node types.
             layout: Layout in which the handler works (``session.ordering``).
             ignores: Attributes without meaning at inference; any other that is set and not read is refused.
-            domain: Domain of the types.
 
         Raises:
             ValueError: If a type has a handler already.
