@@ -271,8 +271,6 @@ def blame_bindings(
     """Return problems, contradictions attributed to shapes in the options.
 
     Args:
-        problems: The problems.
-        inputs: The inputs of the model.
         input_dims: Shapes of the options, by input name.
     """
     blamed: list[XdlcError] = []
@@ -328,10 +326,7 @@ def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dt
     """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
-        context: The import.
-        name: Its name.
         shape: Its shape, None for dynamic dimensions.
-        dtype: Its data type.
     """
     builder = context.builder
     tensor = builder.graph.add_input(open_tensor(name, shape, dtype))
@@ -352,7 +347,6 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
     Args:
         context: The import, after the last node.
-        out_names: Names of the outputs.
         written: Names of the values that nodes write.
     """
     where = context.source.path
