@@ -1,4 +1,4 @@
-"""Each pass on a graph of its golden file: text in, text out, and the numbers stay.
+"""Each pass on its golden file: text in, text out, and the numbers stay.
 
 A golden file holds the graph before the pass, a line ``====``, and the graph after it.  To take up a
 wanted change, delete the second half and run with XDLC_UPDATE_GOLDEN=1.
