@@ -215,7 +215,6 @@ def query(
         where: The file or model, for messages.
         soc: Name of the SoC, for messages.
         timeout: Seconds that one child may take.
-        worker: The child process.
 
     Raises:
         ConstraintError: If HTP refuses an op.

@@ -247,7 +247,6 @@ class LoadedCache:
     """The graphs of a context binary.
 
     Args:
-        binary: The context binary.
         soc_id: The SoC to emulate; None for the one that the binary was made for.
         step: Called with what is about to happen.
     """

@@ -39,7 +39,6 @@ def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcEr
     """Return a problem for each op, one for all of a missing number format.
 
     Args:
-        unsupported: The ops.
         place: The file or model, and the SoC.
     """
     groups: dict[str | UnsupportedOp, list[UnsupportedOp]] = {}

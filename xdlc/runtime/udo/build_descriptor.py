@@ -178,7 +178,6 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     """Return the descriptor of an op under conversion.
 
     Args:
-        view: The op.
         definition: Its definition, for the numbers of enumerators and the types of parameters.
     """
     data = StaticData()
@@ -456,7 +455,6 @@ def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None
 
     Args:
         specs: Outputs; those of type undefined get a type.
-        view: The op.
         definition: Its definition.
     """
     if specs is None:

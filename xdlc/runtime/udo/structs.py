@@ -223,7 +223,6 @@ class Native:
         """Return an array of tensors.
 
         Args:
-            forms: The tensors.
             addresses: Where their elements are, by position.
         """
         made = (Tensor * max(len(forms), 1))()
