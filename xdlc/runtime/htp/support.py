@@ -26,15 +26,14 @@ from xdlc.runtime.htp.unsupported_op import (
     scales_problem,
     shortened,
 )
-from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
+from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS, MAX_RANK
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
-MAX_RANK = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SocSupport:
     """Support of a model by a SoC.
 
     Attributes:
@@ -52,7 +51,7 @@ class Verdict:
     inner: tuple[str, ...] = ()
 
 
-def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
+def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> SocSupport:
     """Query every op of every graph of a model.
 
     Ops of package ``xdlc`` run on the host only; they are reported without a query.  ``If`` and ``While`` are
@@ -74,7 +73,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             fix="choose another SoC; HTP starts with v68",
         )
         host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
-        return Verdict("xdlc's table of SoCs", False, host, (problem,))
+        return SocSupport("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
     adapted = model.clone()
     for graph in adapted.graphs.values():
@@ -102,7 +101,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             for op in filter(_is_dynamic, graph.ops):
                 kept.setdefault((name, op.name), ConstraintError(FIXED_DIMS, node=op.name, op=op.type))
     inner = tuple(_inner(model, kept)) if is_known else ()
-    return Verdict(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
+    return SocSupport(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
 
 
 _Kept = dict[tuple[str, str], XdlcError]

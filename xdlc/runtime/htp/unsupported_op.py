@@ -15,7 +15,7 @@ MAX_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedOp:
+class RefusedOp:
     """An op that HTP does not support.
 
     Attributes:
@@ -35,22 +35,22 @@ class UnsupportedOp:
     missing_format: str | None = None
 
 
-def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcError]:
+def problems_of(unsupported: Iterable[RefusedOp], place: str) -> list[XdlcError]:
     """Return a problem for each op, one for all of a missing number format.
 
     Args:
         place: The file or model, and the SoC.
     """
-    groups: dict[str | UnsupportedOp, list[UnsupportedOp]] = {}
+    groups: dict[str | RefusedOp, list[RefusedOp]] = {}
     for each in unsupported:
         groups.setdefault(each.missing_format or each, []).append(each)
     return [
-        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, UnsupportedOp)),
+        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, RefusedOp)),
         *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, str)),
     ]
 
 
-def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
+def _problem(ops: Sequence[RefusedOp], place: str) -> ConstraintError:
     first, others = ops[0], " and others" if len(ops) > 1 else ""
     missing = first.missing_format
     return ConstraintError(

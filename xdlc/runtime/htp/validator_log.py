@@ -25,7 +25,7 @@ _MISSING_FORMAT = re.compile(r"SocModel doesn't support (\w+)")
 _DYNAMIC = re.compile(r"can only have static dimensions|has dynamic dimensions")
 _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _OP_UNKNOWN = 4005
-_HIGHEST_RANK = 5
+MAX_RANK = 5
 _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
 FIXED_DIMS = "a tensor has dynamic dimensions, HTP supports fixed ones only"
 BIND_DIMS = "convert the model again with --input_dim, --define_symbol or --batch"
@@ -200,8 +200,8 @@ def _ranks(side: str, exact: int | None, rank: int) -> str:
         return "the rank that follows from its inputs and parameters"
     if side and exact is not None:
         return f"rank {exact}"
-    if rank > _HIGHEST_RANK:
-        return f"at most rank {_HIGHEST_RANK}"
+    if rank > MAX_RANK:
+        return f"at most rank {MAX_RANK}"
     return "other ranks, of many ops up to 4 only" if rank else "rank 1 or more"
 
 
