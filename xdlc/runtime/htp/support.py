@@ -25,6 +25,7 @@ from xdlc.runtime.htp.unsupported_op import (
     problems_of,
     scales_problem,
     shortened,
+    without_htp,
 )
 from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS, MAX_RANK
 from xdlc.targets import Arch, Soc
@@ -68,10 +69,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     """
     unbound = open_problem(model)
     if not soc.has_htp:
-        problem = ConstraintError(
-            f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-            fix="choose another SoC; HTP starts with v68",
-        )
+        problem = without_htp(soc, "choose another SoC; HTP starts with v68")
         host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
         return SocSupport("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}

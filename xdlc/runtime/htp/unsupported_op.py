@@ -10,6 +10,7 @@ from xdlc.ir import HOST_PACKAGE, AxisScaleOffset, BlockScaleOffset, Graph, Mode
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
+from xdlc.targets import Soc
 
 MAX_BLOCKERS = 8
 
@@ -33,6 +34,12 @@ class RefusedOp:
     problem: str
     fix: str
     missing_format: str | None = None
+
+
+def without_htp(soc: Soc, fix: str = "omit it; HTP starts with v68") -> ConstraintError:
+    """Return the error of a SoC that has no HTP."""
+    problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
+    return ConstraintError(problem, fix=fix)
 
 
 def problems_of(unsupported: Iterable[RefusedOp], place: str) -> list[XdlcError]:
