@@ -18,7 +18,7 @@ from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.source_match import Operand, UncoveredNode
 from xdlc.runtime import dynamic_dims
-from xdlc.runtime.htp.support import Verdict, judge
+from xdlc.runtime.htp.support import SocSupport, judge
 from xdlc.runtime.onnx_evaluator import limited
 from xdlc.targets import Soc, find_soc
 
@@ -119,7 +119,7 @@ def check(
     except XdlcError:
         if not diagnostics.problems:  # else it is a consequence of them
             raise
-    verdict: Verdict | None = None
+    verdict: SocSupport | None = None
     if soc is not None and model is not None:
         try:
             verdict = judge(model, soc)
@@ -136,7 +136,7 @@ def _make_report(
     model: Model | None,
     problems: Sequence[XdlcError],
     soc: Soc | None = None,
-    verdict: Verdict | None = None,
+    verdict: SocSupport | None = None,
     notices: Sequence[str] = (),
 ) -> Report:
     """Put together what is known of a model.
