@@ -1,4 +1,4 @@
-"""Acceptance test of a change: whether quantized outputs gain by it on samples that it was not made from."""
+"""Acceptance test of a change: outputs have to gain by it on unseen samples."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def keep_what_helps(
     reached: Score,
     most: int,
 ) -> tuple[list[Change], Score]:
-    """Find changes that help together; those that do not as a whole are tried in halves.
+    """Find the changes that together improve the outputs.
+
+    Those that do not help as a whole are tried in halves.
 
     Args:
         changes: Independent of each other, those of which most is hoped for first.

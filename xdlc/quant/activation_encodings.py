@@ -60,13 +60,15 @@ def _is_softmax(tensor: Tensor) -> bool:
 
 
 def unit_low(tensor: Tensor) -> int | None:
-    """Return the lower end of the range that an op fixes for its result; None: it fixes none."""
+    """Return the lower end of the range that an op fixes for its result, or None."""
     rule = rule_of(tensor.producer) if tensor.producer is not None else None
     return rule.unit_low if rule is not None else None
 
 
 class ActivationEncodings:
-    """Chooses encodings of activations, and by way of ``StaticEncodings`` those of static data.
+    """Chooses the encodings of a graph: of activations, and then of static data.
+
+    ``StaticEncodings`` chooses those of static data.
 
     Args:
         choice: The method of ``auto`` at 8 bits; None: min-max.
@@ -126,7 +128,7 @@ class ActivationEncodings:
         return decision
 
     def _make_exact(self, decision: Decision) -> None:
-        """Give second factors that are read with 8 bits in place of 16 scales that make products exact."""
+        """Change scales of 8-bit second factors so that HTP's products are exact."""
         exact_factors: set[Tensor] = set()
         for op in self.placement.fixed:
             tensor = op.inputs[1] if (op, 1) in self.placement.narrowed else None
@@ -147,7 +149,7 @@ class ActivationEncodings:
         return self._type(tensor).bits
 
     def _is_signed(self, tensor: Tensor) -> bool:
-        """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        """Return whether a tensor's group is stored as signed integers."""
         if not self.placement.ports:
             return False
         root = self.groups.find(tensor)
@@ -248,7 +250,7 @@ class ActivationEncodings:
         return bool(self.options.act_quantizer_schema != "asymmetric")
 
     def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
-        """Return the form of a tensor, or the one that ops read in its place which want another type."""
+        """Return the stored form of a tensor, in its own type or in a requested one."""
         own = self._type(tensor)
         dtype = wanted or own
         form = self._given(tensor)
@@ -268,7 +270,7 @@ class ActivationEncodings:
         return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
 
     def _is_read_centred(self, tensor: Tensor) -> bool:
-        """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""
+        """Return whether an op needs the zero of a tensor's 16-bit group in the middle."""
         for member in self.groups.members(tensor):
             for reader in self.graph.consumers(member):
                 rule = rule_of(reader) if reader in self.placement.fixed else None
@@ -288,7 +290,7 @@ class ActivationEncodings:
         return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
-        """Return the range of a tensor's group, and whether it was cut to what affects readers."""
+        """Return the range of a tensor's group, and whether it was cut for its readers."""
         values = self.group_range(tensor, dtype.bits)
         if len(self.groups.members(tensor)) > 1:
             return values, False

@@ -1,4 +1,4 @@
-"""Warnings about lost quality, and remedies: options of the quantizer that are not set already.
+"""Warnings about poor outputs, and options of the quantizer that improve them.
 
 Each remedy is tried on samples that ranges have not seen before it is named, the cheapest first; trials are
 made only where a warning is due.
@@ -102,12 +102,15 @@ def moved_bytes(plan: Plan) -> float:
 
 
 def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
-    """Return widths for all ops but those that have their own; ops of 16 bits keep them."""
+    """Return other widths for all ops that have none of their own.
+
+    Ops of 16 bits keep them.
+    """
     return replace(precision, act_bits=acts, weight_bits=weights or precision.weight_bits)
 
 
 def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
-    """Return widths with other bits of the activations of one op; None: it stays float."""
+    """Return widths in which one op has other bits of activations, or stays float."""
     precision.acts[name] = bits
     return precision
 
@@ -141,7 +144,7 @@ class Remedies:
         return Remedies(self.plan, self.calibration, self.engine, self.figures, least, self._outcomes)
 
     def of(self, figure: Figure) -> tuple[str, Options]:
-        """Return what to do about an output of which something is lost, and the options for it.
+        """Return a remedy for an output: text, and the options to set.
 
         Nothing more is tried once options keep all outputs.
         """
@@ -202,7 +205,7 @@ class Remedies:
             yield f"float for {op.name!r}", floats, partial(one_op, op.name, None)
 
     def _trial(self, text: str, change: Change) -> Trial | None:
-        """Return the outcome of a trial, None if the other options leave no room for these widths."""
+        """Return the outcome of other widths; None if other options contradict them."""
         if text not in self._outcomes:
             self.engine.report("trying remedies")
             self._outcomes[text], before = None, moved_bytes(self.plan)
@@ -234,7 +237,7 @@ def _grade(figure: Figure) -> str:
 
 
 def _advice(remedies: Remedies, figure: Figure) -> Advice:
-    """Return what to do about an output; no bits while the samples or a definition are at fault."""
+    """Return advice about an output; no bits while samples or a UDO are at fault."""
     if remedies.calibration.problems:
         return Advice(f"the calibration samples are at fault: {remedies.calibration.problems[0]}")
     narrow = narrow_udo(remedies.plan.main, figure.output)
@@ -246,7 +249,10 @@ def _advice(remedies: Remedies, figure: Figure) -> Advice:
 
 
 def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a line if outputs are below the goal that mixed precision kept on the samples it judged by."""
+    """Yield a warning if outputs miss the goal that mixed precision reached.
+
+    It was reached on the samples that widths were chosen by.
+    """
     goal = plan.search.goal
     if goal is None:
         return
@@ -257,7 +263,7 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB that the samples for the choice of widths reach{others}; calibrate with "
+        f"the goal of {goal:.1f} dB, which the samples that chose the widths reach{others}; calibrate with "
         f"more samples of what the network will see, or set a higher goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
@@ -286,7 +292,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
 
 
 def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
-    """Return a warning of tensors that a thousandth of the values, or one constant, leaves hardly a step.
+    """Return a warning about ranges that a few large values stretch, or nothing.
 
     Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
@@ -300,18 +306,22 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", and likewise {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
-            f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
-            f"its encoding leaves these {rest / scale:.1f} steps{more}; to keep them",
+            f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
+            f"its encoding has {rest / scale:.1f} steps for these{more}; to keep them",
             options,
         )
     ]
 
 
 def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
-    """Yield the largest of most values, that of all, the scale, the name, and what to do."""
+    """Yield activations with a stretched range: their magnitudes and the remedy.
+
+    These are the largest magnitude of most values, that of all, the scale, the name, and the options to
+    set.
+    """
     for tensor, (dtype, encoding) in plan.decision.activations.items():
         statistics = calibration.found.get(tensor)
         if (
@@ -356,7 +366,10 @@ def most_reach(histogram: Histogram) -> float:
 
 
 def _two_largest(array: Array) -> tuple[float, float]:
-    """Return the largest magnitude of the rest, 0 if there is none, and that of one or few elements."""
+    """Return the second largest magnitude, and the largest, which few elements have.
+
+    The first is 0 if all elements are equal, or if many elements have the largest.
+    """
     import numpy as np
 
     size = np.abs(array).reshape(-1)

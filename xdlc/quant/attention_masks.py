@@ -1,4 +1,4 @@
-"""Additive attention masks, and the ranges of masks and scores that affect a Softmax.
+"""Attention masks that are added to scores, and the ranges that affect a Softmax.
 
 Exporters hide places from attention by adding the smallest float, minus infinity or -1e9 to scores.  A
 range that holds such a number has no steps left for scores.  What is far enough below the largest
@@ -86,7 +86,7 @@ def hides(op: Op) -> bool:
 
 
 def bound_masks(graph: Graph) -> None:
-    """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that.
+    """Replace masks of minus infinity by ``-BOUND``; results of Softmax stay the same.
 
     What is ``flag * c - c`` becomes ``(flag - 1) * c``: no encoding holds both terms as exactly as their
     difference has to be.
@@ -101,7 +101,7 @@ def bound_masks(graph: Graph) -> None:
 
 
 def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
-    """Return samples in which inputs that are masks hold ``-BOUND`` in the place of minus infinity."""
+    """Return samples whose masks hold ``-BOUND`` in place of minus infinity."""
     import numpy as np
 
     masks = find_masks(graph)
@@ -118,7 +118,10 @@ def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]
 
 
 def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
-    """Return whether a Softmax alone reads an input, maybe clamped, but for the largest of each row."""
+    """Return whether an input is a mask: only a Softmax depends on it.
+
+    It may be clamped before, and the largest value of each row may be computed from it.
+    """
     readers = graph.consumers(tensor)
     is_clamped = any(single_name(op) == "ElementWiseMaximum" for op in readers)
     return tensor in masks.hiding or (
@@ -127,7 +130,7 @@ def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
 
 
 def _subtract_first(graph: Graph, op: Op) -> None:
-    """Turn the sum of a product with a number and of its negative into a product of a difference."""
+    """Rewrite ``flag * c - c`` as ``(flag - 1) * c``."""
     sign = 1.0 if single_name(op) == "ElementWiseAdd" else -1.0
     for (product, sign_of_product), (number, sign_of_number) in (
         ((op.inputs[0], 1.0), (op.inputs[1], sign)),
@@ -176,7 +179,9 @@ def _bounded(array: Array, *, limit: float) -> Array:
 
 
 def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
-    """Put ops at the end of a graph that give the largest score of each row; return it by Softmax input.
+    """Append ops that compute the largest score of each row.
+
+    Their results are returned by the input of the Softmax.
 
     Rows that are masked as a whole give the largest score of all rows.
     """
@@ -198,7 +203,7 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
 
 
 def row_axis(softmax: Op) -> int:
-    """Return the axis of the rows of a Softmax; one of the host may count it from the end."""
+    """Return the axis of the rows of a Softmax, counted from the first axis."""
     rank = softmax.outputs[0].rank
     return int(softmax.param("axis", rank - 1)) % max(rank, 1)
 
@@ -288,7 +293,10 @@ def is_scale(tensor: Tensor) -> bool:
 
 
 def _is_sum(tensor: Tensor) -> bool:
-    """Return whether a tensor holds sums or selected values, after moves and factors perhaps."""
+    """Return whether a tensor holds sums or selected values.
+
+    Moves and factors may follow these.
+    """
     op = tensor.producer
     while (
         op is not None and op.inputs[0] is not None and (traits(op).selects or single_name(op) in _PRODUCTS)
@@ -302,7 +310,7 @@ def _range(tensor: Tensor) -> Range:
 
 
 def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
-    """Return the score below which all places of any row together give less than a part of a step.
+    """Return the score below which places of a row add less than a part of a step.
 
     A place that is ``x`` below the largest score of its row gets at most ``exp(-x)`` of it.
 
@@ -397,7 +405,10 @@ class MaskRanges:
         return Range(limit.low - reach.high, limit.high - reach.low)
 
     def _hidden(self, mask: Tensor, flag: Tensor, limit: Range) -> Range:
-        """Return the limit of a mask that is multiplied by a flag: 1 or -1 where a place is hidden."""
+        """Return the useful range of a mask that is multiplied by a flag.
+
+        The flag is 1 or -1 where a place is hidden.
+        """
         ends = [end for end in (limit.low, limit.high) if math.isfinite(end)]
         if not ends:
             return EVERYTHING

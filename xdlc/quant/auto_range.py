@@ -1,4 +1,4 @@
-"""Automatic choice of the range method for 8 bits: the one that leaves the outputs closest to float.
+"""Automatic choice of the range method for 8 bits, by the noise in the outputs.
 
 No method is best for every network: clipping helps where rounding is what hurts, and ruins what hangs on
 its largest values.  So each is tried on the network as a whole.  One session serves all of them, for
@@ -63,7 +63,9 @@ _Run = Callable[[Choice, Sample], Mapping[str, Array]]
 
 
 def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the range method for activations of 8 bits; the plan itself without a choice.
+    """Return a plan with the range method that leaves outputs closest to float.
+
+    A plan without activations of 8 bits is returned as it is.
 
     The methods are run on a few samples, and what is left of them on twice as many each round: a method that
     lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are
@@ -108,7 +110,7 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
 
 def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
-    """Return samples in an order in which the first few are spread over all, however few they are.
+    """Reorder samples so that the first few are spread over all.
 
     Example:
         >>> [kept.number for kept in _evenly([KeptSample(number, {}) for number in range(8)])]
@@ -119,7 +121,7 @@ def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
 
 
 def _rounds(count: int) -> list[int]:
-    """Return the number of samples of each round: ``FEW``, and twice as many each time."""
+    """Return the number of samples of each round, twice as many each time."""
     rounds = [FEW]
     while rounds[-1] < count:
         rounds.append(2 * rounds[-1])
@@ -127,7 +129,7 @@ def _rounds(count: int) -> list[int]:
 
 
 def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choice, Array]:
-    """Return the powers of methods in their order, until two in a row lag another for sure."""
+    """Return the powers of range methods until two in a row lag another for sure."""
     powers: dict[Choice, Array] = {}
     lagging = 0
     for choice in choices:
@@ -140,7 +142,7 @@ def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choic
 
 
 def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
-    """Return the methods that may still be the best, in their order: min-max and another."""
+    """Return the range methods that may still be the best: min-max and another."""
     reached = {choice: _sqnr(sums) for choice, sums in powers.items()}
     order = list(powers)
     leader = max(order, key=lambda choice: reached[choice])
@@ -167,7 +169,9 @@ def _sqnr(powers: Array) -> float:
 
 
 def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
-    """Return whether the SQNR gains more than chance explains, by the jackknife over samples.
+    """Return whether an SQNR gains more than chance explains.
+
+    Its standard error is that of the jackknife over samples.
 
     Args:
         before: Sums of squares under one method, [samples, 2, tensors].
@@ -215,7 +219,10 @@ class _Trials:
         return len(self._kept)
 
     def powers(self, choice: Choice, count: int) -> Array:
-        """Return the sums of squares of values and of errors of the first samples, [samples, 2, tensors]."""
+        """Return the power of signal and noise by sample and output.
+
+        They are sums of squares of values and of errors, [samples, 2, tensors], of the first samples.
+        """
         import numpy as np
 
         for index in range(count):
@@ -256,7 +263,10 @@ def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> 
 
 
 def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> _Run:
-    """Return a function that opens a session for each method, for a graph that UDOs part."""
+    """Return a function that opens a session for each range method.
+
+    A graph that UDOs divide needs this.
+    """
     sessions: dict[Choice, CpuSession] = {}
 
     def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""Capabilities of a target: options and widths of single ops that the generation of its DSP supports."""
+"""Capabilities of a target: options and widths that its DSP supports."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
 
 
 def _kernelless(placement: Placement) -> list[str]:
-    """Return a note on the operations that stay float for want of a fixed-point kernel, if there are any."""
+    """Return a note on ops that stay float for lack of a fixed-point kernel."""
     floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
     if not floats:
         return []
@@ -176,7 +176,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
 
 
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
-    """Return one problem for each kind of unsupported width, with the names of the ops."""
+    """Return one problem for each kind of unsupported width, with the ops' names."""
     arch = soc.capabilities
     widths = "give them other widths, or choose another target"
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
@@ -222,7 +222,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     if narrowed:
         notes.append(
             f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
-            f"with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
+            f"operand with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
         )
     halved = [
         op
@@ -231,8 +231,8 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     ]
     if halved:
         notes.append(
-            f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "
-            f"which takes twice the products, and a sum adds both: {_listed(halved)}"
+            f"{name} has no 16-bit weights: {len(halved)} op(s) multiply by high and low bytes apart "
+            f"and add the results, which doubles the products: {_listed(halved)}"
         )
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:
@@ -250,7 +250,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
 
 
 def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
-    """Return a warning about the ops of a quantized model that a target does not support, if any.
+    """Return a warning about quantized ops that the target does not support.
 
     Args:
         model: The model; what open dimensions of its inputs keep on the host is not looked at.

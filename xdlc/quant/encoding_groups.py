@@ -1,4 +1,4 @@
-"""Tensors that share an encoding, and the part of their range that affects readers.
+"""Tensors that share an encoding, and the part of their range that counts.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
@@ -77,7 +77,9 @@ class EncodingGroups:
         return self._given.get(root, root.encoding)
 
     def join(self, first: Tensor, second: Tensor, *, signs: bool = False) -> bool:
-        """Join two groups; return whether they are one now: not if given encodings or types are unequal.
+        """Join the groups of two tensors; return whether they are one group now.
+
+        Groups with different types, or different encodings in the model, stay apart.
 
         Args:
             second: A tensor of the other.
@@ -118,7 +120,7 @@ class EncodingGroups:
                 self.derived.add(written)
 
     def _may_share(self, op: Op, result: Tensor) -> bool:
-        """Return whether the encoding that ``result`` has, if any, suits all that ``op`` reads and writes.
+        """Return whether the encoding of a result suits all that an op reads and writes.
 
         Values that others read need not fit it.
         """
@@ -152,7 +154,7 @@ class EncodingGroups:
         return None
 
     def join_gathered(self, width: Callable[[Tensor], Range], joined: Callable[[Tensor], None]) -> None:
-        """Join the inputs of Concat and the like to its result where it does not cost much.
+        """Join inputs of Concat and the like to its result where that costs little.
 
         An input that nobody else reads loses nothing: its values end on the steps of the result
         anyway, and are rounded once instead of twice.
@@ -199,7 +201,10 @@ class EncodingGroups:
 
 
 def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
-    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
+    """Return whether a group of tensors is stored as signed integers.
+
+    It is if one of them is signed, or if all that read it read signed integers of as many bits.
+    """
     types = [placement.type_of(graph, member) for member in members]
     if any(dtype is not None and dtype.is_signed for dtype in types):
         return True
@@ -221,7 +226,7 @@ NEGLIGIBLE = 0.1
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
-    """Return the range outside of which no reader of ``tensor`` computes another result."""
+    """Return the range beyond which readers of a tensor compute the same result."""
     writer = rule_of(tensor.producer) if tensor.producer is not None else None
     readers = graph.consumers(tensor)
     if writer is None or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
@@ -256,7 +261,7 @@ def _limit(op: Op, bits: int) -> Range:
 
 
 def _gate(graph: Graph, tensor: Tensor, readers: tuple[Op, ...]) -> Op | None:
-    """Return the Sigmoid of ``x * sigmoid(x)`` (SiLU) if that is all that reads ``tensor``."""
+    """Return the Sigmoid of ``x * sigmoid(x)`` (SiLU), or None."""
     if len(readers) != 2:
         return None
     gate = next((op for op in readers if single_name(op) == "Sigmoid"), None)

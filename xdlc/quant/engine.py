@@ -1,4 +1,4 @@
-"""Engine that runs networks while they are quantized: kernels of UDOs, and the metric of the user."""
+"""Engine that runs networks: kernels of UDOs, the user's metric, and progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Step = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """Files and options of the user that kernels of UDOs come from; each process opens them anew.
+    """Files of the user with kernels of UDOs; each process opens them itself.
 
     Attributes:
         paths: Registration libraries, Python files and folders of kernels.
@@ -175,7 +175,7 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
             score = math.nan
         if math.isnan(score):
             raise UsageError(
-                f"the metric {name} returned {value!r:.100}, which is no number",
+                f"the metric {name} returned {value!r:.100}, which is not a number",
                 where=path,
                 fix="return a number, the higher the better",
             )
@@ -187,13 +187,11 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
 def _loaded(text: str) -> Evaluate:
     """Return the function that ``FILE.py:FUNCTION`` names."""
     file, _, name = text.rpartition(":")
-    path = Path(file)
+    path, where = Path(file), spell("evaluate")
     if path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(
-            f"{text!r} names no function", where=spell("evaluate"), fix="write it as FILE.py:FUNCTION"
-        )
+        raise UsageError(f"{text!r} does not name a function", where=where, fix="write FILE.py:FUNCTION")
     if not path.is_file():
-        raise UsageError(f"no file {file!r}", where=spell("evaluate"), fix="give the path of a file")
+        raise UsageError(f"no file {file!r}", where=where, fix="give the path of an existing file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -212,7 +210,7 @@ def _loaded(text: str) -> Evaluate:
         functions = [key for key, held in vars(module).items() if callable(held) and key[0] != "_"]
         raise UsageError(
             f"{file} has no function {name!r}",
-            where=spell("evaluate"),
+            where=where,
             fix=nearest_names(name, functions) or f"define it: def {name}(run): ... return score",
         )
     return function  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Equalization: factors per channel move from the op that writes an activation into its readers' weights.
+"""Equalization: factors by channel move from activations into weights of readers.
 
 The results stay what they are; the activation between gets channels of like range, so that one
 scale serves them all, at the cost of weights whose inputs differ more.  Cross-layer equalization
@@ -109,7 +109,7 @@ def channel_statistics(
 
 
 def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:
-    """Add outputs with the reduced channels of each tensor of ``left`` that a lowered graph computes."""
+    """Add outputs with reductions of the channels of tensors."""
     import numpy as np
 
     for name in [name for name in left if name in lowered.graph.tensors]:
@@ -124,7 +124,9 @@ def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:
 
 @dataclass(slots=True)
 class _Reader:
-    """A sink as the noise model sees it; all arrays go with its weight's [in of a group, out].
+    """A sink as the noise model sees it.
+
+    All arrays have the axes of its weight: [in of a group, out].
 
     Attributes:
         op: The op.
@@ -166,7 +168,9 @@ class _Reader:
 def best_factors(
     chain: Chain, seen: dict[Op, ChannelStatistics], options: QuantOptions, precision: Precision
 ) -> tuple[Array, float]:
-    """Return factors per channel for a chain, and by how many dB they lower the noise in the model.
+    """Return the best factors by channel of a chain, and their gain in dB.
+
+    The gain is that of the noise in the model.
 
     They are products of powers of the channel's range and of the largest weight that reads it, so
     that range is traded against weights anywhere between neither and all.
@@ -247,7 +251,7 @@ class _Change:
 def equalize(
     plan: Plan, calibration: Calibration, engine: Engine, name: str, is_source: Callable[[Op], bool]
 ) -> Plan:
-    """Return a plan whose chains after some ops are rescaled, then shifted, where a trial shows a gain.
+    """Return a plan whose chains are rescaled and shifted where outputs gain by it.
 
     First factors by the ranges that were seen are tried, where none of them helps more cautious ones.
     Last come constants ("high-bias absorption").
@@ -300,7 +304,7 @@ def _seen(plan: Plan, engine: Engine, guard: Guard, chains: dict[str, Chain]) ->
 def _try(
     model: Model, guard: Guard, changes: list[_Change], reached: Score, most: int
 ) -> tuple[list[_Change], list[_Change], Score]:
-    """Make those of some changes that help; return them, those refused, and the score with them."""
+    """Make the changes that help; return these, the refused ones, and the new score."""
     worth = (change for change in changes if change.gain >= WORTH_TRYING)
     tried = sorted(worth, key=lambda change: -change.gain)
     kept, reached = keep_what_helps(guard, model, tried, _make, reached, most)
@@ -315,7 +319,10 @@ def _make(model: Model, change: _Change) -> None:
 
 
 def _absorption(chain: Chain, seen: dict[Op, ChannelStatistics], factors: Array | None) -> _Change:
-    """Plan to take from each channel the middle of its range, after Relu what all its values exceed."""
+    """Plan a shift of each channel by the middle of its range.
+
+    After a Relu it is the largest constant below all values.
+    """
     import numpy as np
 
     scale = np.ones(chain.count) if factors is None else factors

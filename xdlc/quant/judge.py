@@ -1,4 +1,4 @@
-"""Judge of quantized outputs: by what an application reads from them, with dB as the finer scale.
+"""Judge of quantized outputs: by what applications read, and by SQNR in dB.
 
 Guards of algorithms, the choice of ranges, trials of widths, warnings and reports compare models by it.  Use:
 ``OutputJudge(parts_of_outputs(graph, floats, kinds), floats)`` with the float values of some samples, run a
@@ -37,7 +37,9 @@ def judged(graph: Graph) -> list[str]:
 
 
 def judged_by(output: Tensor) -> Tensor:
-    """Return the tensor that an output is judged by: channels last, and the input of a Softmax without masks.
+    """Return the tensor that an output is judged by.
+
+    It has channels last, and is the input of a Softmax without masks.
 
     A class that is sure to win has the same probability with much noise as with little.
     """
@@ -85,7 +87,10 @@ class Score:
         return float(self.db.mean()) if self.db.size else 0.0
 
     def is_worse(self, before: Score) -> bool:
-        """Return whether an output keeps less of its task than under another model of the same judge."""
+        """Return whether an output keeps less of its task than under another model.
+
+        Both are scores of the same judge.
+        """
         pairs = zip(self.verdicts, before.verdicts, strict=True)
         return any(after.kept < first.kept - TOLERANCE for after, first in pairs)
 
@@ -130,7 +135,7 @@ class Part:
     is_probability: bool = False
 
     def of(self, results: Mapping[str, Array]) -> Array:
-        """Return the part from the tensors of a run, in a type whose squares and differences fit."""
+        """Return the values of this part in results, in a type that holds their squares."""
         import numpy as np
 
         array = np.atleast_1d(results[self.name])
@@ -142,7 +147,7 @@ class Part:
         return array if self.place is None else self.place.of(array)
 
     def fine(self, array: Array) -> Array:
-        """Return the values that dB are measured of: probabilities of logits beside a threshold.
+        """Return the values to measure dB of; logits of scores and masks as probabilities.
 
         A far negative logit has no probability, whatever its error.
         """
@@ -156,7 +161,7 @@ class Part:
 def parts_of_outputs(
     graph: Graph, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
 ) -> list[Part]:
-    """Return what outputs with values are judged by: each as a whole, or its unlike parts.
+    """Return the outputs to judge, each as a whole or as its unlike parts.
 
     Args:
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
@@ -346,7 +351,7 @@ def _is_undecided(values: Sequence[Array]) -> bool:
 
 
 def _is_off_mode(values: Sequence[Array]) -> bool:
-    """Return whether values are on both sides of 0, and few on one of them, or near it."""
+    """Return whether values are on both sides of 0, with few on one, or near 0."""
     import numpy as np
 
     flat = (np.asarray(array, np.float32).ravel() for array in values)

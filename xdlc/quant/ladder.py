@@ -1,4 +1,4 @@
-"""Ladder of widths: the first that keeps the task of every output, tried in the order of their cost.
+"""Ladder of widths: the cheapest that keep the task of every output.
 
 Widths of the whole network come first, for each is one session; what is enough as a whole is then lowered
 op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged on held-out samples.
@@ -61,7 +61,9 @@ class Rung:
 
 
 def climb(plan: Plan, calibration: Calibration, engine: Engine, trials: Trials) -> tuple[Plan, SearchResult]:
-    """Return the cheapest levels found that keep the task, or the best tried, and a plan with the trials.
+    """Return the cheapest widths that keep the task, and a plan with the trials.
+
+    Where none keeps it, they are the best that were tried.
 
     Args:
         trials: Trials of its groups.
@@ -139,7 +141,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 def _ended(plan: Plan, rungs: dict[Levels, Rung], stage: int) -> Plan:
-    """Return a plan with the rungs, and the widths of a stage for branches and loop bodies."""
+    """Return a plan with the rungs, and with widths of a stage for inner graphs."""
     ended = plan.under(lambda precision: precision, _inner(stage))
     return replace(ended, search=WidthSearch(rungs=tuple(rungs.values())))
 

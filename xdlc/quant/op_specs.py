@@ -1,4 +1,4 @@
-"""Per-op quantization: fixed-point kernels, float operands and why an op stays float."""
+"""Per-op quantization: fixed-point kernels, operands, and reasons to stay float."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.opdefs.traits import Traits, operation_name, traits
 
 
 def single_name(op: Op) -> str:
-    """Return the op type that has the one operation of an op; of a UDO, its package and type."""
+    """Return the name of the operation of an op; of a UDO with its package."""
     return f"{op.package}::{op.type}" if is_udo(op) else operation_name(op)
 
 
@@ -28,7 +28,7 @@ def weight_of(op: Op) -> Tensor | None:
 
 
 def float_tensors(op: Op) -> list[Tensor]:
-    """Return the inputs and outputs of an op that hold float values, quantized already or not."""
+    """Return the inputs and outputs of an op that hold float or quantized values."""
     return [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and is_real(tensor)]
 
 

@@ -33,7 +33,7 @@ _COMPUTED = {
 
 
 class QuantOptions(SimpleNamespace):
-    """Values of the options of ``xdlc.options.quantizing`` that decide how a model is quantized.
+    """Values of the options that decide how a model is quantized.
 
     Each is an attribute of its name.
 
@@ -74,7 +74,7 @@ class QuantOptions(SimpleNamespace):
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
-                "LPBQ has scales per block, and no size of a block is given",
+                "LPBQ has scales per block and needs the size of a block",
                 where=spell("use_lpbq"),
                 fix=f"pass {spell('weights_block_size')} too, like 64",
             )

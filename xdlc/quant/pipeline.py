@@ -105,7 +105,9 @@ def quantize(
     phrase: Phrase = str,
     **options: Any,
 ) -> Model:
-    """Return a quantized copy of a model; the arguments are those of :func:`xdlc.quantize`.
+    """Return a quantized copy of a model.
+
+    The arguments are those of :func:`xdlc.quantize`.
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
@@ -236,7 +238,7 @@ def _read(
 
 
 def _check_weights(model: Model) -> None:
-    """Refuse a model whose weights hold NaN: no sample is the cause of what it computes.
+    """Refuse a model whose weights hold NaN.
 
     Raises:
         ModelError: If there are any; it names the first.
@@ -252,7 +254,7 @@ def _check_weights(model: Model) -> None:
 
 
 def _names(options: QuantOptions, metric: Metric | None) -> list[str]:
-    """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
+    """Return the algorithms to run; mixed precision too for a goal or a ladder."""
     names = list(options.algorithms)
     has_goal = options.has_goal or metric is not None
     if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
@@ -268,7 +270,7 @@ def _prepare(
     samples: Samples,
     engine: Engine,
 ) -> tuple[Plan, dict[str, str]]:
-    """Bring the graphs of a model into the form that is quantized, and place their ops.
+    """Bring the graphs of a model into the form to quantize, and place their ops.
 
     Returns:
         The plan, and the names of static tensors in new shapes with the old names.
@@ -329,7 +331,7 @@ def _calibrate(plan: Plan, samples: Samples, engine: Engine) -> tuple[Plan, Cali
 
 
 def _check(plan: Plan, importing: Importing, *, is_per_channel_asked: bool) -> Plan:
-    """Refuse widths that the target does not support; note what differs from the request."""
+    """Refuse widths that the target lacks; note what differs from the request."""
     if is_per_channel_asked:
         plan = plan.noted(*one_scale_notes(plan.parts))
     for part in plan.parts:

@@ -84,7 +84,7 @@ class GraphPlan:
 
     @cached_property
     def activations(self) -> dict[Tensor, Sequence[DType]]:
-        """The activations that quantized ops touch, with the other types in which ops read each."""
+        """The activations of quantized ops, with the other types in which ops read each."""
         return {
             tensor: tuple(self.placement.converted(self.graph, tensor))
             for tensor in self.graph.tensors.values()
@@ -266,7 +266,7 @@ class Plan:
         return replace(self, main=main, inner=tuple(inner))
 
     def without_held_out(self, calibration: Calibration) -> Plan:
-        """Return the plan with activations under the ranges of the samples that are not held out."""
+        """Return the plan with ranges of the samples that are not held out."""
         apart = calibration.without_held_out
         if apart is calibration:
             return self

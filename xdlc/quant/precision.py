@@ -49,7 +49,7 @@ class Precision:
     fine: frozenset[str] = frozenset()
 
     def act_bits_of(self, op: Op) -> int | None:
-        """Return the bits of what an op reads and writes, or None if the user wants it in float."""
+        """Return the bits of an op's activations, or None if it stays float."""
         return self.acts.get(op.name, self.act_bits)
 
     def weight_bits_of(self, op: Op) -> int:
@@ -133,7 +133,10 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
 
 
 def follows(op: Op) -> bool:
-    """Return whether an op has the width of what it reads: it moves values, or writes no float values."""
+    """Return whether an op has the width of what it reads.
+
+    It moves values, or writes no float values.
+    """
     rule = rule_of(op)
     hands_on = op.type == "Cast" or (rule is not None and rule.selects)
     return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
@@ -148,7 +151,7 @@ def followed(op: Op) -> list[Tensor]:
 
 
 def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
-    """Return those of some ops that have a width of their own; if none has, what they take it from.
+    """Return the ops that have a width of their own, or those that they take it from.
 
     An op that moves inputs of the graph, or what no quantized op writes, keeps its own.
     """

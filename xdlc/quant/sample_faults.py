@@ -1,4 +1,4 @@
-"""Faults of calibration samples, each with its cure: by what the inputs hold, and what the network reads."""
+"""Faults of calibration samples, each with its remedy."""
 
 from __future__ import annotations
 
@@ -148,7 +148,10 @@ def _tokens(entry: InputSummary, rows: int) -> Iterator[Fault]:
 
 
 def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
-    """Return the range that an input should have: its encoding's, or 0..255 if the network scales that."""
+    """Return the range that an input should have, or None.
+
+    It is that of its encoding, or 0..255 if the network scales that.
+    """
     import numpy as np
 
     bits = given_bits(tensor)
@@ -164,7 +167,9 @@ def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
 
 
 def _affine(entry: InputSummary, graph: Graph) -> np.ndarray | None:
-    """Return factor and term of each channel that a network of pictures begins with; None if it has none.
+    """Return the factor and term by channel that a network of pictures begins with.
+
+    None: it has none.
 
     A constant that differs by row or column ends them.
     """
@@ -221,7 +226,10 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
 
 
 def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
-    """Yield a question if the means of the samples are in reverse to those that the network subtracts."""
+    """Yield a question if channels seem reversed.
+
+    The means of the samples are in reverse to those that the network subtracts.
+    """
     if pair is None or pair.shape[1] != 3 or entry.count < FEW or not pair[0].all():
         return
     both = (-pair[1] / pair[0], entry.channels)
@@ -233,7 +241,7 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
 
 
 def _form(entry: InputSummary) -> Iterator[Fault]:
-    """Yield a fault if rows of pictures follow each other in another form than the stated one."""
+    """Yield a fault if the samples hold pictures in another layout than stated."""
     import numpy as np
 
     picture, shares = entry.picture, entry.shares
@@ -261,7 +269,9 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
 def _response(
     plan: Plan, calibration: Calibration, engine: Engine, entry: InputSummary
 ) -> tuple[float, float]:
-    """Return how large results of the first layers are for an input, and how much those of the first vary.
+    """Return how large results of the first layers are, and how much they vary.
+
+    The second is of the first layer alone.
 
     Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
     """

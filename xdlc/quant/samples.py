@@ -67,7 +67,7 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
     if isinstance(source, str | os.PathLike):
         return from_list(Path(source), graph, optional=optional)
     if isinstance(source, Mapping):
-        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
+        raise UsageError("samples is a mapping, not a list", fix="give samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
         raise UsageError(
             f"samples is of type {type(source).__name__}",
@@ -90,14 +90,17 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
 
 
 def mapped(source: Iterable[Any], function: Callable[[Any, int], Sample]) -> Iterable[Sample]:
-    """Return what a function makes of each item and its number, as often as the source can be read."""
+    """Return the results of a function for each item and its number.
+
+    They can be read as often as the source.
+    """
     if iter(source) is source:
         return (function(item, number) for number, item in enumerate(source))
     return (_Sized if isinstance(source, Sized) else _Each)(source, function)
 
 
 def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
-    """Return samples with the floats of inputs that the model has quantized rounded as it rounds them.
+    """Return samples whose floats are rounded to the encodings of quantized inputs.
 
     What holds NaN or infinite values is refused by those that read it.
     """
@@ -125,7 +128,9 @@ def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
 def from_list(
     path: Path | None, graph: Graph, *, native: bool = False, optional: Collection[str] = ()
 ) -> Iterable[Sample]:
-    """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
+    """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file.
+
+    Without a path there are none.
 
     Args:
         native: Whether raw files hold the inputs' stored types instead of float32.
@@ -162,12 +167,12 @@ class _Sized(_Each):
 
 
 def is_held_out(number: int) -> bool:
-    """Return whether the sample of this number is one to measure with, under the ranges of the others."""
+    """Return whether the sample of this number is held out, to be measured with."""
     return number % HELD_OUT == HELD_OUT - 1
 
 
 class Samples:
-    """Samples in order; an iterator, which can be read but once, is written to disk as it is read."""
+    """Samples in order; those of an iterator are stored on disk as they are read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -210,7 +215,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """Look at the first of the samples that do not calibrate, before the work begins.
 
     Raises:
-        UsageError: If it does not fit the graph, or there is none.
+        UsageError: If it does not fit the graph, or there are no samples.
     """
     first = next(iter(samples), None)
     if first is None:
@@ -407,7 +412,7 @@ def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
         if name not in members and name in optional:
             continue
         if name not in members:
-            fix = f"save an array of that name; those there are: {', '.join(members) or 'none'}"
+            fix = f"save an array of that name; the file has: {', '.join(members) or 'none'}"
             problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
             continue
         try:
@@ -454,7 +459,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
 
 
 def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ...]] | None:
-    """Return the number of samples in an array and the shape of one, or None if it does not fit."""
+    """Return the number of samples in an array and the shape of each, or None."""
     if not shape:
         return None
     if fits(shape[1:], tensor.shape, tensor.dynamic_axes):
@@ -476,7 +481,7 @@ def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
 
 
 def _header(file: IO[bytes], where: str) -> array_files.Header:
-    """Read the header of an array; return its shape, whether it is column-major, and its dtype."""
+    """Return the shape, the order and the dtype of an array from its header."""
     try:
         return array_files.read_header(file, where)
     except _DAMAGE as error:

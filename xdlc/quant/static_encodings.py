@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
 ) -> QuantType | None:
-    """Return the stored form of a static input or parameter, or None if it stays float.
+    """Return the stored form of a UDO's static data, or None if it stays float.
 
     Args:
         tensor: Static floats; an encoding that they have is kept.
@@ -187,19 +187,25 @@ class StaticEncodings:
                 decision.params[op, name] = form
 
     def _has_narrow_slopes(self, op: Op) -> bool:
-        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several, no room for a product."""
+        """Return whether HTP compiles a Prelu with 8-bit slopes only.
+
+        It has several slopes, and no room for a product.
+        """
         slopes = op.inputs[1] if op.type == "Prelu" else None
         return slopes is not None and slopes.size > 1 and not takes_wide_slopes(self.graph, op)
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> QuantType:
-        """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
+        """Return the form of a constant, as wide as activations where HTP supports that."""
         if centred_16 and dtype.bits == 16 and not self._wide_factors:
             dtype = UFIXED8
         grid = centred if centred_16 and dtype.bits == 16 else asymmetric
         return dtype, grid(self._activations.static_range(tensor), dtype.bits, min_width=0.0)
 
     def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> QuantType | None:
-        """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
+        """Return the form of a static tensor with an encoding in the model, or None.
+
+        A weight or bias keeps its type; another constant gets the bits of its op.
+        """
         stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
         if stored is None or encoding is None:
             return None
@@ -262,7 +268,7 @@ class StaticEncodings:
     def _remember(
         self, op: Op, weight: Tensor, fitted: WeightFit, encoding: Encoding, for_bias: Array
     ) -> None:
-        """Remember what a weight lost, for notes: its clipped values, and scales beyond those that fit."""
+        """Record what a weight lost, for notes: clipped values and larger scales."""
         import numpy as np
 
         if fitted.clipped:
@@ -271,7 +277,7 @@ class StaticEncodings:
             stored = np.asarray(getattr(encoding, "scales", None) or getattr(encoding, "scale", 0.0))
             growth = stored / np.where(fitted.scales > 0.0, fitted.scales, stored)
             is_for_bias = ((for_bias > fitted.scales) & (fitted.scales > 0.0)).any()
-            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them rightly"
+            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them correctly"
             if count := int((growth > 1.0 + 1e-5).sum()):
                 self._grown.setdefault(why, []).append((float(growth.max()), op.name, count))
 

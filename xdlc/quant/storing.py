@@ -48,7 +48,7 @@ from xdlc.quant.widening.weight_halves import split
 
 
 def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> tuple[GraphPlan, ...]:
-    """Return the branches and loop bodies that the main graph runs, ready to be calibrated.
+    """Return the plans of branches and loop bodies, ready to be calibrated.
 
     Conditions of loops stay float: they only decide when to stop.
 
@@ -88,7 +88,7 @@ def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
 
 
 def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
-    """Put an op that stays float after each real input and before each real output; return them.
+    """Add ops that stay float at real inputs and outputs; return these ops.
 
     Values that ``growing`` ops add to are left alone.
     """
@@ -159,8 +159,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [
-            f"graph {part.graph.name!r} stays float: no sample has run it, so that nothing is known of "
-            f"{tensor.name!r}"
+            f"graph {part.graph.name!r} stays float: no sample has run it, so the range of {tensor.name!r} "
+            "is unknown"
             for tensor in part.unseen[:1]
         ]
         if part.decision is not None:
@@ -184,13 +184,13 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     convert_moves(graph, placement)
     if multiplied := [op for op in list(graph.ops) if multiply_slopes(graph, op)]:
         decision.notes.append(
-            f"{len(multiplied)} Prelu: depthwise convolution(s) by 1 stand before them, as "
-            f"{multiplied[0].name!r}: HTP has slopes of 16 bits in products alone"
+            f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
+            "HTP supports slopes of 16 bits only after a product"
         )
 
 
 def _store_floats(part: GraphPlan, bits: int | str) -> list[str]:
-    """Drop the encodings of what stays float, and store it in the type of the options; return notes."""
+    """Store floats in the type of the options, without encodings; return notes."""
     forget_given(part.graph)
     return store_floats(part.graph, bits)
 
@@ -227,7 +227,9 @@ def quantized_copy(
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
-    """Give tensors their stored form; insert Quantize, Dequantize and Convert where widths change.
+    """Give tensors their stored form, with conversions where widths change.
+
+    These are Quantize, Dequantize and Convert.
 
     Weights become transforms: nothing is quantized before it is written or read.
     """
@@ -271,12 +273,18 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
 
 
 def entered(tensor: Tensor) -> str:
-    """Return the name of what quantized ops read in place of a float op's result, unless that is taken."""
+    """Return the name of the quantized form of a float op's result.
+
+    Another name is used if it is taken.
+    """
     return f"{tensor.name}_quantized"
 
 
 def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: QuantType, readers: list[Use]) -> None:
-    """Quantize what a float op wrote for the quantized ops that read it with as many bits."""
+    """Insert a Quantize between a float op's result and its quantized readers.
+
+    The readers have as many bits.
+    """
     producer = tensor.producer
     if producer is None or tensor.dtype.is_fixed or not readers:
         return
@@ -326,7 +334,7 @@ def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
 
 
 def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
-    """Quantize a static tensor; where its uses differ in form, each form gets a tensor."""
+    """Quantize a static tensor; each form that its uses need gets a tensor."""
     forms: dict[QuantType, list[Use]] = {}
     for use, form in uses.items():
         forms.setdefault(form, []).append(use)
@@ -362,7 +370,9 @@ def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
 
 
 def convert_moves(graph: Graph, placement: Placement) -> None:
-    """Let ops such as Reshape keep the encoding of their input; convert their result to its own after them.
+    """Insert a Convert after moves whose result has another encoding.
+
+    Ops such as Reshape keep the encoding of their input.
 
     No backend rounds anew while it moves values.
     """

@@ -58,7 +58,7 @@ class Place:
         return any(dtype.is_float for dtype in self.dtypes)
 
     def activation(self, wanted: int) -> DType | None:
-        """Return the type of an activation, of the bits wanted if they are allowed; None: floats only.
+        """Return the type of an activation, of the wanted bits if allowed; None: floats.
 
         Plain signed integers beside floats are what a kernel for integers takes.
         """
@@ -71,7 +71,7 @@ class Place:
         return [dtype for dtype in _STATICS if self._allows(dtype)]
 
     def static(self, wanted: int) -> DType | None:
-        """Return the type of static data, of the bits wanted if they are allowed; None: floats.
+        """Return the type of static data, of the wanted bits if allowed; None: floats.
 
         Four bits are not chosen unasked where there is anything wider.
         """
@@ -106,13 +106,13 @@ class Ports:
         return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
     def of(self, op: Op, tensor: Tensor) -> DType | None:
-        """Return the widest type in which the op reads or writes a tensor; None: only as it is."""
+        """Return the widest type in which the op reads or writes a tensor, or None."""
         pairs = chain(zip(op.inputs, self.inputs, strict=True), zip(op.outputs, self.outputs, strict=True))
         return widest(held for read, held in pairs if read is tensor)
 
 
 def widest(dtypes: Iterable[DType | None]) -> DType | None:
-    """Return the type of most bits, of two with as many the unsigned one; None if there is none."""
+    """Return the type with the most bits, unsigned before signed, or None."""
     known = (dtype for dtype in dtypes if dtype is not None)
     return max(known, key=lambda dtype: (dtype.bits, not dtype.is_signed), default=None)
 
@@ -179,7 +179,7 @@ class UdoConstraints:
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
-        """Return the parameters of an op that are tensors of float values, and what is allowed for each."""
+        """Return the float tensors among an op's parameters, and what each may be."""
         places = self.places.get((op.package, op.type))
         return [
             (name, param, places.params[name])
@@ -191,7 +191,7 @@ class UdoConstraints:
         ]
 
     def ports(self, op: Op, wanted: int) -> Ports:
-        """Return how an op is read and written where activations are to have ``wanted`` bits.
+        """Return how an op is read and written with some bits of activations.
 
         A result whose encoding is given has the bits of that.
         """
@@ -217,7 +217,7 @@ class UdoConstraints:
         return f"its definition supports {'; '.join(dict.fromkeys(named))}"
 
     def conflicts(self, op: Op) -> Iterator[ConstraintError]:
-        """Yield an error for each encoding that a result of an op has and its definition does not support."""
+        """Yield an error for each encoding of a result that the definition lacks."""
         for tensor, place in zip(op.outputs, self.outputs(op), strict=True):
             stated = given_bits(tensor)
             taken = None if stated is None else place.activation(stated)
@@ -266,7 +266,7 @@ def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
 
 
 def _finest(dtypes: Sequence[DType]) -> list[DType]:
-    """Return the floats of some types if there are any, else those of 16 bits, else all."""
+    """Return the floats of some types, else those of 16 bits, else all."""
     floats = [dtype for dtype in dtypes if dtype.is_float]
     return floats or [dtype for dtype in dtypes if dtype.bits == 16] or list(dtypes)
 
@@ -281,14 +281,14 @@ def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[O
 
 
 def _place(name: str, types: Sequence[Sequence[DType]]) -> Place:
-    """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
+    """Return the types that a tensor may have on all cores, else on any of them."""
     known = [frozenset(held) for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
     return Place(name, common or frozenset().union(*known), differs=bool(known) and not common)
 
 
 def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
-    """Return the backends whose types count: the DSP of the target, else all DSPs, else the CPU."""
+    """Return the backends whose types count: the target's DSP, all DSPs, or the CPU."""
     offers = offered(collection)[opdef.name]
     own = f"DSP_V{arch}"
     if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
@@ -300,7 +300,7 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
 
 
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
-    """Refuse encodings that definitions do not support; return notes on what differs from the request.
+    """Refuse encodings that definitions lack; return notes on other differences.
 
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not support.
@@ -322,7 +322,7 @@ def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
 
 
 def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
-    """Return a note on static data that get one scale where one per channel was requested."""
+    """Return a note on static data with one scale where one per channel was requested."""
     names = [
         f"{op.package}::{op.type} {place.name!r}"
         for part in parts
@@ -333,14 +333,14 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     if not names:
         return []
     return [
-        "static data of UDOs have one scale, for no definition states which axis has channels; "
+        "static data of UDOs have one scale, since definitions do not name the axis of channels; "
         f"{spell('quantization_overrides')} can give them one per channel "
         f"({listed(list(dict.fromkeys(names)))})"
     ]
 
 
 def narrow_udo(plan: GraphPlan, output: str) -> str | None:
-    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone."""
+    """Return the UDO before an output that has only 8 bits of fixed point, or None."""
     pending, seen = [plan.graph.tensors[output]], set[Op]()
     for tensor in pending:  # grows
         op = tensor.producer
@@ -355,7 +355,7 @@ def narrow_udo(plan: GraphPlan, output: str) -> str | None:
 
 
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
-    """Return the static data of an op whose form is not given, and what its definition supports."""
+    """Return the float static data of an op, and what its definition supports."""
     inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
     params = ((param, place) for _, param, place in precision.udos.params(op))
     return [
@@ -389,17 +389,17 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
-        yield f"has no type for {names} that is taken by all DSPs it is defined for: name the target"
+        yield f"has no type for {names} that all its DSPs support: name the target"
     yield from _static_notes(op, precision)
 
 
 def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
-    """Yield a note for static data that have other bits than the requested ones of weights."""
+    """Yield a note for static data whose bits are not the requested ones."""
     requested = precision.weight_bits_of(op)
     for _, place in _statics(op, precision):
         dtype = place.static(requested)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
+            yield f"keeps {place.name!r} float, as 4 bits were not requested: its definition supports {place}"
         elif dtype is not None and dtype.bits not in (requested, 32):
             bits = f"{dtype.bits} bits, not {requested}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"

@@ -1,4 +1,4 @@
-"""Verdicts about outputs: the share of what an application reads from values that a quantized model keeps."""
+"""Verdicts about outputs: how much of what applications read is kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Noise:
         return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
 
     def add(self, exact: Array, rounded: Array) -> None:
-        """Count values; elements whose exact value is not finite, as in masks, are omitted."""
+        """Count the values of an array; those that are not finite do not count."""
         import numpy as np
 
         with np.errstate(over="ignore", invalid="ignore"):
@@ -173,7 +173,10 @@ class Verdict:
 
 
 def is_picture(shape: Sequence[int]) -> bool:
-    """Return whether a shape has height and width: before channels, or without them as the last two axes."""
+    """Return whether a shape has height and width.
+
+    They stand before the channels, or are the last two axes of a shape without channels.
+    """
     if len(shape) > 3:
         return min(shape[-3:-1]) >= SIDE
     return len(shape) == 3 and min(shape[1:]) >= SQUARE and max(shape[1:]) <= 4 * min(shape[1:])
@@ -232,7 +235,7 @@ def _spread(pairs: Pairs, side: int) -> float:
 
 
 def _share(agreed: float, total: float) -> tuple[float, float]:
-    """Return a share and the upper end of its confidence interval (Wilson), one-sided at 95 %."""
+    """Return a share and its upper bound at 95 % confidence (Wilson, one-sided)."""
     share = agreed / total
     square = _Z * _Z / total
     spread = math.sqrt(share * (1 - share) * square + square * square / 4)
@@ -245,13 +248,13 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
     del threshold
     labels = [(exact, rounded, exact == rounded) for exact, rounded in pairs if exact.shape == rounded.shape]
     if len(labels) < len(pairs):
-        return Verdict(0.0, 0.0, "another number of labels", equal=0.0)
+        return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
     return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal)
 
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure agreement about the largest class; one that is nearly as large in float will do."""
+    """Measure agreement of the largest class; one nearly as large in float counts."""
     import numpy as np
 
     del threshold
@@ -269,7 +272,9 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement about labels, of the rarer ones where most have the same: blanks and backgrounds.
+    """Measure agreement of labels; where most are the same, of the rarer ones.
+
+    Blanks and backgrounds are such.
 
     Args:
         labels: Of each sample the labels in float, those of the quantized model, and where both will do.
@@ -326,7 +331,7 @@ def _of_map(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure agreement about what is above the threshold; a float score close to it decides nothing.
+    """Measure agreement of what is above the threshold, but for scores close to it.
 
     A sample without any is right if it stays without.
     """
@@ -363,7 +368,7 @@ def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
 
 
 def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure how many coordinates are off by less than a part of what they differ by between samples."""
+    """Measure the share of coordinates with an error small beside their spread."""
     import numpy as np
 
     del threshold
@@ -443,7 +448,7 @@ def _cosines(exact: Array, rounded: Array) -> Array:
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the share of the variance that is kept, of the worst small channel where that is less."""
+    """Measure the kept share of the variance, of the worst small channel if less."""
     del threshold
     verdict = _of_variance(pairs)
     for channel in _small_channels(pairs):
@@ -455,7 +460,7 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _small_channels(pairs: Pairs) -> list[int]:
-    """Return the channels whose values are small beside others: noise of the whole hides theirs."""
+    """Return the channels with small values: the noise of others hides theirs."""
     import numpy as np
 
     count = pairs[0][0].shape[-1]

@@ -117,7 +117,9 @@ def weight_steps(bits: int, options: QuantOptions) -> Steps:
 
 
 def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> Array:
-    """Return the scales, float64, that a method finds for static data; 0 for channels of zeros.
+    """Return the scales by channel that a method finds for static data, float64.
+
+    Those of zeros are 0.
 
     Args:
         axis: Channel axis, or None for one scale.
@@ -138,7 +140,7 @@ def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> 
 
 
 def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
-    """Return the scales, float64, that a method finds for each index of the first axis of an array.
+    """Return the scales that a method finds for each row of an array, float64.
 
     Args:
         rows: Floats of any shape, read piece by piece.
@@ -188,7 +190,7 @@ def weight_encoding(
 def bias_encoding(
     values: Channels, size: int, input_scale: float | None, weight: Encoding | None
 ) -> ScaleOffset | AxisScaleOffset:
-    """Return the 32-bit encoding of a bias: scale of the input times that of the weight, offset 0.
+    """Return the 32-bit encoding of a bias: the input's scale times the weight's.
 
     Where there are no such scales the bias has its own range.
 
@@ -224,7 +226,10 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
 
 
 def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
-    """Return why a weight cannot have a scale per block of ``size`` input channels, or None if it can."""
+    """Return why a weight cannot have scales per block, or None if it can.
+
+    A block has ``size`` input channels.
+    """
     if op.type == "FullyConnected":
         dim = weight.shape[1]
     elif op.type == "Conv2d" and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1:
@@ -232,12 +237,12 @@ def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
     else:
         return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
     if dim % size:
-        return f"its {dim} input channels are no multiple of {size}"
+        return f"its {dim} input channels are not a multiple of {size}"
     return None
 
 
 def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> Array:
-    """Return the scales of blocks, float64, [channels out, blocks]; 0 for a block of zeros.
+    """Return the scales of blocks, float64, [channels out, blocks]; 0 for zeros.
 
     Args:
         op: An op for which ``why_no_blocks`` has no reason.
@@ -303,7 +308,7 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
 
 
 def _without_zeros(scales: Array) -> Array:
-    """Return scales in which a block of zeros has that of the largest block: any holds it exactly."""
+    """Return scales in which blocks of zeros have that of the largest block."""
     import numpy as np
 
     return np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
@@ -407,14 +412,13 @@ def _why_not_in_blocks(op: Op, tensor: Tensor, fitted: WeightFit, options: Quant
 
 
 def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
-    """Return a note if HTP computes a weight with blockwise expansion as one of 8 bits."""
+    """Return a note if HTP computes blockwise weights as weights of 8 bits."""
     size, features = options.weights_block_size or 1, tensor.shape[1 if tensor.rank == 2 else 2]
     if not options.use_lpbq or block_parts(size, features // size):
         return []
     return [
-        f"weights of {op.name!r} have 8 bits on HTP, which computes blocks of {size} of {features} channels "
-        "wrongly: xdlc prepares exact ones with a scale per channel; 4 bits take blocks of 16 or 32, and a "
-        "multiple of 32 channels"
+        f"HTP computes blocks of {size} of {features} channels wrongly: weights of {op.name!r} are prepared "
+        "with 8 bits and a scale per channel; 4 bits need blocks of 16 or 32, and a multiple of 32 channels"
     ]
 
 
@@ -430,6 +434,9 @@ def _in_blocks(op: Op, tensor: Tensor, fitted: WeightFit, options: QuantOptions)
 
 
 def symmetric_method(options: QuantOptions) -> RangeMethod:
-    """Return the range method of symmetric weights; restricted steps have to hold all data."""
+    """Return the range method of symmetric weights.
+
+    Restricted steps have to hold all data.
+    """
     method = find_range_method(options.param_quantizer_calibration, weights=True)
     return method if options.restrict_quantization_steps is None else find_range_method("min-max")

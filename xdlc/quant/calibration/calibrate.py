@@ -108,7 +108,7 @@ class Spread:
                 return
 
     def evenly(self, most: int) -> list[KeptSample]:
-        """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
+        """Return at most some of what is kept, spread evenly from first to last.
 
         Args:
             most: At least two.
@@ -348,7 +348,10 @@ def _most_compared(graph: Graph) -> int:
 
 
 def _merge_derived(plan: Plan, calibration: Calibration) -> None:
-    """Add the statistics of tensors that hold values of others: other widths may part them."""
+    """Add statistics of tensors that hold values of others.
+
+    Under other widths they may be groups of their own.
+    """
     groups = plan.main.groups
     for tensor in groups.derived:
         for known in (calibration.found, calibration.rest):
