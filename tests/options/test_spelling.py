@@ -72,6 +72,8 @@ def test_a_text_names_no_option_that_does_not_exist() -> None:
         (["quant"], "act_bitwidth", 16, "--act_bitwidth 16"),
         (["quant"], "input_dims", None, "--input_dim"),
         (["quant"], "use_lpbq", True, "--use_lpbq"),
+        (["quant"], "input_dims", {"x y": (1, 3), "z": (2,)}, "--input_dim 'x y' 1,3 --input_dim z 2"),
+        (["convert", "-s", "x", "1,8"], "define_symbol", {"N": 1}, "--define_symbol N 1"),
         (["quant"], "prepare.socs", ["sm8650", "a b"], "xdlc-graph-prepare --htp_socs sm8650,'a b'"),
         (["graph_prepare"], "socs", None, "--htp_socs"),
         (["graph_prepare"], "quantize.target", "sm8650", "xdlc-quant --target sm8650"),

@@ -199,7 +199,7 @@ def test_a_loop_without_end_is_ended():
         CpuSession(model, loop_timeout=0.2).run(feeds)
     assert time.monotonic() - begun < 2
     assert caught.value.where == "graph 'main': op 'power' (While)"
-    assert "--loop_timeout" in caught.value.fix
+    assert "loop_timeout" in caught.value.fix
     session = CpuSession(loop_model(most=3), loop_timeout=0.2)
     for _ in range(2):
         np.testing.assert_array_equal(session.run(feeds)["y"], P * F**3)

@@ -128,6 +128,10 @@ def as_called(flag: str, value: str = "", *, ctx: click.Context | None = None) -
 
 def spelled(ctx: click.Context, name: str, value: Any) -> str:
     """Return an option of a verb as a flag of the running tool, or of another."""
+    if isinstance(value, Mapping):
+        return " ".join(
+            f"{spelled(ctx, name, None)} {quote(key)} {_text(item)}" for key, item in value.items()
+        )
     verb, _, option = name.rpartition(".")
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
     flag = next(filter(None, (_flag_of(command, option) for command in commands)), f"--{option}")
@@ -144,7 +148,7 @@ def _text(value: Any) -> str:
     """Return the words of a value for a shell; none of a switch."""
     if value is None or value is True:
         return ""
-    return ",".join(map(quote, value)) if isinstance(value, list | tuple) else quote(str(value))
+    return ",".join(map(quote, map(str, value))) if isinstance(value, list | tuple) else quote(str(value))
 
 
 def _tool(verb: str) -> Any:

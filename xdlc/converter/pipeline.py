@@ -165,8 +165,7 @@ def finish(
     if step is not None:
         step("optimizing", 0, 0)
     if options.input_dims or options.define_symbol or options.batch is not None:
-        problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
-        diagnostics.problems = problems
+        diagnostics.problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
     if not collects:
         raise_all(diagnostics.problems, where=str(imported.path))
     elif diagnostics.problems:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from shlex import quote
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Model, Op, Tensor
@@ -57,22 +56,20 @@ def open_problem(model: Model) -> ConstraintError | None:
     stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
     return ConstraintError(
         f"dynamic dimensions ({shapes}){stays} HTP supports fixed ones only",
-        fix=f"bind them when converting, for example with {' '.join(_flags(inputs, symbols))}",
+        fix=f"bind them when converting, for example with {_options(inputs, symbols)}",
         node=inputs[0].name,
         op="input",
     )
 
 
-def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
-    """Return the flags of an example for a shell, symbols if inputs share them."""
+def _options(inputs: Sequence[Tensor], symbols: Symbols) -> str:
+    """Return the options of an example, symbols if inputs share them."""
     numbers: dict[str, int] = {}
     shapes = {tensor.name: _example(tensor, symbols.get(tensor.name, ()), numbers) for tensor in inputs}
     named = sum(name is not None for tensor in inputs for name in symbols.get(tensor.name, ()))
     if len(inputs) > 1 and named == sum(len(tensor.dynamic_axes) for tensor in inputs):
-        return [f"{spell('define_symbol')} {quote(name)} {number}" for name, number in numbers.items()]
-    return [
-        f"{spell('input_dims')} {quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()
-    ]
+        return spell("define_symbol", numbers)
+    return spell("input_dims", shapes)
 
 
 def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int]) -> list[int]:

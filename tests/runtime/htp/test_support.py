@@ -129,7 +129,7 @@ def test_floats_of_a_quantized_graph_are_left_to_the_cpu(tables_only: bool) -> N
     graph.add_output(q)
     (problem,) = support.judge(model, soc, tables_only=tables_only).refused
     assert problem.fix is not None
-    assert "--partition" in problem.fix
+    assert "partition=True" in problem.fix
     assert "quantize the model" not in problem.fix
 
 
@@ -143,7 +143,7 @@ def test_a_second_factor_of_16_bits_needs_a_generation_too(tables_only: bool) ->
     for soc, refused_ops in (("qcs6490", ["product"]), ("sm8550", [])):
         verdict = support.judge(Model({"g": graph}), find_soc(soc), tables_only=tables_only)
         assert [each.node for each in verdict.refused] == refused_ops
-        assert all("--target" in (each.fix or "") for each in verdict.refused)
+        assert all("target" in (each.fix or "") for each in verdict.refused)
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
@@ -157,7 +157,7 @@ def test_no_soc_has_real_scales_per_block(soc: str, tables_only: bool) -> None:
     graph.append(make_op(graph, "FullyConnected", [x, w], [y], name="fc"))
     graph.add_output(y)
     refused = support.judge(Model({"g": graph}), find_soc(soc), tables_only=tables_only).refused
-    assert ("fc", True) in {(each.node, "--use_lpbq" in (each.fix or "")) for each in refused}
+    assert ("fc", True) in {(each.node, "use_lpbq=True" in (each.fix or "")) for each in refused}
 
 
 @pytest.mark.usefixtures("tables")
@@ -205,7 +205,7 @@ def test_open_inputs_are_the_problem_and_not_what_follows(
     graph.add_output(tensors[-1])
     verdict = support.judge(model, SM8650)
     assert [(each.node, each.op) for each in verdict.plain] == [("x", "input"), ("no such operation", "Any")]
-    assert (verdict.plain[0].fix or "").endswith(" -d x 1,4")
+    assert (verdict.plain[0].fix or "").endswith(" input_dims={'x': [1, 4]}")
     assert verdict.refused == ()
 
 

@@ -227,7 +227,7 @@ def test_all_ops_without_a_kernel_are_listed(python_file: Path) -> None:
     assert [problem.node for problem in caught.value.problems] == ["custom", "second"]
     for problem in caught.value.problems:
         assert isinstance(problem, UnsupportedOp)
-        assert "--udo_package_path" in str(problem.fix)
+        assert "udo_package_path" in str(problem.fix)
     with Kernels(python_file) as kernels, pytest.raises(ProblemList) as caught:
         CpuSession(graph, kernels=kernels)
     assert "there is no kernel for Math::Skale" in str(caught.value)

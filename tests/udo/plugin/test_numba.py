@@ -44,7 +44,7 @@ def test_a_function_of_numba_runs_in_the_process_of_kernels(tmp_path: Path, form
     file = written(tmp_path, HEAD + SCALE + f"        {FORMS[form]}\n        return f\n")
     notices: list[str] = []
     made = xdlc.convert(model(tmp_path), plugin=[str(file)], notify=notices.append)
-    assert any("--udo_package_path" in text for text in notices)
+    assert any("udo_package_path" in text for text in notices)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(xdlc.run(made, {"x": x}, udo_package_path=file)["y"], 3 * x)
 

@@ -52,8 +52,7 @@ def type_name(op: Op) -> str:
 
 def bind_dims() -> str:
     """Return the fix of dynamic dimensions."""
-    options = [spell("input_dims"), spell("define_symbol"), spell("batch")]
-    return f"convert the model again with {', '.join(options[:2])} or {options[2]}"
+    return f"convert the model again with {spell('input_dims')}, {spell('define_symbol')} or {spell('batch')}"
 
 
 def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
