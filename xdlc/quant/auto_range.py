@@ -157,7 +157,7 @@ def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
 
 
 def _sqnr(powers: Array) -> float:
-    """Return the SQNR in dB, pooled over samples, the mean over tensors.
+    """Return the mean over tensors of the SQNR in dB, pooled over samples.
 
     Args:
         powers: Sums of squares of values and of errors, [samples, 2, tensors].
@@ -233,11 +233,11 @@ class _Trials:
         return np.array([self._known[choice, index] for index in range(count)])
 
     def forget(self, left: Collection[Choice]) -> None:
-        """Drop the results of all methods but some."""
+        """Drop the results of all range methods except some."""
         self._results = {choice: self._results[choice] for choice in left}
 
     def score(self, choice: Choice) -> Score:
-        """Return the score of a method on the samples that it has run."""
+        """Return the score of a range method on the samples that it has run."""
         return self._judge.score(self._results[choice])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
@@ -245,7 +245,7 @@ class _Trials:
 
 
 def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
-    """Return a function that feeds one session the encodings of each method."""
+    """Return a function that runs one session with the encodings of any method."""
     from xdlc.runtime.cpu import AdjustableSession
     from xdlc.runtime.engine import give_back
 

@@ -362,7 +362,7 @@ def _measure(
 
 
 def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
-    """Note the figures of the outputs; return warnings of what is lost, with advice.
+    """Note the figures of the outputs; return warnings about poor ones, with advice.
 
     Raises:
         ConstraintError: If an output is below ``fail_below``.
