@@ -23,6 +23,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
+from xdlc.quant.ranges import Decision
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import entered, quantized_copy
 
@@ -256,7 +257,9 @@ def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> 
 
     def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
         if choice not in fed:
-            fed[choice] = session.encodings(_activations(plan, calibration, choice))
+            is_first = choice == CANDIDATES[0]
+            decision = first.decision if is_first else plan.main.ranges(calibration, plan.options, choice)
+            fed[choice] = session.encodings(_activations(plan, decision))
         return session.run(sample, fed[choice])
 
     return run
@@ -278,9 +281,9 @@ def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: S
     return run
 
 
-def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:
+def _activations(plan: Plan, decision: Decision) -> dict[str, Encoding]:
+    """Return the encodings of a decision by the names that tensors have once stored."""
     encodings = {}
-    decision = plan.main.ranges(calibration, plan.options, choice)
     for tensor, (_, encoding) in decision.activations.items():
         encodings[tensor.name] = encoding
         if not plan.placement.is_fixed(plan.graph, tensor):
