@@ -173,10 +173,7 @@ class Verdict:
 
 
 def is_picture(shape: Sequence[int]) -> bool:
-    """Return whether a shape has height and width.
-
-    They stand before the channels, or are the last two axes of a shape without channels.
-    """
+    """Return whether a shape has height and width, before channels or without these."""
     if len(shape) > 3:
         return min(shape[-3:-1]) >= SIDE
     return len(shape) == 3 and min(shape[1:]) >= SQUARE and max(shape[1:]) <= 4 * min(shape[1:])
@@ -272,14 +269,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement of labels; where most are the same, of the rarer ones.
-
-    Blanks and backgrounds are such.
-
-    Args:
-        labels: Of each sample the labels in float, those of the quantized model, and where both will do.
-        words: The plain agreement.
-    """
+    """Measure agreement of labels, of the rarer ones where most are the same."""
     import numpy as np
 
     rows = max(same.size for _, _, same in labels)
