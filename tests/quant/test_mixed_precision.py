@@ -196,7 +196,7 @@ def test_what_the_user_settled_stays(net):
     ("options", "text"),
     [
         ({"algorithms": "mixed_precision"}, "mixed precision has no goal"),
-        ({"evaluate": len}, "one of evaluate and min_score is missing"),
+        ({"evaluate": len}, "evaluate or min_score is missing"),
     ],
 )
 def test_goals_that_say_nothing(net, options, text):
