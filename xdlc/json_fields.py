@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeVar
 
-from xdlc.errors import ModelError, XdlcError, nearest_names
+from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 
 MAX_PROBLEMS = 100
 EXTENSION = "xdlc_"
@@ -116,6 +117,17 @@ class Scope:
         self.problems.append(error)
         if len(self.problems) >= MAX_PROBLEMS:
             raise Stop
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Raise all problems of a block at its end, or once there are too many.
+
+        Raises:
+            XdlcError: The problem; a ProblemList of several.
+        """
+        with suppress(Stop):
+            yield
+        raise_all(self.problems, where=self.where)
 
     def notice(self, path: str, text: str) -> None:
         """Record a notice."""

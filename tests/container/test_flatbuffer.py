@@ -135,7 +135,7 @@ def test_a_table_that_contains_itself_is_refused():
 
 
 class decode_positions:
-    """Where the first attribute's table is, and the slot in its vector of nested attributes."""
+    """Return the first attribute's table, and its slot in a vector."""
 
     def __init__(self, data: bytearray) -> None:
         root = self.u32(data, 0)

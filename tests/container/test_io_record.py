@@ -1,4 +1,4 @@
-"""The recipes for raw files are run as they stand, and what they make is what the tools take."""
+"""Recipes for raw files run as they stand and write what tools read."""
 
 from __future__ import annotations
 

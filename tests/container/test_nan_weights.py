@@ -1,4 +1,4 @@
-"""Weights that hold NaN: named when they are written, and as the cause when quantizing fails."""
+"""Weights that hold NaN are named when written and when quantizing fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = {"MatMul": (8, 40_000), "Conv": (4, 8, 3, 3)}
 
 
 def network(models: Models, op: str, bad: float, *, kind: str = "float32") -> Path:
-    """Return the file of a network with one weight, of which an element near the end is ``bad``."""
+    """Return the file of a network whose weight has one ``bad`` element."""
     from onnx import TensorProto, helper
 
     weight = np.random.default_rng(0).uniform(-1, 1, SHAPES[op]).astype(kind)

@@ -1,4 +1,4 @@
-"""Data that repeat others: same elements as an array of them, in no more memory than a piece."""
+"""Data that repeat others equal an array of them, in little memory."""
 
 from __future__ import annotations
 

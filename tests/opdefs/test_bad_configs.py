@@ -1,4 +1,4 @@
-"""Each rule of a configuration, broken once: one error, with its line, and nothing else."""
+"""Each rule of a configuration, broken once: one error with its line."""
 
 import pytest
 

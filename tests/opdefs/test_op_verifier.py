@@ -21,7 +21,7 @@ def rules(*pairs):
 
 
 def definition(constraints=(), *, on="x", **more):
-    """Return an op with x, weight, an optional bias, rest, y; the constraints on one of its places."""
+    """Return an op with constraints on one of its tensors."""
 
     def at(name):
         return {"constraints": rules(*constraints) if name == on else (), **more.get(name, {})}

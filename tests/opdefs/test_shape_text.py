@@ -1,4 +1,4 @@
-"""Shapes of outputs follow from what definitions say of them, or are left to others."""
+"""Shapes of outputs follow from the texts of definitions."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def tensor(name, text="", *, rank=None, **more):
 
 
 def outputs(text, *shapes, texts=(), params=None, out=None, inputs=None):
-    """Return the shapes of the outputs of an op with inputs of some shapes, one text each."""
+    """Return the output shapes of an op by the texts of its tensors."""
     entries = inputs or tuple(
         tensor(f"in[{i}]", texts[i] if i < len(texts) else "") for i in range(max(len(shapes), 1))
     )

@@ -1,4 +1,4 @@
-"""A configuration in which every optional element is there but empty is valid, and means nothing by them."""
+"""A configuration whose optional elements are all empty is valid."""
 
 import pytest
 

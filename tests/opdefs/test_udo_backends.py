@@ -1,4 +1,4 @@
-"""Constraints that supplements replace: an op is sound if one of its backends takes it."""
+"""Constraints by backend: an op is valid if one of its backends accepts it."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ BASE = definition([("Shape", "rank <= 2")])
 
 
 def package(backend, *rules, only_default=False):
-    """Return Mix for CPU and another backend, which has rules for x, or takes axis 0 alone."""
+    """Return Mix for CPU and another backend with rules of its own."""
     axis = replace(BASE.params["axis"], default="0")
     opdef = replace(BASE, backends=("CPU", backend), params={**BASE.params, "axis": axis})
     x = SupplementTensor("x", (), tuple(rules))

@@ -1,4 +1,4 @@
-"""Forms that people and their tools write OpDef XML in are one and the same to the reader."""
+"""All forms of OpDef XML that tools write read as the same."""
 
 import pytest
 

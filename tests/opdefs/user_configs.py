@@ -1,4 +1,4 @@
-"""A configuration as a user would write it, with all that the schema has, and its validation."""
+"""A configuration with all that the schema has, and its validation."""
 
 from lxml import etree
 
@@ -184,7 +184,7 @@ BLEND = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def schema_errors(path):
-    """Return the breaches of the schema alone: native definitions keep other rules than those of UDOs."""
+    """Return the breaches of the schema alone, without the rules of UDOs."""
     schema = etree.XMLSchema(etree.fromstring(schema_text().encode()))
     schema.validate(etree.parse(path))
     return [f"{path}:{error.line}: {error.message}" for error in schema.error_log]

@@ -1,4 +1,4 @@
-"""Products with scales per block have the numbers of the host on HTP, out of caches too."""
+"""Products with scales per block: HTP computes what the host does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from xdlc.prepare.htp import prepare
 
 
 def product(kind: str, features: int, units: int, block: int, *, rows: int = 5) -> Graph:
-    """Return x[rows, features] times 4-bit weights with integer scales of blocks, plus a bias."""
+    """Return x[rows, features] times 4-bit weights in blocks, plus a bias."""
     rng = np.random.default_rng(0)
     graph, count = Graph("product"), features // block
     scales = rng.uniform(0.5, 1, units) / 300

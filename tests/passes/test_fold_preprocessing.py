@@ -1,4 +1,4 @@
-"""An order of channels is folded into layers that read all of them, and into no others."""
+"""An order of channels is folded into layers that read all of them."""
 
 from __future__ import annotations
 

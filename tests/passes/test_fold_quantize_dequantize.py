@@ -1,4 +1,4 @@
-"""Fixed point made of a quantized source computes on HTP what it computes on the host."""
+"""Fixed point made of a quantized source: HTP computes what the host does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dilated convolutions written with SpaceToBatch keep their numbers, and stay where they cannot be one."""
+"""Dilated convolutions written with SpaceToBatch keep their numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def real(*shape):
 def written(
     size, block, pads, crops, *, kind="Conv2d", own=((0, 0), (0, 0)), stride=1, kernel=3, middle=True
 ):
-    """Return a graph of SpaceToBatch, a convolution, a Relu and BatchToSpace of images [2, size, size, 2]."""
+    """Return SpaceToBatch, a convolution, a Relu and BatchToSpace of images."""
     pads, crops = np.asarray(pads), np.asarray(crops)
     small = [(size + sum(pair)) // block for pair in pads]
     cut = [(dim + sum(pair) - kernel) // stride + 1 for dim, pair in zip(small, own, strict=True)]

@@ -1,4 +1,4 @@
-"""Each pass on a graph of its golden file: text in, text out, and the numbers stay.
+"""Each pass on its golden file: text in, text out, and the numbers stay.
 
 A golden file holds the graph before the pass, a line ``====``, and the graph after it.  To take up a
 wanted change, delete the second half and run with XDLC_UPDATE_GOLDEN=1.
@@ -147,3 +147,14 @@ def test_passes_that_never_settle_are_an_error():
     graph = parse((FOLDER / "prune.txt").read_text().partition(MARK)[0]).main
     with pytest.raises(ModelError, match="restless"):
         passes.run(graph, [passes.Pass("restless", lambda graph: True)])
+
+
+@pytest.mark.parametrize(("operation", "is_entered"), [(4, False), (5, True)])
+def test_a_pass_is_entered_if_the_graph_has_what_it_needs(operation, is_entered):
+    text = (FOLDER / "write_hard_swish.txt").read_text().partition(MARK)[0]
+    graph = parse(text.replace("operation=uint32 3", f"operation=uint32 {operation}")).main
+    entered = []
+    needs = frozenset({("ElementWiseNeuron", 5), "Conv2d"})
+    entry = passes.Pass("watch", lambda graph: bool(entered.append(graph)), needs=needs)
+    assert not passes.run(graph, [entry])
+    assert bool(entered) is is_entered

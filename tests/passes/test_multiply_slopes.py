@@ -1,4 +1,4 @@
-"""Prelu with several slopes beside 16-bit activations has the numbers of the host on HTP."""
+"""Prelu with several 16-bit slopes: HTP computes what the host does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def activation(name: str, shape: tuple[int, ...], scale: float = SCALE, **kinds)
 def prelu(
     shape: tuple[int, ...], slopes: tuple[int, ...], *, bits: int = 16, product: int | None = None
 ) -> Graph:
-    """Return a sum, a depthwise convolution if it has taps, and Prelu with slopes of -1 to 1.5."""
+    """Return a sum, maybe a depthwise convolution, and Prelu."""
     rng, graph = np.random.default_rng(0), Graph("slopes")
     x, channels = graph.add_input(activation("x", shape)), shape[-1]
     inner = activation("a", shape)

@@ -1,4 +1,4 @@
-"""Products of 8-bit integers in the form of HTP output what the host's operators do."""
+"""Products of 8-bit integers: HTP computes what the host does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(5)
 
 
 def dynamic_product(columns: int = 6) -> bytes:
-    """Return a quantized product as onnxruntime's tools write it: x[3, 64] to y[3, columns]."""
+    """Return a quantized product as onnxruntime's tools write it."""
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "step", "start"]),
         helper.make_node("MatMulInteger", ["q", "w", "start", "zero"], ["sums"]),
@@ -33,7 +33,7 @@ def dynamic_product(columns: int = 6) -> bytes:
 
 
 def torchao_product(*, moved: bool) -> bytes:
-    """Return int8 products as torchao exports them, maybe with 128 more as uint8: x[3, 768] to y[3, 8]."""
+    """Return int8 products as torchao exports them, maybe as uint8."""
     weight = RNG.integers(-127, 128, (768, 8)).astype(np.int8)
     weight[384:, 0] = -weight[:384, 0]  # a column with the sum 0
     nodes = [

@@ -1,4 +1,4 @@
-"""Users' operations in models that are prepared: they stay on the CPU, and messages say so."""
+"""Users' operations in prepared models stay on the CPU, and messages say so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORM = (dt.UFIXED8, ScaleOffset(1 / 64, -128))
 
 
 def model(type: str = "Blur", **params: Param) -> Model:
-    """Return ``Relu(conv(x))``, then an op of package Pkg, then a convolution; quantized."""
+    """Return ``Relu(conv(x))``, an op of package Pkg, and a convolution."""
     graph = Graph("main")
     w = graph.add_tensor(static("w", np.eye(8, dtype="i1").reshape(1, 1, 8, 8), dt.SFIXED8, ScaleOffset(1.0)))
     window = {

@@ -1,4 +1,4 @@
-"""Whatever a collection holds, it survives being written and read; texts never raise anything but errors."""
+"""Any collection survives writing and reading; texts only raise errors."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Random graphs of ops with different wishes for the axis order: our DLC gives what onnxruntime gives."""
+"""Random graphs with mixed axis orders output what onnxruntime does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRAPHS, STEPS = 60, 12
 
 
 class Random:
-    """Builds a graph step by step; every value is [1, C, H, W] or a reshaped form of one."""
+    """Builds a graph step by step; every value is [1, C, H, W] or a view."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Random definitions: what is written as JSON or XML reads back as it was, or a notice tells what did not."""
+"""Random definitions read back as written, or a notice names the loss."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def packaged(collection: Collection) -> Collection:
 
 
 def without_defaults(collection: Collection) -> Collection:
-    """Return a collection without the texts of defaults, which may be written in other ways."""
+    """Return a collection without the texts of defaults."""
     ops = tuple(
         replace(
             op,

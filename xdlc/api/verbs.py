@@ -40,11 +40,12 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     """
     name = function.__qualname__.removesuffix(".__init__")
     parameters = inspect.signature(function).parameters.values()
-    mapping = _mapping(function, parameters)
-    options = options_of(mapping) if mapping else {}
-    signature = _signature(parameters, mapping)
-    accepted = [option for option in signature.parameters if option != "self"]
     names = function.__globals__
+    unpacked = [each.annotation for each in parameters if each.kind is Parameter.VAR_KEYWORD]
+    mapping: type | None = names[unpacked[0].removeprefix("Unpack[").removesuffix("]")] if unpacked else None
+    options = options_of(mapping) if mapping else {}
+    signature = _signature(parameters, mapping, options)
+    accepted = [option for option in signature.parameters if option != "self"]
 
     def is_omitted(option: str, value: Any) -> bool:
         parameter = signature.parameters[option]
@@ -80,25 +81,14 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _mapping(function: Callable[..., Any], parameters: Iterable[Parameter]) -> type | None:
-    """Return the typed mapping that a function has as keywords."""
-    for parameter in parameters:
-        if parameter.kind is Parameter.VAR_KEYWORD:
-            mapping: type = function.__globals__[
-                parameter.annotation.removeprefix("Unpack[").removesuffix("]")
-            ]
-            return mapping
-    return None
-
-
-def _signature(parameters: Iterable[Parameter], mapping: type | None) -> inspect.Signature:
+def _signature(
+    parameters: Iterable[Parameter], mapping: Any, options: Mapping[str, Option]
+) -> inspect.Signature:
     """Return a signature with the options of a typed mapping as keywords."""
     own = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-    if mapping is None:
-        return inspect.Signature(own)
     keywords = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=type_of(mapping, name))
-        for name, option in options_of(mapping).items()
+        for name, option in options.items()
     ]
     return inspect.Signature([*own, *keywords])
 

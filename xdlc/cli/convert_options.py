@@ -17,7 +17,7 @@ from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
-from xdlc.options import Option, PathLike, options_of, type_of
+from xdlc.options import Option, PathLike, options_of, spell, type_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 
 _OUTPUT = click.option(
@@ -110,7 +110,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
             )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
-            notice(f"--{unused} has no effect: no DLC is written")
+            notice(f"{spell(unused)} has no effect: no DLC is written")
         if has_next() and (dry_run is not None or any(templates)):
             notice("flags of quantizing have no effect: no DLC is written")
         if dry_run is not None and any(templates):
@@ -225,7 +225,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
     ):
-        notice(f"--{name} is not in the file, which has what the source has")
+        notice(f"{spell(name)} is not in the file, which has what the source has")
         del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):

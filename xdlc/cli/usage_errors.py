@@ -131,11 +131,9 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
     verb, _, option = name.rpartition(".")
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
     flag = next(filter(None, (_flag_of(command, option) for command in commands)), f"--{option}")
-    return (
-        f"{_tool(verb).name} {flag} {_text(value)}".rstrip()
-        if verb
-        else as_called(flag, _text(value), ctx=ctx)
-    )
+    if verb:
+        return f"{_tool(verb).name} {flag} {_text(value)}".rstrip()
+    return as_called(flag, _text(value), ctx=ctx)
 
 
 _TOOLS = {"convert": "onnx_to_dlc", "prepare": "graph_prepare", "quantize": "quant", "run": "net_run"}
@@ -149,9 +147,8 @@ def _text(value: Any) -> str:
     return ",".join(map(quote, value)) if isinstance(value, list | tuple) else quote(str(value))
 
 
-def _tool(verb: str) -> click.Command:
-    command: click.Command = import_module(f"xdlc.cli.tools.{_TOOLS[verb]}").main
-    return command
+def _tool(verb: str) -> Any:
+    return import_module(f"xdlc.cli.tools.{_TOOLS[verb]}").main
 
 
 def _flag_of(command: click.Command, name: str) -> str | None:

@@ -88,9 +88,7 @@ def read(model: Model) -> dict[str, CacheFacts]:
     content = read_json(data.content(), {}, where)
     if content.get("version") != VERSION:
         raise ContainerError(
-            f"has version {content.get('version')!r}; only {VERSION} is supported",
-            where=where,
-            fix=_again(),
+            f"has version {content.get('version')!r}; only {VERSION} is supported", where=where, fix=_again()
         )
     listed = _typed(content.get("caches"), dict, "'caches'", where)
     return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}

@@ -57,7 +57,6 @@ class Options:
         random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
         boundary: Requests for inputs and outputs, see :class:`xdlc.options.graphs.BoundaryOptions`.
-        udos: UDO definitions.
         failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
             by name; they are omitted.
     """
@@ -120,7 +119,6 @@ class Imported:
 
     Attributes:
         model: The graphs of the model.
-        path: The source file.
         tool: Name of the tool that the history records.
         inputs: The inputs that the source declares.
         outputs: Dimensions that the source states of its outputs, by name.
@@ -157,12 +155,8 @@ def finish(
     """Return the converted model: optimized, verified, with trace and history.
 
     Args:
-        imported: The imported model.
-        diagnostics: Diagnostics of the import.
-        options: Options of the conversion.
         collects: Whether problems are collected instead of raised; the result holds what could be converted.
         notify: Called with each notice; default: the log.  Not if problems are collected.
-        step: Progress callback.
 
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
@@ -170,10 +164,9 @@ def finish(
     model, diagnostics, udos = imported.model, diagnostics, options.udos
     if step is not None:
         step("optimizing", 0, 0)
-    is_bound = bool(options.input_dims or options.define_symbol or options.batch is not None)
-    diagnostics.problems = blame_bindings(
-        diagnostics.problems, imported.inputs, options.input_dims, is_bound=is_bound
-    )
+    if options.input_dims or options.define_symbol or options.batch is not None:
+        problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
+        diagnostics.problems = problems
     if not collects:
         raise_all(diagnostics.problems, where=str(imported.path))
     elif diagnostics.problems:

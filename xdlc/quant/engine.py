@@ -187,13 +187,11 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
 def _loaded(text: str) -> Evaluate:
     """Return the function that ``FILE.py:FUNCTION`` names."""
     file, _, name = text.rpartition(":")
-    path = Path(file)
+    path, where = Path(file), spell("evaluate")
     if path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(
-            f"{text!r} does not name a function", where=spell("evaluate"), fix="write FILE.py:FUNCTION"
-        )
+        raise UsageError(f"{text!r} does not name a function", where=where, fix="write FILE.py:FUNCTION")
     if not path.is_file():
-        raise UsageError(f"no file {file!r}", where=spell("evaluate"), fix="give the path of a file")
+        raise UsageError(f"no file {file!r}", where=where, fix="give the path of an existing file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -212,7 +210,7 @@ def _loaded(text: str) -> Evaluate:
         functions = [key for key, held in vars(module).items() if callable(held) and key[0] != "_"]
         raise UsageError(
             f"{file} has no function {name!r}",
-            where=spell("evaluate"),
+            where=where,
             fix=nearest_names(name, functions) or f"define it: def {name}(run): ... return score",
         )
     return function  # type: ignore[no-any-return]

@@ -161,10 +161,8 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
     """Return the problem of a raw file's size and its fix.
 
     Args:
-        path: The file.
         size: Its bytes.
         unit: Bytes of the input if all dynamic dimensions are 1.
-        tensor: The input.
         kind: Data type of the file.
     """
     title = f"{path} has {size} bytes, input {tensor.name!r}"

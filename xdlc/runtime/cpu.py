@@ -190,7 +190,6 @@ def feed(tensor: Tensor, value: Array) -> Array:
     """Return the engine's input.
 
     Args:
-        tensor: The input.
         value: Real numbers, or quantized values for a fixed-point input.
 
     Raises:

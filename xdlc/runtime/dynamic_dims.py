@@ -79,7 +79,6 @@ def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int
     """Return an example shape: batches of 1, images of 480 x 640, else 128.
 
     Args:
-        tensor: The input.
         names: Symbol of each axis.
         numbers: Numbers that symbols are bound to so far; new ones are added.
     """

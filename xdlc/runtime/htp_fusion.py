@@ -143,7 +143,6 @@ def bonds(graph: Graph, *, stated: bool = False) -> list[Bond]:
     """Return the bonds between ops of a graph.
 
     Args:
-        graph: The graph.
         stated: Whether every value is rounded to its encoding, so that there are none; see
             :func:`xdlc.runtime.lower.lower`.
     """
@@ -175,7 +174,6 @@ def partitions_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = 
     What enters a partition comes from the caller or leaves an earlier partition.
 
     Args:
-        graph: The graph.
         runs: Its ops, one run after the other.
         stated: Whether every value is rounded to its encoding.
     """

@@ -186,7 +186,6 @@ def read_input_list(
     """Return the inferences that a list names, after a check of every line and file.
 
     Args:
-        path: The list.
         graph: The graph that will read the files.
         native: Whether raw files hold the inputs' stored types instead of float32, or names of inputs whose
             files do.

@@ -79,7 +79,6 @@ def make_plan(
     """Return the plan of a graph.
 
     Args:
-        graph: The graph.
         graphs: The graphs that it may run, by name.
         quantized: Whether fixed-point tensors are rounded to their encodings.
         outputs: Names of tensors to give out beside the graph's outputs.

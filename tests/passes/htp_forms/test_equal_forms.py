@@ -1,4 +1,4 @@
-"""The forms for HTP compute what the ops compute that they replace, in which nothing needs a form again."""
+"""Forms for HTP compute what their ops do, and need no further form."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def ports(model: Model, graph: str | None = None) -> tuple[list[str], list[str],
 
 
 def two_graphs() -> Model:
-    """Return graphs ``one``, of two inputs, and ``two``, whose tensors are named alike."""
+    """Return graphs ``one`` and ``two`` whose tensors have the same names."""
     model = Model()
     for name in ("one", "two"):
         graph = model.add_graph(Graph(name))

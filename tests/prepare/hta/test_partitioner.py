@@ -13,7 +13,7 @@ from xdlc.runtime.htp_fusion import Bond
 
 
 def chain(sizes, skips=()):
-    """Return ops one behind the other, each reading the one before, and some reading an earlier one too."""
+    """Return a chain of ops, some of which read an earlier one too."""
     graph = Graph("g")
     last = graph.add_input(Tensor("x", (1, 1), UFIXED8))
     for index, size in enumerate(sizes):

@@ -200,7 +200,7 @@ def test_a_section_computes_what_it_needs_beyond_its_border():
 
 
 def between_two(spoil):
-    """Return two convolutions and a function that reads the second unrounded; ``spoil`` gets the last two."""
+    """Return two convolutions, and a function that reads one unrounded."""
     net = Net()
     model = net.quantized(net.prelu(net.conv(net.conv(net.input(1, 4, 4, 3), 4), 4)))
     conv, prelu = list(model.main.ops)[1:]
@@ -278,7 +278,7 @@ def test_a_section_never_divides_a_layer_of_several_ops():
 
 
 def channel_first():
-    """Return two branches behind a Transpose: one of HTA's layers, one with a layer that HTA lacks."""
+    """Return two branches after a Transpose, one of which HTA does not support."""
     net = Net()
     x = net.transpose(net.input(1, 3, 8, 8), 0, 2, 3, 1)
     parts = [net.conv(x, 4, taps=3)]

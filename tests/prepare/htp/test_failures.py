@@ -1,4 +1,4 @@
-"""What fails for one SoC costs the others nothing, and the source file stays as it was."""
+"""A failure of one SoC affects neither the others nor the source file."""
 
 from __future__ import annotations
 

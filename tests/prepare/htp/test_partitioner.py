@@ -23,7 +23,7 @@ ADD = 0
 
 
 def build(wiring: list[tuple[int, int]]) -> Graph:
-    """Return a graph of int32 sums: op i adds the values numbered, of which 0 is the input, i + 1 op i's."""
+    """Return a graph of int32 sums; value 0 is the input, i + 1 that of op i."""
     graph = Graph("g")
     values = [graph.add_input(Tensor("v0", (1, 4), dt.INT32))]
     for index, (left, right) in enumerate(wiring):

@@ -1,4 +1,4 @@
-"""Models of which HTP takes only partitions: what is cached, what is marked, what is left to the CPU."""
+"""Models that HTP supports in part: what is cached, marked, and left."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
 
 
 def cached(prepared: Prepared) -> dict[str, list[str]]:
-    """Return the inputs and outputs of each cached graph as the first cache's description lists them."""
+    """Return the inputs and outputs of each graph of the first cache."""
     graphs = prepared.model.metadata["cacheList"][0]["graphs"]
     return {
         graph["graphName"]: [port["name"] for port in (*graph["graphInputs"], *graph["graphOutputs"])]
@@ -225,7 +225,7 @@ Fails = Callable[[list[str]], XdlcError | None]
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
-    """Divide with a fake library: it takes all ops but one, and compiling fails as told."""
+    """Divide with a fake library that supports all ops but one."""
 
     def run(
         model: Model, odd: str, fails: Fails, **options: Any

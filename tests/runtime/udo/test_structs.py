@@ -60,8 +60,8 @@ def test_sizes_offsets_and_numbers_are_those_of_the_header(tmp_path: Path) -> No
         "PARAM_SCALAR": structs.SCALAR,
         "PARAM_STRING": structs.STRING,
         "PARAM_TENSOR": structs.TENSOR,
-        "LAYOUT_NONE": structs.LAYOUTS[""],
-        **{name: number for name, number in structs.LAYOUTS.items() if name},
+        "LAYOUT_NONE": structs.LAYOUT_CODES[""],
+        **{name: number for name, number in structs.LAYOUT_CODES.items() if name},
         **{name: bit for bit, name in structs.CORES.items()},
     }
     for name, number in own.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load
 from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial, tried, version_of
-from xdlc.errors import ConstraintError, ContainerError, StorageError, XdlcError, raise_all
+from xdlc.errors import ContainerError, StorageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart
 from xdlc.options import Notify
@@ -98,12 +98,10 @@ def _examine(soc: Soc | None) -> RuntimeState:
 def _emulated(target: str, soc: Soc) -> Trial:
     def run(model: Model, stored: Any) -> Any:
         from xdlc.runtime.htp.process import WorkerSession
+        from xdlc.runtime.htp.unsupported_op import without_htp
 
         if not soc.has_htp:
-            raise ConstraintError(
-                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-                fix="choose a SoC from v68 on",
-            )
+            raise without_htp(soc, "choose a SoC from v68 on")
         with WorkerSession.of_model(model, soc.name) as served:
             return served.run({"x": stored}, native=True)["y"]
 

@@ -15,7 +15,7 @@ from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
 
@@ -193,12 +193,13 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     from xdlc import api
 
     if options["use_aip"] and name not in ("cpu", "aip"):
-        raise UsageError("--use_aip requires --runtime cpu", fix="add --runtime cpu, or omit --use_aip")
+        cpu, aip = spell("runtime", "cpu"), spell("use_aip", True)
+        raise UsageError(f"{aip} requires {cpu}", fix=f"add {cpu}, or omit {aip}")
     chosen = api.find_runtime("aip" if options["use_aip"] else name)
-    for option, stated in options_of(RunOptions).items():
+    for option in options_of(RunOptions):
         runtimes = api.runtimes_with(option)
         if options.get(option) and runtimes and chosen.name not in runtimes:
-            flag, runtime = params.long_flag(option, stated), f"--runtime {runtimes[0]}"
+            flag, runtime = spell(option), spell("runtime", runtimes[0])
             raise UsageError(f"{flag} requires {runtime}", fix=f"add {runtime}, or omit {flag}")
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(

@@ -52,7 +52,6 @@ class _Entry:
     """A layer.
 
     Attributes:
-        message: Its fields.
         type: Its type; ``module.layer`` of a Python layer.
         bottoms: Names of the blobs that it reads.
         tops: Names of the blobs that it writes.
@@ -134,7 +133,6 @@ class _Net:
 
     Attributes:
         problems: Errors of layers.
-        constants: Weights by name.
     """
 
     def __init__(self, where: str, notices: list[str]) -> None:

@@ -26,7 +26,6 @@ def read(
 
     Args:
         path: The text of the net (``.prototxt``), of any version.
-        options: Options of the conversion.
         weights: The ``.caffemodel``, or the file in HDF5.
 
     Raises:

@@ -189,7 +189,6 @@ class Params:
         """Return the name of an enum's value, which the text may state as its number.
 
         Args:
-            name: Name of the parameter.
             values: Numbers of the values by name.
             default: The value if it is omitted.
 
@@ -229,7 +228,6 @@ class Params:
             name: Name of the repeated parameter: one value for all axes, or one each.
             rank: Number of spatial axes.
             default: The value of axes without one.
-            least: The least value.
             h_and_w: Common part of the names of the parts: ``kernel`` for ``kernel_size``; default: ``name``.
             both: Refuse one of the parts alone, where others have the default.
 

@@ -36,11 +36,7 @@ _DAMAGED = "the file is damaged: obtain it again"
 
 
 class WeightsFile(ABC):
-    """A file of weights.
-
-    Attributes:
-        nbytes: Its size.
-    """
+    """A file of weights."""
 
     def __init__(self, path: Path, nbytes: int) -> None:
         self.path = path

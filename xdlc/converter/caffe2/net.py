@@ -120,7 +120,6 @@ class _Walk:
         values: The value that each name has now.
 
     Args:
-        ops: All operators.
         inputs: Names of inputs and missing values, which keep them.
     """
 

@@ -272,7 +272,6 @@ class NetDef:
     """A net.
 
     Attributes:
-        path: Its file.
         ops: Its operators, in the order in which they run.
         inputs: Names that it states as inputs, those of weights among them.
         outputs: Names that it states as outputs; may be empty.

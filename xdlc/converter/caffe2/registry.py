@@ -9,13 +9,12 @@ constants of the graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdlc.converter.nhwc.shapes import channel_first, channel_last
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.registry import F, Handlers
+from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.session.node import Node
-from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value
 
 _WITHOUT_MEANING = """
@@ -50,19 +49,12 @@ _REFUSED = {type: reason for reason, types in _REASONS.items() for type in types
 class Caffe2Handlers(Handlers):
     """Handlers of Caffe2's operators."""
 
-    def __call__(
-        self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
-    ) -> Callable[[F], F]:
-        """Register a function; ignore arguments without meaning to operators."""
-        every = (*_WITHOUT_MEANING.split(), *ignores)
-        return super().__call__(*types, layout=layout, ignores=every, domain=domain)
-
     def reason(self, type: str) -> str:
         """Return why an operator has no handler."""
         return _REFUSED.get(type) or (_TRAINING if type.endswith("Gradient") else "")
 
 
-operator = Caffe2Handlers("xdlc.converter.caffe2.ops")
+operator = Caffe2Handlers("xdlc.converter.caffe2.ops", _WITHOUT_MEANING.split())
 
 
 _MOST = (1 << 31) - 1

@@ -47,7 +47,6 @@ class Layer:
     """A layer, a model or an operation.
 
     Attributes:
-        kind: Its class.
         domain: ``""`` for layers, ``ops`` for operations of Keras 3, ``tf`` for functions of TensorFlow.
         path: Its group in ``model.weights.h5``.
         place: Its place in the file, for errors.

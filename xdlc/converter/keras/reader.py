@@ -124,7 +124,6 @@ class _Building:
         """Add the nodes of a model; return the names of its outputs.
 
         Args:
-            sources: Names of its inputs.
             prefix: Text before the names of its values.
         """
         if model.kind == "Sequential":

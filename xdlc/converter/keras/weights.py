@@ -257,7 +257,6 @@ def bind(model: Layer, file: Hdf5, *, is_legacy: bool) -> dict[Layer, dict[str, 
     """Return the weights of each layer by role, floats as float32.
 
     Args:
-        file: The weights.
         is_legacy: Whether they are by layer and order, in the group ``model_weights``.
 
     Raises:

@@ -58,10 +58,6 @@ def too_large(where: str) -> UnsupportedOp:
 def dense(file: OnnxFile, tensor: Any) -> TensorData:
     """Return the dense elements of a ``SparseTensorProto``, computed when used.
 
-    Args:
-        file: The model.
-        tensor: The tensor.
-
     Raises:
         ModelError: If shapes and positions contradict each other, or positions are not in ascending order.
         UnsupportedOp: If it holds strings, or is too large.
@@ -195,7 +191,6 @@ class OnnxFile:
     """An ONNX model whose large data stay in the file.
 
     Attributes:
-        path: The file.
         proto: The parsed ``ModelProto``; large raw data are tickets.
         opsets: Opset version by domain; the default domain is ``""``.
     """
@@ -355,7 +350,6 @@ class FileReader(MessageReader):
     """Reader of the messages of a file: lazy tensors, recorded names.
 
     Args:
-        file: The file.
         declared: Types that the file states of its values.
         function: The ``FunctionProto`` whose messages it reads; default: those of the graphs.
         dense_bytes: Bytes of sparse tensors that may be made dense.

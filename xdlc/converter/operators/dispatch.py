@@ -56,7 +56,6 @@ class Operators:
     """The operators of one import: those of its source and the canonical ones.
 
     Args:
-        context: The import.
         nbytes: Returns the size of the source, in proportion to which constants are folded.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
@@ -65,7 +64,6 @@ class Operators:
         inferred: Returns what is known of values from the source as a whole, by name.
 
     Attributes:
-        context: The import.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
         assumptions: What is assumed of the states of a loop, by its path.
@@ -124,7 +122,6 @@ class Operators:
             inputs: Its inputs by position; None for an omitted input.
             attributes: Numbers, strings, lists of these, ``TensorData``, or ``Body`` for a graph.
             outputs: Number of outputs wanted.
-            domain: Operator domain.
             names: Names of the outputs; default: made from the current node's.
 
         Raises:
@@ -438,7 +435,6 @@ class Operators:
         """Import the nodes of a ``FunctionProto`` in place of a node.
 
         Args:
-            function: The function.
             node: The node that calls it.
             reader: Reads its messages; default: those of a function that ONNX defines.
 
@@ -523,7 +519,6 @@ class GraphBody(Body):
 
     Args:
         operators: Imports its nodes.
-        graph: The graph.
     """
 
     def __init__(self, operators: Operators, graph: SourceGraph) -> None:

@@ -22,7 +22,6 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
     """Return a ``Spec`` of each output of a node; an empty one if omitted.
 
     Args:
-        node: The node.
         of_model: Returns what is known of values from the whole model, by name; called where the node alone
             leaves a dimension dynamic.
 

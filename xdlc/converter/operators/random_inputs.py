@@ -43,7 +43,6 @@ def import_random(operators: Operators, node: Node, where: str) -> None:
     """Bind the output of a random operator to a new input of the main graph.
 
     Args:
-        operators: The operators of the import.
         node: A node that ``is_random``.
         where: Its place.
 

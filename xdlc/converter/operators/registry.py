@@ -50,7 +50,6 @@ class Entry:
 
     Attributes:
         since: Oldest opset it understands.
-        function: The importer.
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
         dynamic: Whether it takes values with dynamic dimensions.
@@ -83,9 +82,7 @@ def importer(
     has the default None.
 
     Args:
-        types: Operator names.
         since: Oldest opset it understands.
-        domain: Operator domain.
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
         ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
@@ -187,10 +184,12 @@ class Handlers:
 
     Args:
         package: Package whose modules register handlers, imported at the first look-up; default: none.
+        ignores: Attributes without meaning at inference, of any type.
     """
 
-    def __init__(self, package: str | None = None) -> None:
+    def __init__(self, package: str | None = None, ignores: Sequence[str] = ()) -> None:
         self._package = package
+        self._ignores = ignores
         self._held: dict[tuple[str, str], Handler] = {}
 
     def __call__(
@@ -201,17 +200,15 @@ class Handlers:
         Its parameters after the node and the operators are the inputs of the node, none of them missing.
 
         Args:
-            types: Node types.
             layout: Layout in which the handler works (``session.ordering``).
             ignores: Attributes without meaning at inference; any other that is set and not read is refused.
-            domain: Domain of the types.
 
         Raises:
             ValueError: If a type has a handler already.
         """
 
         def register(function: F) -> F:
-            handler = Handler(self.with_operands(function), layout, frozenset(ignores))
+            handler = Handler(self.with_operands(function), layout, frozenset((*self._ignores, *ignores)))
             for type in types:
                 if self._held.setdefault((domain, type), handler) is not handler:
                     raise ValueError(f"there is a handler of {type} already")

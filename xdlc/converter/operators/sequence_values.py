@@ -19,8 +19,6 @@ def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
     """Return a value of a node that must be a tensor.
 
     Args:
-        node: The node.
-        value: The value.
         what: What it is to the node, as the start of a sentence.
 
     Raises:
@@ -127,7 +125,6 @@ def position(node: Node, index: int, length: int, last: int) -> int:
     """Return a position in a sequence, counted from its start.
 
     Args:
-        node: The node.
         index: Which input it is; negative positions count from the end.
         length: Number of elements.
         last: Largest position.

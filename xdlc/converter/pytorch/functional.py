@@ -93,7 +93,6 @@ class _Inlining:
         """Add the calls of one graph.
 
         Args:
-            calls: The calls.
             names: Replacements of values of this graph.
             is_inside: Whether a graph is around, whose names must not be those of this graph.
 

@@ -175,7 +175,6 @@ def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
 
     Args:
         axes: Size and stride of each axis.
-        sizes: The new shape.
     """
     runs: list[list[int]] = []
     for size, stride in reversed([axis for axis in axes if axis[0] != 1]):

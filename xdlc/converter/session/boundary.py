@@ -266,22 +266,13 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
 
 
 def blame_bindings(
-    problems: Sequence[XdlcError],
-    inputs: Sequence[GraphInput],
-    input_dims: Mapping[str, Sequence[int]],
-    *,
-    is_bound: bool,
+    problems: Sequence[XdlcError], inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> list[XdlcError]:
     """Return problems, contradictions attributed to shapes in the options.
 
     Args:
-        problems: The problems.
-        inputs: The inputs of the model.
         input_dims: Shapes of the options, by input name.
-        is_bound: Whether the options have any, or symbols, or a batch.
     """
-    if not is_bound:
-        return list(problems)
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(
@@ -335,10 +326,7 @@ def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dt
     """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
-        context: The import.
-        name: Its name.
         shape: Its shape, None for dynamic dimensions.
-        dtype: Its data type.
     """
     builder = context.builder
     tensor = builder.graph.add_input(open_tensor(name, shape, dtype))
@@ -359,7 +347,6 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
     Args:
         context: The import, after the last node.
-        out_names: Names of the outputs.
         written: Names of the values that nodes write.
     """
     where = context.source.path

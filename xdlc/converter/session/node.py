@@ -291,7 +291,6 @@ class GraphInput(NamedTuple):
     """An input of a source graph.
 
     Attributes:
-        name: Its name.
         dtype: Its data type; None if it is no tensor that a DLC holds.
         dims: Its dimensions, symbols for dynamic ones; None if the source states none.
     """
@@ -305,7 +304,6 @@ class GraphState(NamedTuple):
     """A variable of a source graph, which becomes an input and an output of the model.
 
     Attributes:
-        name: Its name.
         read: Name of the input that holds its value before a run.
         written: Name of the value that it has after a run.
         initial: Its value before the first run: a number, or nested lists.
@@ -323,10 +321,8 @@ class SourceGraph:
 
     Attributes:
         inputs: Its inputs, those of states and those with a stored value among them.
-        outputs: Names of its outputs.
         nodes: Its nodes in any order.
         constants: Stored tensors by name, lazy.
-        states: Its variables.
         problems: Errors by the name that has no value for it.
         aliases: Names of values by further names that the source has for them.
         output_dims: Dimensions that the source states of its outputs, by name.
@@ -358,12 +354,7 @@ class SourceGraph:
 
 
 class Body(ABC):
-    """A graph inside a node, which is imported into the scope at hand.
-
-    Attributes:
-        inputs: Names of its inputs.
-        outputs: Names of its outputs.
-    """
+    """A graph inside a node, which is imported into the scope at hand."""
 
     def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.inputs = inputs
@@ -408,8 +399,6 @@ class Computed(Body):
     """A graph that a function applies, where the source has none of this form.
 
     Args:
-        inputs: Names of its inputs.
-        outputs: Names of its outputs.
         function: Returns the outputs for the inputs.
         size: Number of nodes that it expands to.
     """

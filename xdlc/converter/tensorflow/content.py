@@ -118,7 +118,6 @@ def output_count(op: str, names: list[str] | None, attributes: Mapping[str, Any]
     """Return the number of outputs of a node, as operator and attributes state it.
 
     Args:
-        names: Names of its outputs.
         attributes: ``AttrValue`` by name.
     """
     if names is None:
@@ -242,7 +241,6 @@ def needed_nodes(
     """Return the names of the nodes that values need, in the order of the file.
 
     Args:
-        values: Names of the values.
         inputs: Names of values that need nothing.
         reads: Returns the names of the values that a node reads.
         in_body: Whether names have the form of a function's body.

@@ -82,7 +82,6 @@ class Flat:
         """Add the nodes of the main graph that values need.
 
         Args:
-            values: Names of the values.
             inputs: Names of the values that come from outside, with the nodes that compute them not needed.
         """
         content, input_names = self._content, set(inputs)
@@ -96,7 +95,6 @@ class Flat:
         """Add the nodes of a function and return the names of its results.
 
         Args:
-            name: Name of the function.
             arguments: Names of the values that it gets.
             prefix: Name of the call, which those of its nodes begin with; empty for none.
             within: Names of the functions around it.

@@ -79,27 +79,23 @@ def read(
         handler,
         replace(options, input_dims=dims, set_inputs=values, out_name=None),
         nbytes=lambda: loaded.nbytes,
-        declared=_Stated(graph),
+        declared=_declared(graph),
         notices=notices,
         arguments={name: value for name, value in own.items() if value},
         batch_of_one=True,
     )
 
 
-class _Stated(Declarations):
-    """Dimensions and types that a graph states of the outputs of its nodes."""
-
-    def __init__(self, graph: SourceGraph) -> None:
-        self._found: dict[str, Declared] = {}
-        for node in graph.nodes:
-            for number, name in enumerate(node.outputs):
-                stated = node.stated[number] if number < len(node.stated) else None
-                with suppress(UnsupportedOp):
-                    dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
-                    self._found[name] = Declared(None if stated is None else tuple(stated), dtype)
-
-    def find(self, name: str) -> Declared:
-        return self._found.get(name) or super().find(name)
+def _declared(graph: SourceGraph) -> Declarations:
+    """Return dimensions and types that a graph states of the outputs of its nodes."""
+    values = {}
+    for node in graph.nodes:
+        for number, name in enumerate(node.outputs):
+            stated = node.stated[number] if number < len(node.stated) else None
+            with suppress(UnsupportedOp):
+                dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
+                values[name] = Declared(None if stated is None else tuple(stated), dtype)
+    return Declarations(values)
 
 
 def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.nhwc.windows import Padding
-from xdlc.converter.operators.registry import F, Handlers
+from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.session.node import Node
-from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.values import SequenceValue, Value
 
@@ -25,12 +24,6 @@ _COMPLEX = "export the model with real and imaginary parts as separate tensors"
 
 
 class _TensorFlowHandlers(Handlers):
-    def __call__(
-        self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
-    ) -> Callable[[F], F]:
-        """Register a function; ignore attributes without meaning to operators."""
-        return super().__call__(*types, layout=layout, ignores=(*_RESTATING.split(), *ignores), domain=domain)
-
     def operands(self, node: Node, least: int = 0, most: float = math.inf) -> list[Value]:
         """Return the inputs of a node.
 
@@ -49,7 +42,7 @@ class _TensorFlowHandlers(Handlers):
         return "." in attribute
 
 
-handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops")
+handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops", _RESTATING.split())
 
 
 def complex_inputs(node: Node) -> list[Complex] | None:

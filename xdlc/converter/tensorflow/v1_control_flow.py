@@ -26,10 +26,7 @@ class _Frame:
     """A loop.
 
     Attributes:
-        name: Name of the frame.
-        enters: Its Enters.
         merges: The Merges of its variables.
-        condition: Its LoopCond.
         switches: Switches by the output of the Merge that they let pass.
     """
 

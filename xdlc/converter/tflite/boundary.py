@@ -20,7 +20,6 @@ class Entry:
     """The sub-graph that is converted.
 
     Attributes:
-        graph: Its number.
         names: Names of tensors by the names that the signature has for them.
         notices: What the user should know of the choice.
     """

@@ -107,7 +107,6 @@ class TfliteFile:
     """A TFLite model whose weights stay in the file.
 
     Attributes:
-        model: Its root table.
         tensors: Tensors by sub-graph.
 
     Raises:

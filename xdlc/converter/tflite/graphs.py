@@ -24,7 +24,6 @@ class Operator:
     Attributes:
         index: Its position in the sub-graph.
         inputs: Its input tensors; None for an omitted one.
-        outputs: Its output tensors.
         intermediates: Tensors that only hold quantization parameters.
     """
 

@@ -65,7 +65,6 @@ def read(
 
     Args:
         path: The ``.tflite`` file.
-        options: Options of the conversion.
         signature_name: Key of the signature whose sub-graph is converted; default: the only one, or
             ``serving_default``, or that of the first sub-graph.
         partial_graph_input_name: Tensors that become inputs, which cuts the graph before them.

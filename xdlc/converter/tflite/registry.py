@@ -49,10 +49,8 @@ class TfliteHandlers(Handlers):
         """Register a function as the handler of operators, as ``Handlers`` does.
 
         Args:
-            types: Operators.
             layout: Layout in which the handler works.
             ignores: Options without meaning.
-            domain: Domain of the types.
             wraps: Whether quantized values and the fused activation are treated around the handler; else the
                 handler gets the integers, and reads all options itself.
         """

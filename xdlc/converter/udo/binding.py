@@ -236,7 +236,6 @@ def with_defaults(
         definition: The op's definition.
         name: The op's name.
         inputs: Tensors by position; None for an omitted one.
-        params: Parameters by name.
     """
     try:
         defaults = default_inputs(definition, make_view(definition, name, inputs, params))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions
+from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import FIRST_HTP, Soc, all_socs, arch_numbers, find_arch, find_soc
 
 
@@ -87,10 +88,7 @@ def targets(
 def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]]:
     for soc in map(find_soc, names):
         if not soc.has_htp:
-            raise ConstraintError(
-                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-                fix="omit it; HTP starts with v68",
-            )
+            raise without_htp(soc)
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"{spell('vtcm_override')} is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",

@@ -89,7 +89,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
     shown = layers_of_outputs(plan.graph)
     ops = [op for op in plan.placement.fixed if op not in shown and _is_correctable(plan, op)]
     if not ops:
-        return plan.noted("bias_correction: not applied, for no op has a bias that can be corrected")
+        return plan.noted("bias_correction: not applied: no op has a bias that can be corrected")
     guard = Guard(plan, calibration, engine)
     run = partial(_trial, plan, calibration, engine, guard)
     float_means = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)

@@ -225,7 +225,7 @@ class Taps:
         """Add what is wanted of the tensors that this part is the first to have."""
         graph, without = lowered.graph, dropped(lowered.graph)
         part = PartTaps(f"calibration:{len(self._parts)}")
-        # Of two nodes that can run, onnxruntime takes the one that was added last.
+        # If two nodes can run, onnxruntime runs the one that was added last.
         for name in reversed(graph.tensors):
             key = (graph.name, name)
             index, mean = self._watched.pop(key, None), key in self._averaged

@@ -142,7 +142,7 @@ def share_below(sizes: Array, counts: Array, share: float) -> float:
     Args:
         sizes: The size of the values of each bin, [bins], in any order.
         counts: How many there are, of any type: sums of floats are compared with their own last one.
-        share: Of all values, 0 to 1.
+        share: Share of all values, 0 to 1.
 
     Returns:
         One of the sizes; 0 where nothing was counted.
@@ -175,7 +175,7 @@ class Statistics:
         count: Samples merged.
         lows: Sum over samples of ``low * DECAY^age``, for the moving average of minima.
         highs: The same of maxima.
-        histogram: Of a part of the values; empty where no method needs one.
+        histogram: Histogram of a part of the values; empty if no method needs one.
     """
 
     seen: Range = NOTHING

@@ -23,7 +23,7 @@ from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
-from xdlc.options import spell
+from xdlc.options import spell, spelling
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
 Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
-"""Takes the number of a sample, and values of the float model by tensor name."""
+"""Receives the number of a sample, and values of the float model by tensor name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +249,8 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
 SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
+_NAMED = ("loop_timeout", "udo_timeout", "udo_package_path")
+"""Options that errors of children name."""
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
@@ -274,13 +276,9 @@ def measure_in_processes(
     The second of a pair is of the held-out samples.
 
     Args:
-        model: The float model.
-        watch: What to measure.
-        samples: Arrays by input name.
         give: Called with the number of each sample and the values of ``watch.outputs``.
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
-        progress: Called with the number of samples done.
         source: Where each child gets kernels of UDOs from.
         loop_timeout: Seconds that each loop may take.
 
@@ -297,6 +295,7 @@ def measure_in_processes(
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
         "loop_timeout": loop_timeout,
+        "spelled": {name: spell(name) for name in _NAMED},
     }
     with ExitStack() as stack:
         with temporary_files():
@@ -380,6 +379,7 @@ class _Calibration:
         """Measure the samples of the first file; store results in the others."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
+            opened.enter_context(spelling(lambda name, _: str(request["spelled"].get(name, name))))
             if self._meter is None:
                 self._meter = _meter(request, self._stack)
             values: dict[int, Mapping[str, Array]] = {}

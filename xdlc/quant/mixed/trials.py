@@ -206,13 +206,13 @@ class Goal:
 class Trials:
     """Trials of levels on samples; each is made once.
 
-    Outputs are measured as ``figures`` does: of a Softmax the input counts.  All but the last word comes from
-    an emulation (``Emulation``), one session for all activation widths.
+    Outputs are measured as ``figures`` does: the input of a Softmax counts, not its result.  All but the last
+    trial run in an ``Emulation``, one session for all activation widths.
 
     Args:
-        calibration: Its calibration; trials have the ranges of the samples that are not held out.
+        calibration: Trials have its ranges of the samples that are not held out.
         samples: The samples to run, with what the float model makes of them.
-        runs: Runs of one sample that the search may take.
+        runs: Runs of one sample that the search may use.
     """
 
     def __init__(

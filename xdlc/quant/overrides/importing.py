@@ -44,7 +44,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import GIVEN, Decision, QuantType, activation_type, used_bits, weight_type
 from xdlc.quant.weights import why_no_blocks
 
-_FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
+_FLOAT_BIAS = "is a bias in float, which fixed-point ops do not support"
 _STORED = "is stored as integers already"
 
 
@@ -69,9 +69,9 @@ class Importing:
     def __init__(self, source: Source | None, *, ignore: bool = False) -> None:
         if ignore and source is not None:
             raise UsageError(
-                "encodings are given and are to be ignored",
+                f"excludes {spell('quantization_overrides')}",
                 where=spell("ignore_quantization_overrides"),
-                fix=f"omit {spell('quantization_overrides')}, or this option",
+                fix="omit one of them",
             )
         self._overrides = None if source is None else read_overrides(source)
         self._ignore = ignore
@@ -216,7 +216,7 @@ class Importing:
         left = {**stays, **self._matching.left}
         if notify is not None:
             for name, reason in left.items():
-                notify(f"encoding of {name!r} is not stored: it {reason}")
+                notify(f"the encoding of {name!r} is not stored: it {reason}")
         count = len(self._matching.followed)
         followed = f", {count} scaled with their weights" if count else ""
         return f"{len(self._forms)} stored, {len(left)} left{followed}"

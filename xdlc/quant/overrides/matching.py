@@ -28,7 +28,7 @@ from xdlc.quant.overrides.reading import Overrides
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 TENSOR = "tensor"
-INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
+INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
 FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
 _ROLES = ("weight", "bias")
 _PORT = re.compile(r"(.+) (input|output) (\d+)")
@@ -292,7 +292,7 @@ class Modules:
                         self._ops.setdefault(path, {})[op] = None
 
     def find(self, name: str, kind: str | None) -> list[Tensor]:
-        """Return the tensors that a name with a module's path is for.
+        """Return the tensors that a name with a module's path means.
 
         Args:
             name: ``conv1.weight``, ``conv1 output 0``, or a module, whose first output is meant.

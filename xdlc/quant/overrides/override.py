@@ -37,8 +37,8 @@ class Override:
         bits: Bits of a quantized value or float.
         is_float: The tensor is kept as floats; there are no scales then.
         grain: What shares a scale.
-        scales: One; one per channel; or one per block, the blocks of a channel after one another.  Of an
-            expansion, one per channel.
+        scales: One; one per channel; or one per block, the blocks of a channel after one another.  An
+            expansion has one per channel.
         offsets: One per scale.
         symmetric: Stored as signed integers with offset 0.
         axis: Axis of the channels in the source's tensor, negative from the end; None: that of the outputs.
@@ -211,9 +211,9 @@ def normalised(stated: Stated, where: str) -> Step:
     """
     low, high = stated.low, stated.high
     if (low is None) != (high is None):
-        raise UsageError("has one end of a range only", where=where, fix="give min and max, or neither")
+        raise UsageError("has only one of min and max", where=where, fix="write both, or neither")
     if low is not None and high is not None and not low <= high:
-        raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="exchange min and max")
+        raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="swap min and max")
     if stated.scale is None:
         if low is None or high is None:
             raise UsageError(
@@ -226,7 +226,7 @@ def normalised(stated: Stated, where: str) -> Step:
 def _checked(scale: float, where: str) -> float:
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
-            f"scale is {scale:g}, no positive float32 number",
+            f"scale has to be a positive float32 number, found {scale:g}",
             where=where,
             fix="correct the scale, or omit the entry: calibration finds one",
         )
@@ -237,7 +237,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
     half = 1 << (stated.bits - 1)
     if not values.with_zero().width or not math.isfinite(values.width):
         raise UsageError(
-            f"min {values.low:g} and max {values.high:g} span no range",
+            f"min {values.low:g} and max {values.high:g} span an empty or infinite range",
             where=where,
             fix="widen the range, or omit the entry: calibration finds one",
         )
@@ -306,7 +306,7 @@ def _fitting(stated: Stated, scale: float, readings: list[int], where: str) -> S
             break
     if low is not None and high is not None:
         raise UsageError(
-            f"min {low:g} and max {high:g} are not those of {bits} bits, "
+            f"min {low:g} and max {high:g} contradict {bits} bits, "
             f"scale {scale:g} and offset {stated.offset}",
             where=where,
             fix="omit min and max, or scale and offset",

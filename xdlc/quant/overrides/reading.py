@@ -6,13 +6,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.errors import UsageError, XdlcError
 from xdlc.ir.files import read_bytes
-from xdlc.json_fields import Fields, Node, Scope, Stop, kind_of, shown
+from xdlc.json_fields import Fields, Node, Scope, kind_of, shown
 from xdlc.options import spell
 from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 from xdlc.quant.overrides.versions import (
@@ -30,7 +29,7 @@ from xdlc.quant.overrides.versions import (
 )
 
 LARGEST = 128 << 20
-"""Most bytes of a file; read, it takes about ten times that."""
+"""Most bytes of a file, which uses about ten times as much memory once it is read."""
 _FLOATS = {"float16": 16, "bfloat16": 16, "float32": 32, "float": 32}
 
 
@@ -63,9 +62,9 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
         where, content = "quantization_overrides", source
     elif not isinstance(source, str | os.PathLike):
         raise UsageError(
-            f"is of type {type(source).__name__}",
+            f"expected a path or a mapping, found a value of type {type(source).__name__}",
             where=spell("quantization_overrides"),
-            fix="give the path of a JSON file, or a mapping of what it holds",
+            fix="pass the path of a JSON file, or a mapping with its content",
         )
     else:
         where = os.fspath(source)
@@ -73,7 +72,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     scope = Scope(where, UsageError)
     overrides: dict[str, Override] = {}
     top = Fields(Node(content), "the file", scope)
-    with suppress(Stop):
+    with scope.collected():
         version = version_of(top)
         for entry in entries(top, version):
             try:
@@ -83,7 +82,6 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
                     scope.report(entry.node.path, problem, "omit one of the two")
             except XdlcError as error:
                 scope.add(error)
-    raise_all(scope.problems, where=where)
     merged = top.value(MERGED)
     return Overrides(where, overrides, frozenset(map(str, merged if isinstance(merged, list) else ())))
 
@@ -92,30 +90,30 @@ def _text(path: str) -> bytes:
     data = read_bytes(path, LARGEST)
     if len(data) > LARGEST:
         raise UsageError(
-            f"is larger than {LARGEST >> 20} MiB, which no file of encodings is",
+            f"has more than {LARGEST >> 20} MiB, the limit for files of encodings",
             where=path,
-            fix="give the JSON file of encodings",
+            fix="pass the JSON file of encodings",
         )
     return data
 
 
 def _parsed(data: bytes, where: str) -> Any:
     def constant(name: str) -> None:
-        raise ValueError(f"{name} is no number that JSON has")
+        raise ValueError(f"JSON has no number {name}")
 
     try:
         return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=constant)
     except RecursionError as error:
         raise UsageError("nests JSON values too deeply", where=where, fix="export the file again") from error
     except (UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"is no JSON text: {error}", where=where, fix="export the file again") from error
+        raise UsageError(f"is not JSON: {error}", where=where, fix="export the file again") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = Counter(name for name, _ in pairs)
-        raise ValueError(f"the key {shown(names.most_common(1)[0][0])} is there twice in one object")
+        raise ValueError(f"an object has the key {shown(names.most_common(1)[0][0])} twice")
     return members
 
 

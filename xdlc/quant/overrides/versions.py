@@ -70,7 +70,7 @@ class Version:
         layout: How it has its entries; those of ``ONE_LIST`` have none of the fields below.
         bits: Field of the bits.
         symmetric: Field of whether the offset is that of signed integers.
-        integer: Word for integers in the field ``dtype``; empty: there is no such field, nor floats.
+        integer: Word for integers in the field ``dtype``; empty if there is no such field, nor floats.
         floats: Words for floats, the first of which is written.
         has_arguments: Whether the file has ``quantizer_args``.
         is_written: Whether encodings are exported in it.

@@ -1,13 +1,13 @@
 """Method that suits the network and the bit width, the default.
 
-Of activations the range depends on the network.  At 16 bits it is that of all values with headroom for values
-that calibration did not see: a step of 16 bits is far below what 8-bit weights cost, but a value beyond the
-range is off by as much as it pleases, and a few samples never hold the largest values there are.  At 8 bits
-it is that of the method whose network is closest to float (``auto_range``).
+The range of an activation depends on the network.  At 16 bits it is that of all values with headroom for
+values that calibration did not see: a step of 16 bits is far below what 8-bit weights cost, but a value
+beyond the range has an error of any size, and a few samples never hold the largest values there are.  At 8
+bits it is that of the method whose network is closest to float (``auto_range``).
 
-Weights take the least squared error up to four bits, min-max for more.  Measured at four bits: 0.2 to 4.7 dB
-of SQNR over min-max in five small networks.  At eight bits the least squared error of symmetric weights is
-that of min-max: clipping never pays.
+Weights have the scale of least squared error up to four bits, and that of min-max for more.  Measured at four
+bits: 0.2 to 4.7 dB of SQNR over min-max in five small networks.  At eight bits the least squared error of
+symmetric weights is that of min-max: clipping never pays.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
-"""Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
+"""Bytes of activations between two levels, over all samples; there are fewer samples if one needs more."""
 LEAST_SAMPLES = 4
 EACH = 8
 """Of so many samples one is held out."""
@@ -160,9 +160,9 @@ def fit_network(
     sites, others = find_sites(plan)
     plan = plan.noted(*(f"{name}: {line}" for line in others))
     if has_control_flow(plan.graph):
-        return plan.noted(f"{name}: not applied, for the graph runs other graphs")
+        return plan.noted(f"{name}: not applied: the graph runs other graphs")
     if not sites:
-        return plan.noted(f"{name}: not applied, for there is no layer with weights that it can fit")
+        return plan.noted(f"{name}: not applied: no layer has weights that it can fit")
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = plan.float_model.clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
@@ -202,13 +202,13 @@ def fit_network(
         for tensor, stored in before.items():
             tensor.data = stored
         return plan.noted(
-            f"{name}: taken back, for on {len(held_out)} samples the outputs "
-            + (f"are {-gain:.1f} dB farther from float ones" if gain < 0 else "keep less of their task")
+            f"{name}: taken back: on {len(held_out)} samples the outputs "
+            + (f"are {-gain:.1f} dB farther from the float ones" if gain < 0 else "keep less of their task")
             + " with it"
         )
     return changed.noted(
         f"{name}: {len(sites)} layers fitted; on {len(held_out)} samples the outputs are "
-        f"{gain:.1f} dB nearer to float ones"
+        f"{gain:.1f} dB nearer to the float ones"
         if gain
         else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
     )

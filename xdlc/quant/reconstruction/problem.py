@@ -320,7 +320,7 @@ def scales_to_try(
 def best_scales(
     gram: Array, real: Array, scales: Sequence[Array], rounding: Round, *, shared: bool
 ) -> tuple[Array, Array]:
-    """Return the scales of least error and the integers that go with them.
+    """Return the scales of least error and their integers.
 
     Args:
         gram: Weights of errors, [G, K, K].

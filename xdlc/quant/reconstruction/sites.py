@@ -20,7 +20,7 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import Decision, quantized_limits, to_quantized
 
 DEEPEST = 6144
-"""Most inputs of a result; memory and time go with the square and the cube."""
+"""Most inputs of a result; memory grows with their square, time with their cube."""
 
 
 class Layout(ABC):
@@ -307,10 +307,9 @@ def least_scales(site: Site, decision: Decision) -> Array:
 
 
 def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None:
-    """Put what a layer is to store into a decision.
+    """Put the stored form of a layer into a decision.
 
     Args:
-        site: The layer.
         data: Whether weights and biases change too, beside the scales.
     """
     import numpy as np

@@ -158,7 +158,7 @@ class Subject:
     def _has_twin(self, op: Op) -> bool:
         """Return whether an op can run twice.
 
-        A kernel that a model carries is for ops of certain names.
+        A kernel that comes with a model computes ops of certain names only.
         """
         if not is_udo(op):
             return True
@@ -281,7 +281,7 @@ class Quality:
         weights: Static data of its op alone quantized; nothing is added where there are none.
         seen: Range of the float values.
         effective: Range of those that affect its readers.
-        histogram: Of a part of the float values.
+        histogram: Histogram of a part of the float values.
         count: Values in all samples.
         clipped: Those that are more than half a step beyond the encoding's ends.
         beyond: How far the farthest does.

@@ -199,7 +199,7 @@ def measure(
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
         raise UsageError(
-            "no held-out samples were given", where=spell("report"), fix="give at least one sample"
+            "the report has no held-out samples", where=spell("report"), fix="pass at least one sample"
         )
     has_more = next(source, None) is not None
     qualities, outputs, effects, left = _measured(subject, trials, progress)

@@ -1,7 +1,7 @@
 """Report as plain data: the schema of its JSON form.
 
 Ratios are signal-to-noise ratios (SQNR) in dB, 200 for values that do not differ at all, -200 for noise
-without a signal; None is for what was not measured or does not apply.  A change of the meaning of a
+without a signal; A value is None if it was not measured or does not apply.  A change of the meaning of a
 field, or its removal, changes ``SCHEMA``; new fields do not.
 """
 
@@ -89,7 +89,7 @@ class TensorReport:
         shared: Other tensors that have the same encoding by design, the first 16 of them.
         shared_count: How many there are.
         ``heard``: Why only some of its values count, as in front of a Relu.
-        histogram: Of the held-out samples' values, or of static data.
+        histogram: Values of the held-out samples, or static data.
         channels: Ranges per channel of a weight.
     """
 
@@ -172,7 +172,7 @@ class OutputReport:
 
     Attributes:
         name: Its name.
-        sqnr: Of the quantized network against the float one; None for integers.
+        sqnr: SQNR of the quantized network against the float one; None for integers.
         weights_only: The same with activations in float.
         activations_only: The same with static data in float.
         same: Share of equal elements, for outputs that hold integers.

@@ -148,9 +148,9 @@ class Reporter:
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
-                f"most={most}, trials={trials}",
+                f"most has to be at least 1, trials at least 0; found most={most}, trials={trials}",
                 where=spell("report"),
-                fix="measure at least one, and try none or more",
+                fix="omit the argument, or pass a larger number",
             )
         if path is not None:
             check_path(path)
@@ -340,7 +340,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
         yield f"about {share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin there"
     narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
     alike = weights is None or acts is None or acts + 3 >= weights
-    most = "weights and activations cost alike" if alike else "activations cost most"
+    most = "weights and activations cost the same" if alike else "activations cost most"
     if weights is not None and acts is not None and weights + 3 < acts:
         yield Advice("weights cost most", _for_weights(asked))
     elif narrow:

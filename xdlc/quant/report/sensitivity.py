@@ -174,7 +174,7 @@ def plan_trials(
         return trials, samples, None
     left = (
         f"sensitivity was measured for the {count} worst of {len(rated)} tensors and weights: "
-        "each takes a run of the network"
+        "each needs a run of the network"
     )
     return trials, samples, left
 

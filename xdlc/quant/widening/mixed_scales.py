@@ -457,9 +457,6 @@ def makers(graph: Graph, placement: Placement, tensors: Iterable[Tensor]) -> Ite
     """Yield the ops that compute tensors from the results of layers.
 
     They compute element by element; the last ones are first.
-
-    Args:
-        tensors: The tensors.
     """
     queue = list(tensors)
     seen = set(queue)

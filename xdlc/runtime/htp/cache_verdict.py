@@ -19,6 +19,7 @@ from xdlc.ir import Model
 from xdlc.options import spell
 from xdlc.runtime.htp.cache_validity import CacheValidity, Finding, Unchecked, float_ops, judge
 from xdlc.runtime.htp.library import installed_sdk, read_version
+from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import Soc, all_socs, find_soc
 
 MODES = ("permissive", "strict", "always_generate_new")
@@ -179,11 +180,7 @@ def device_soc(device: str) -> Soc:
             fix="name a SoC whose architecture is known",
         )
     if not soc.has_htp:
-        raise ConstraintError(
-            f"{soc.name} has no HTP, no record is usable there: its DSP is of architecture "
-            f"{soc.capabilities.name}",
-            fix="omit it; HTP starts with v68",
-        )
+        raise without_htp(soc)
     return soc
 
 

@@ -15,7 +15,7 @@ from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, each_
 from xdlc.ir import Graph, Model, TensorData, raw_data
 from xdlc.runtime.cpu import array_of
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
+from xdlc.runtime.htp.unsupported_op import RefusedOp, problems_of
 from xdlc.worker import content
 from xdlc.worker.content import error_of
 from xdlc.worker.process import ChildDiedError, Process
@@ -215,7 +215,6 @@ def query(
         where: The file or model, for messages.
         soc: Name of the SoC, for messages.
         timeout: Seconds that one child may take.
-        worker: The child process.
 
     Raises:
         ConstraintError: If HTP refuses an op.
@@ -239,14 +238,14 @@ def validated(
     soc: str,
     timeout: float,
     worker: HtpWorker,
-) -> tuple[dict[str, Any], list[UnsupportedOp]]:
+) -> tuple[dict[str, Any], list[RefusedOp]]:
     """Run a request that validates ops; return its answer and unsupported ops.
 
     Arguments and errors are those of ``query``, but for unsupported ops.
     """
     folder = str(library_folder())
     crashed: list[tuple[str, str]] = list(request.get("skip", ()))
-    unsupported: list[UnsupportedOp] = []
+    unsupported: list[RefusedOp] = []
     suspected: set[tuple[str, str]] = set()
     current = {**request, "skip": crashed, "library": folder}
     while True:
@@ -262,13 +261,13 @@ def validated(
                 continue
             crashed.append((op[0], op[1]))
             current = {**current, "do": "validate"}
-            unsupported.append(UnsupportedOp(*op, death.problem, "remove or rewrite this op"))
+            unsupported.append(RefusedOp(*op, death.problem, "remove or rewrite this op"))
             continue
         except XdlcError as error:
             for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
-        return answer, [*unsupported, *(UnsupportedOp(**words) for words in answer.get("unsupported", ()))]
+        return answer, [*unsupported, *(RefusedOp(**words) for words in answer.get("unsupported", ()))]
 
 
 class WorkerSession:

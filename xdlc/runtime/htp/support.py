@@ -26,16 +26,16 @@ from xdlc.runtime.htp.unsupported_op import (
     problems_of,
     scales_problem,
     shortened,
+    without_htp,
 )
-from xdlc.runtime.htp.validator_log import FIXED_DIMS, bind_dims
+from xdlc.runtime.htp.validator_log import FIXED_DIMS, MAX_RANK, bind_dims
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
-MAX_RANK = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SocSupport:
     """Support of a model by a SoC.
 
     Attributes:
@@ -53,7 +53,7 @@ class Verdict:
     inner: tuple[str, ...] = ()
 
 
-def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
+def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> SocSupport:
     """Query every op of every graph of a model.
 
     Ops of package ``xdlc`` run on the host only; they are reported without a query.  ``If`` and ``While`` are
@@ -70,12 +70,9 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     """
     unbound = open_problem(model)
     if not soc.has_htp:
-        problem = ConstraintError(
-            f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-            fix="choose another SoC; HTP starts with v68",
-        )
+        problem = without_htp(soc, "choose another SoC; HTP starts with v68")
         host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
-        return Verdict("xdlc's table of SoCs", False, host, (problem,))
+        return SocSupport("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
     adapted = model.clone()
     for graph in adapted.graphs.values():
@@ -103,7 +100,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             for op in filter(_is_dynamic, graph.ops):
                 kept.setdefault((name, op.name), ConstraintError(FIXED_DIMS, node=op.name, op=op.type))
     inner = tuple(_inner(model, kept)) if is_known else ()
-    return Verdict(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
+    return SocSupport(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
 
 
 _Kept = dict[tuple[str, str], XdlcError]

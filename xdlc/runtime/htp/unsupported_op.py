@@ -11,12 +11,13 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
 from xdlc.options import spell
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
+from xdlc.targets import Soc
 
 MAX_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedOp:
+class RefusedOp:
     """An op that HTP does not support.
 
     Attributes:
@@ -36,23 +37,28 @@ class UnsupportedOp:
     missing_format: str | None = None
 
 
-def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcError]:
+def without_htp(soc: Soc, fix: str = "omit it; HTP starts with v68") -> ConstraintError:
+    """Return the error of a SoC that has no HTP."""
+    problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
+    return ConstraintError(problem, fix=fix)
+
+
+def problems_of(unsupported: Iterable[RefusedOp], place: str) -> list[XdlcError]:
     """Return a problem for each op, one for all of a missing number format.
 
     Args:
-        unsupported: The ops.
         place: The file or model, and the SoC.
     """
-    groups: dict[str | UnsupportedOp, list[UnsupportedOp]] = {}
+    groups: dict[str | RefusedOp, list[RefusedOp]] = {}
     for each in unsupported:
         groups.setdefault(each.missing_format or each, []).append(each)
     return [
-        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, UnsupportedOp)),
+        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, RefusedOp)),
         *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, str)),
     ]
 
 
-def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
+def _problem(ops: Sequence[RefusedOp], place: str) -> ConstraintError:
     first, others = ops[0], " and others" if len(ops) > 1 else ""
     missing = first.missing_format
     return ConstraintError(

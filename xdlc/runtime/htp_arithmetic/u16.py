@@ -46,7 +46,6 @@ def u16_results(b: Builder, product: Product, value: str, multiply: Multiply, *,
     """Return the quantized product of 16-bit activations with static weights.
 
     Args:
-        b: The builder.
         value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
@@ -133,7 +132,6 @@ def write_u16_matmul(
     """Write the product of two activations.
 
     Args:
-        b: The builder.
         first: The first factor.
         second: The second factor, the zero in the middle.
         target: The product.

@@ -35,13 +35,13 @@ from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.backend_view import CPU, holds_floats
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.input_defaults import default_inputs
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import LAYOUTS, OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec, view_of
 from xdlc.opdefs.source_match import Kernel
 from xdlc.opdefs.xml_elements import spelling
 from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
-from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
+from xdlc.runtime.udo.structs import MAX_RANK
 
 Array = Any  # numpy.ndarray
 
@@ -178,7 +178,6 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     """Return the descriptor of an op under conversion.
 
     Args:
-        view: The op.
         definition: Its definition, for the numbers of enumerators and the types of parameters.
     """
     data = StaticData()
@@ -456,7 +455,6 @@ def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None
 
     Args:
         specs: Outputs; those of type undefined get a type.
-        view: The op.
         definition: Its definition.
     """
     if specs is None:

@@ -186,7 +186,6 @@ class Kernels:
         """Return the outputs of an op under conversion, or None if they are not known.
 
         Args:
-            view: The op.
             definition: Its definition; default: that of the model.
 
         Raises:

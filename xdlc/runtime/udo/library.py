@@ -83,9 +83,6 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
 class Registration:
     """A registration library, which may hold the implementation too.
 
-    Args:
-        path: Its path.
-
     Attributes:
         package: Op package.
         ops: Names of the cores that an operation runs on, by operation type.
@@ -128,7 +125,6 @@ class Registration:
         """Return the outputs of an operation; None if the library cannot infer them.
 
         Args:
-            op: The operation.
             count: How many outputs it has.
             aloud: Whether to print why it cannot, which the caller shows.
 
@@ -197,7 +193,6 @@ class Implementation:
     """An implementation library for the CPU.
 
     Args:
-        path: Its path.
         package: The package that it has to be of.
 
     Attributes:
@@ -250,7 +245,6 @@ class LibraryOp:
     """An operation that a library executes.
 
     Args:
-        form: The operation.
         memory: Its static data.
 
     Raises:

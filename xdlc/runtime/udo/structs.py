@@ -25,6 +25,7 @@ from typing import Any
 
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import BY_CODE
+from xdlc.opdefs.model import LAYOUTS
 from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
 from xdlc.runtime.udo.memory import Memory
 
@@ -33,7 +34,7 @@ MAX_RANK = 16
 OPEN_EXTENT = 0xFFFFFFFF
 CPU = 1
 CORES = {1: "CPU", 2: "GPU", 4: "DSP"}
-LAYOUTS = {"": 0, "NHWC": 1, "NCHW": 2, "NHCW": 3}
+LAYOUT_CODES = {name: code for code, name in enumerate(("", *LAYOUTS))}
 OMITTED, STATIC = 1, 2
 SCALAR, STRING, TENSOR = 0, 1, 2
 STATUS = {
@@ -223,7 +224,6 @@ class Native:
         """Return an array of tensors.
 
         Args:
-            forms: The tensors.
             addresses: Where their elements are, by position.
         """
         made = (Tensor * max(len(forms), 1))()
@@ -241,7 +241,7 @@ class Native:
         dims = (ctypes.c_uint32 * max(len(extents), 1))(*extents)
         self._kept.append(dims)
         tensor.flags = 0 if form.place is None else STATIC
-        tensor.data_type, tensor.layout = form.dtype, LAYOUTS.get(form.layout, 0)
+        tensor.data_type, tensor.layout = form.dtype, LAYOUT_CODES.get(form.layout, 0)
         tensor.rank, tensor.dims = len(extents), dims
         tensor.scale, tensor.offset = form.scale, form.offset
         tensor.num_bytes, tensor.data = form.nbytes, address

@@ -27,7 +27,6 @@ class Served:
     """An operation that is ready to run once its inputs and outputs are bound.
 
     Args:
-        form: The operation.
         memory: Its static data.
         code: Its kernel.
         infer: Its shape inference.
@@ -159,7 +158,6 @@ class CompiledOp:
     """An operation that a compiled kernel executes.
 
     Args:
-        kernel: The kernel.
         arguments: Its arguments.
         memory: Holds their tensors.
     """

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from xdlc.ir.dtype import BY_NAME, DType
 from xdlc.json_fields import Fields, Node
 from xdlc.opdefs import backends
-from xdlc.opdefs.model import Constraint, DescriptionPart, Reference
+from xdlc.opdefs.model import LAYOUTS, Constraint, DescriptionPart, Reference
 
 CORES = ("CPU", "GPU", "DSP")
 ARCHS = tuple(name.removeprefix("DSP_").lower() for name in (*backends.OLD_DSPS, *backends.NEW_DSPS))
-LAYOUTS = ("NHWC", "NCHW", "NHCW", "UNDEFINED", "BACKEND_SPECIFIC")
 
 _WORDS = {"float": "FLOAT", "int": "INT", "uint": "UINT", "ufixed": "FIXED", "sfixed": "SFIXED_POINT"}
 _ODD = {"bfloat16": "BFLOAT_16", "bool8": "BOOL_8", "string": "STRING"}
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+LAYOUT_WORDS = (*LAYOUTS, "UNDEFINED", BACKEND_SPECIFIC)
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "ND": None}
 CONSTRAINTS = ("Number", "Shape", "Value", "Datatype", "Description")
 
@@ -170,7 +170,7 @@ def _write_description(parts: Iterable[DescriptionPart]) -> list[Any]:
 
 TEXT = Kind(Fields.text, str)
 FLAG = Kind(Fields.flag, bool)
-LAYOUT = Kind(lambda fields, name: fields.one_of(name, LAYOUTS), str)
+LAYOUT = Kind(lambda fields, name: fields.one_of(name, LAYOUT_WORDS), str)
 DESCRIPTION = Kind(_read_description, _write_description)
 REFERENCES = _records(
     "a reference", Reference, {"source": ("source", TEXT), "url": ("url", TEXT), "text": ("text", TEXT)}

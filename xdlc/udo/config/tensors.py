@@ -16,7 +16,7 @@ from xdlc.udo.config.members import (
     COMMON_TYPES,
     CORES,
     LAYOUT,
-    LAYOUTS,
+    LAYOUT_WORDS,
     TENSOR,
     TYPES,
     cores_of,
@@ -275,7 +275,7 @@ def written_part(tensor: TensorDef, side: str, types: Types) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": tensor.name, **types.of(tensor, side)}
     if tensor.is_static:
         entry["static"] = True
-    if tensor.layout in LAYOUTS and (types.extended or tensor.layout != BACKEND_SPECIFIC):
+    if tensor.layout in LAYOUT_WORDS and (types.extended or tensor.layout != BACKEND_SPECIFIC):
         entry["tensor_layout"] = tensor.layout
     if tensor.repeated:
         entry["repeated"] = True

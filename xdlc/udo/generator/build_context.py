@@ -26,7 +26,15 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.backend_view import activation_types
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
+from xdlc.opdefs.model import (
+    LAYOUTS,
+    Collection,
+    DescriptionPart,
+    OpDef,
+    ParamDef,
+    SupplementTensor,
+    TensorDef,
+)
 from xdlc.opdefs.supplements import offers_of
 from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.naming import MAX_LENGTH, Quoted, c_comment, camel, check_name, identifiers
@@ -236,7 +244,7 @@ def _place(
         Enumerator(name, known, value)
         for value, (name, known) in enumerate(zip(names, identifiers(names), strict=True))
     )
-    layout = tensor.layout if tensor.layout in ("NHWC", "NCHW", "NHCW") else ""
+    layout = tensor.layout if tensor.layout in LAYOUTS else ""
     rules = tuple(line for rule in tensor.constraints for line in _lines(rule.text))
     return Place(
         kind,

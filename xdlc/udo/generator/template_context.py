@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.ir.dtype import UINT8, UINT16, DType
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import LAYOUTS, OpDef, TensorDef
 
 CPU, GPU, DSP_LEGACY, DSP = "CPU", "GPU", "DSP_LEGACY", "DSP"
 """Groups of processors that share their templates; the legacy DSPs are v60, v65 and v66."""
@@ -88,7 +88,6 @@ Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
 MAX_RANK = 4
 """Of tensors on the HTP."""
 
-_FOUR_AXES = ("NHWC", "NCHW", "NHCW")
 _TAKEN = {
     DSP_LEGACY: {"ufixed8", "uint8", "float32"},
     DSP: {"ufixed8", "uint8", "ufixed16", "uint16", "float16", "float32"},
@@ -150,7 +149,7 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
     if core.group != DSP:
         return
     tensors = (*opdef.inputs, *opdef.outputs)
-    free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in _FOUR_AXES]
+    free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in LAYOUTS]
     if free:
         yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
     for param in opdef.params.values():

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import BY_NAME, DType
-from xdlc.opdefs.model import DescriptionPart, TensorDef
+from xdlc.opdefs.model import LAYOUTS, DescriptionPart, TensorDef
 from xdlc.opdefs.op_view import TensorSpec
+from xdlc.runtime.udo.structs import MAX_RANK
 
-MAX_RANK = 16
-LAYOUTS = ("", "NHWC", "NCHW", "NHCW")
 STANDARD_TYPES = ("float32",)
 
 Extent = int | None
@@ -80,8 +79,8 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
     rank = declared.rank
     if rank is not None and not (isinstance(rank, int) and 1 <= rank <= MAX_RANK):
         raise UsageError(f"rank of {name} is {rank!r}", fix=f"give None or 1 to {MAX_RANK}")
-    if declared.layout not in LAYOUTS:
-        choices = ", ".join(LAYOUTS[1:])
+    if declared.layout not in ("", *LAYOUTS):
+        choices = ", ".join(LAYOUTS)
         raise UsageError(f"layout of {name} is {declared.layout!r}", fix=f"give {choices}, or omit it")
     dtypes = tuple(data_type(dtype) for dtype in declared.dtypes)
     if any(dtype.kind == "string" for dtype in dtypes):

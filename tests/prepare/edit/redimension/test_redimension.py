@@ -1,4 +1,4 @@
-"""A model with other dimensions is the one that the source gives when converted with them."""
+"""A resized model equals its source converted with those dimensions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def classifier() -> Part:
 
 
 def pyramid() -> Part:
-    """Down, up again by a factor and to the size of another tensor, put together, summed up."""
+    """Return resizes by a factor and to the size of a tensor, summed up."""
     nodes = [
         node("Conv", "x w1", "a", pads=[1, 1, 1, 1], strides=[2, 2]),
         node("Conv", "a w2", "b", pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -346,7 +346,7 @@ def test_an_op_of_the_host_is_refused_with_the_reason_for_it(models: Any) -> Non
 
 
 def pooled(kind: str, stride: int, *, flat: bool) -> Model:
-    """Return a pool of 4x4 over a 4x4 image; if ``flat``, with a matrix behind that takes one pixel."""
+    """Return a pool of 4x4 over a 4x4 image, maybe with a matrix after it."""
     graph = Graph("g")
     tensor: Tensor = graph.add_input(Tensor("x", (1, 4, 4, 2), dt.FLOAT32))
     sizes = {

@@ -296,11 +296,9 @@ def apply_if(
     """Return the outputs of the branch that a condition chooses.
 
     Args:
-        importer: The canonical operators.
         condition: A truth value.
         branches: Graphs for true and false, from the inputs to the outputs.
         inputs: Inputs of both.
-        outputs: Number of outputs.
     """
     context = importer.context
     names = [f"{context.builder.node}~branch{index}" for index in range(len(inputs))]

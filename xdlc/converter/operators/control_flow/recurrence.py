@@ -69,7 +69,6 @@ class Reader:
     """Forms of the values of a loop's body.
 
     Args:
-        sub: The body.
         states: States by their tensors there.
     """
 
@@ -351,11 +350,9 @@ def recurrence(
     """Return the final states of a loop that is an LSTM, GRU or RNN, or None.
 
     Args:
-        importer: The canonical operators.
         sub: The body, imported.
         tensors: Inputs of the body by the number of the state.
         results: Next states.
-        states: Initial states.
         trips: How often the body runs.
     """
     reader = Reader(sub, {tensor.name: number for number, tensor in tensors.items()})

@@ -38,10 +38,7 @@ class Repeat:
     """A Loop or a Scan.
 
     Attributes:
-        node: The node.
-        body: Its graph.
         step: One iteration.
-        states: Initial states.
         trip: The largest number of iterations; None for any.
         condition: Whether to begin; None if so.
         scans: Axis of each scan output, and whether it is filled from its end.
@@ -115,8 +112,6 @@ def _iterations(
     """Return final states and elements of all iterations, or None beyond a limit.
 
     Args:
-        importer: The import.
-        loop: The loop.
         count: Number of iterations; None if only the body ends them.
         limit: Most iterations; None is returned for a loop that does not end before.
     """

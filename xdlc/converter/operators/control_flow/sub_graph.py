@@ -190,7 +190,6 @@ def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
 
     Args:
         builder: Of the graph that holds the value.
-        value: The value.
         ranked: Whether its rank is known on the other side; if not, a scalar keeps rank 0.
     """
     if value.rank or not ranked:
@@ -235,8 +234,6 @@ def inline(
     """Import the nodes of a graph and return its outputs.
 
     Args:
-        context: The import.
-        body: The graph.
         given: Values of its inputs.
         shared: Its ``constants``, if it is imported more than once.
 

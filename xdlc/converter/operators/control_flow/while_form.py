@@ -33,10 +33,8 @@ def apply_while(
     """Return the final states of a loop; unchanged states stay outside of it.
 
     Args:
-        importer: The canonical operators.
         condition: Graph from the states to a truth value.
         body: Graph from the states to the next states.
-        states: Initial states.
         trips: How often the body runs, as ``trip_count`` returns it.
 
     Raises:

@@ -97,9 +97,6 @@ class _Body:
     """The graphs of a loop, under an assumption.
 
     Attributes:
-        importer: The import.
-        loop: The loop.
-        assumed: The assumption.
         kinds: What is known of the states that vary and of the accumulators.
         carried: Inputs of the body: those, the number of the iteration, and the condition if it varies.
         results: Results of the body for them, and whether its rank is known.

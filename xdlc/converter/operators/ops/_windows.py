@@ -23,7 +23,6 @@ class Window:
     """A sliding window over the spatial axes, in source order.
 
     Attributes:
-        kernel: Dimensions of the window.
         dilations: Distances between its elements.
         before: Padding before each axis.
         after: Padding after each axis.
@@ -142,7 +141,6 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     """Read a window from a node's attributes, automatic padding worked out.
 
     Args:
-        kernel: Dimensions of the window.
         spatial: Dimensions of the input's spatial axes.
     """
     rank = len(spatial)

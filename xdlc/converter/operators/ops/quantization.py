@@ -80,7 +80,6 @@ def encoding(
     """Return the encoding that a scale and a zero-point input denote.
 
     Args:
-        scale_index: Position of the scale.
         zero_index: Position of the zero point.
         value: What has the encoding, if it may have several scales.
         axis: Source axis of a scale with several values.

@@ -26,7 +26,6 @@ class Windows:
     """Windows over spatial axes.
 
     Attributes:
-        kernel: Dimensions of a window.
         before: Padding before each axis.
         after: Padding after each axis.
         gaps: Distances between elements of a window.

@@ -31,7 +31,6 @@ class Tensor:
     """A tensor, or a number that depends on data.
 
     Attributes:
-        name: Name of its value.
         storage: Name of the tensor whose storage it shares.
         number: Whether the code has it as a number.
         quantizer: Of a quantized tensor, whose value is the dequantized one, its parameters.
@@ -61,7 +60,6 @@ class Object:
     Attributes:
         kind: Its class, with its module.
         path: Attributes that lead to it from the network, joined by dots.
-        fields: Its attributes.
     """
 
     kind: str

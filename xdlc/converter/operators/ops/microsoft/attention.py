@@ -146,7 +146,6 @@ def rotated(b: Builder, x: Value, cosine: Value, sine: Value, *, interleaved: bo
 
     Args:
         cosine: Cosines [batch or 1, length, 1, angles].
-        sine: Sines.
         interleaved: Whether elements 0 and 1 are a pair, else those of the first and the second half.
     """
     count = cosine.shape[3]

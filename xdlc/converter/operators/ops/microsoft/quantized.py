@@ -27,7 +27,6 @@ class Blocks:
     Attributes:
         bits: Bits of an integer: 2, 4 or 8.
         axis: Axis that is cut into blocks; the last one may reach over its end.
-        size: Size of a block.
         scales: One step for each block, of the rank of the integers.
         zeros: Integers that denote 0, one for each block; may have fractions.
     """
