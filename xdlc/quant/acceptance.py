@@ -22,7 +22,7 @@ Change = TypeVar("Change")
 
 
 class SampleJudge:
-    """Judges quantized models by samples that it runs.
+    """Judges quantized models by their outputs for some samples.
 
     Args:
         plan: The plan; kinds of outputs are those of its options.
@@ -48,7 +48,7 @@ class SampleJudge:
 
 
 class Guard(SampleJudge):
-    """Judges models on samples that nothing was fitted to.
+    """Judges quantized models by samples that no change was fitted to.
 
     Args:
         plan: The plan; the results of its float model are right.

@@ -1,4 +1,4 @@
-"""Encodings of all activations, decided by their statistics; changes no graph."""
+"""Encodings of activations, chosen by their statistics; graphs stay as they are."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
-    """Return the activations whose ranges must be seen; the others follow from these."""
+    """Return the activations to measure; the ranges of the others follow from these."""
     return [
         tensor
         for tensor in activations
@@ -160,7 +160,7 @@ class ActivationEncodings:
         return self._signed[root]
 
     def group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
-        """Return the range of the tensors that share an encoding with one."""
+        """Return the range of all tensors that share an encoding with a tensor."""
         root = self.groups.find(tensor)
         key = root, bits or self._bits(tensor)
         values = self._ranges.get(key)
@@ -191,7 +191,7 @@ class ActivationEncodings:
         return self.masks.held(tensor, self._static_ranges[tensor])
 
     def _all_values(self, tensor: Tensor, bits: int) -> Range:
-        """Return the range that the method chooses for what a tensor held, masks included."""
+        """Return the range that the range method chooses for a tensor, masks included."""
         low = self._lows[tensor]
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
@@ -209,7 +209,7 @@ class ActivationEncodings:
         return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
 
     def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
-        """Return what a range method chooses for a tensor; it does so once."""
+        """Return the range that a range method chooses for a tensor, computed once."""
         key = tensor, method, grid
         ranges = self._calibration.ranges
         if key not in ranges:
@@ -217,7 +217,7 @@ class ActivationEncodings:
         return ranges[key]
 
     def _reach(self, tensor: Tensor) -> Range:
-        """Return the range of all values of a tensor, empty if it is not known."""
+        """Return the range of all values that a tensor can have, empty if unknown."""
         if tensor.is_static:
             return range_of(tensor.numpy())
         form = self._given(tensor)
@@ -230,7 +230,7 @@ class ActivationEncodings:
         return reach
 
     def _seen_by_softmax(self, tensor: Tensor, softmax: Op) -> Range:
-        """Return the range of its input that affects a Softmax."""
+        """Return the part of the range of a Softmax's input that affects its result."""
         form = self._given(tensor)
         if form is not None and isinstance(form[1], ScaleOffset):
             return Range(representable(form[1], form[0]).low, EVERYTHING.high)
@@ -282,7 +282,7 @@ class ActivationEncodings:
         return False
 
     def _given(self, tensor: Tensor) -> QuantType | None:
-        """Return the form that a tensor's group had before quantization, if any."""
+        """Return the form that a tensor's group has in the model, or None."""
         given = self.groups.given(tensor)
         if given is None:
             return None
@@ -308,7 +308,7 @@ class ActivationEncodings:
         return "min-max and headroom" if self._bits(tensor) == 16 else str(self._choice)
 
     def _mask_notes(self, decision: Decision) -> list[str]:
-        """Return what a user should know of masks that were bounded: one line for all."""
+        """Return a note on the attention masks that were bounded, or nothing."""
         seen = {
             mask: held.seen for mask, held in self._found.items() if not self.placement.is_written_fixed(mask)
         }
@@ -331,7 +331,7 @@ class ActivationEncodings:
         ]
 
     def _source(self, tensor: Tensor) -> str:
-        """Return where the encoding of an activation came from, for people."""
+        """Return in words where the encoding of an activation came from."""
         members = self.groups.members(tensor)
         if self.groups.given(tensor) is not None:
             return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN

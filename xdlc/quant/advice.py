@@ -68,7 +68,7 @@ class Advice(str):
         return line
 
     def after(self, text: str) -> Advice:
-        """Return the line with text in front."""
+        """Return the advice with more text in front."""
         return Advice(f"{text}{self.text}", self.options)
 
 
@@ -140,7 +140,7 @@ class Remedies:
         self._enough: tuple[str, Options, Trial] | None = None
 
     def for_least(self, least: float) -> Remedies:
-        """Return remedies for outputs below a least SQNR in dB, which share the trials."""
+        """Return remedies for outputs below a least SQNR in dB; trials are shared."""
         return Remedies(self.plan, self.calibration, self.engine, self.figures, least, self._outcomes)
 
     def of(self, figure: Figure) -> tuple[str, Options]:
@@ -180,7 +180,7 @@ class Remedies:
         return f"{cause}; {more}", {"accuracy": "best"} if least is None else {"min_sqnr": least}
 
     def _candidates(self, figure: Figure) -> Iterator[tuple[str, Options, Change]]:
-        """Yield text, options and widths of what might help, the cheapest first."""
+        """Yield remedies to try, the cheapest first: text, options and widths."""
         plan = self.plan
         options, precision, soc = plan.options, plan.precision, plan.options.soc
         if not self.calibration.measured or options.accuracy == "best":
@@ -223,7 +223,7 @@ class Remedies:
 
 
 def warnings(remedies: Remedies) -> Iterator[str]:
-    """Yield a line for each output of which something is lost: what, and what to do."""
+    """Yield a warning for each poor output, with the options that improve it."""
     for figure in remedies.figures:
         if figure.verdict.is_poor:
             yield _advice(remedies, figure).after(
@@ -341,7 +341,10 @@ def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
 
 
 def _constants(plan: Plan) -> Iterator[_Found]:
-    """Yield the same of constants that are no weights."""
+    """Yield constants, other than weights, with a stretched range.
+
+    The values are those of ``_activations``.
+    """
     for (op, index), (dtype, encoding) in plan.decision.statics.items():
         tensor = op.inputs[index]
         if tensor is None or dtype.is_signed or not isinstance(encoding, ScaleOffset):
@@ -358,7 +361,7 @@ def _is_fixed(tensor: Tensor) -> bool:
 
 
 def most_reach(histogram: Histogram) -> float:
-    """Return the magnitude that all but a thousandth of the counted values stay below."""
+    """Return the magnitude that 99.9 % of the counted values stay below."""
     import numpy as np
 
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))

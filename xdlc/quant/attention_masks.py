@@ -43,7 +43,7 @@ _PRODUCTS = ("ElementWiseMultiply", "ElementWiseDivide")
 
 @dataclass(slots=True)
 class Masks:
-    """The tensors of a graph that results depend on by way of a Softmax alone.
+    """Tensors of a graph that affect its results only through a Softmax.
 
     Attributes:
         paths: Those tensors, static ones among them.
@@ -81,7 +81,7 @@ def find_masks(graph: Graph) -> Masks:
 
 
 def hides(op: Op) -> bool:
-    """Return whether an op reads masks: what it reads is no measure of quality then."""
+    """Return whether an op reads a mask, whose values do not measure quality."""
     return op.graph is not None and any(tensor in find_masks(op.graph).hiding for tensor in op.inputs)
 
 
@@ -159,7 +159,7 @@ def _subtract_first(graph: Graph, op: Op) -> None:
 
 
 def _number(tensor: Tensor | None) -> float | None:
-    """Return the number that a constant holds in one element, if it is one."""
+    """Return the value of a constant of one element, or None."""
     return (
         float(tensor.numpy().reshape(-1)[0])
         if tensor is not None and tensor.is_static and tensor.size == 1
@@ -224,7 +224,7 @@ def _result(graph: Graph, tensor: Tensor, suffix: str, dtype: DType) -> Tensor:
 
 
 def _huge(graph: Graph) -> set[Tensor]:
-    """Return what may be a mask, and what is computed from it.
+    """Return the tensors that may be masks, and all that is computed from them.
 
     Those are constants that are large enough, and inputs that are added to what is larger than they are.
     """
@@ -246,7 +246,7 @@ def _huge(graph: Graph) -> set[Tensor]:
 
 
 def _is_spread(graph: Graph, tensor: Tensor) -> bool:
-    """Return whether a tensor is added to a larger one, after moves perhaps."""
+    """Return whether a tensor, moved or not, is added to a larger one."""
     moved = [tensor]
     for held in moved:
         for op in graph.consumers(held):
@@ -263,7 +263,7 @@ def _combines(op: Op) -> bool:
 
 
 def _carries(op: Op, index: int) -> bool:
-    """Return whether a result of an op grows and falls with its input at ``index``."""
+    """Return whether a result of an op rises or falls with its input at ``index``."""
     rule = traits(op)
     if rule.selects:
         return index == 0
@@ -350,7 +350,7 @@ class MaskRanges:
         self._flags: dict[Tensor, Range] = {}
 
     def of(self, tensor: Tensor) -> Range:
-        """Return the range outside of which a tensor's values make no difference."""
+        """Return the range outside of which a tensor's values do not affect results."""
         return self._limits.get(tensor, EVERYTHING)
 
     def held(self, tensor: Tensor, seen: Range) -> Range:
@@ -376,7 +376,7 @@ class MaskRanges:
         return ends
 
     def _through(self, op: Op, index: int, tensor: Tensor, ends: dict[Tensor, Range]) -> Range:
-        """Return the range of the input at ``index`` that affects an op."""
+        """Return the part of the range of an op's input that affects results."""
         kind = single_name(op)
         if kind == "Softmax":
             return self._useful(tensor, op)
@@ -423,7 +423,10 @@ class MaskRanges:
 
 
 def _divided(limit: Range, factors: Range, *, divides: bool) -> Range:
-    """Return the limit of what is multiplied, or divided, by factors of one sign."""
+    """Return the bounds of an operand whose product or quotient is bounded.
+
+    The other operand has one sign.
+    """
     if factors.high < 0.0:
         limit, factors = _negated(limit), _negated(factors)
     scales = [1.0 / end if divides else end for end in (factors.low, factors.high)]

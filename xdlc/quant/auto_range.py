@@ -23,6 +23,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
+from xdlc.quant.ranges import Decision
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import entered, quantized_copy
 
@@ -157,7 +158,7 @@ def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
 
 
 def _sqnr(powers: Array) -> float:
-    """Return the SQNR in dB, pooled over samples, the mean over tensors.
+    """Return the mean over tensors of the SQNR in dB, pooled over samples.
 
     Args:
         powers: Sums of squares of values and of errors, [samples, 2, tensors].
@@ -233,11 +234,11 @@ class _Trials:
         return np.array([self._known[choice, index] for index in range(count)])
 
     def forget(self, left: Collection[Choice]) -> None:
-        """Drop the results of all methods but some."""
+        """Drop the results of all range methods except some."""
         self._results = {choice: self._results[choice] for choice in left}
 
     def score(self, choice: Choice) -> Score:
-        """Return the score of a method on the samples that it has run."""
+        """Return the score of a range method on the samples that it has run."""
         return self._judge.score(self._results[choice])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
@@ -245,7 +246,7 @@ class _Trials:
 
 
 def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
-    """Return a function that feeds one session the encodings of each method."""
+    """Return a function that runs one session with the encodings of any method."""
     from xdlc.runtime.cpu import AdjustableSession
     from xdlc.runtime.engine import give_back
 
@@ -256,7 +257,9 @@ def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> 
 
     def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
         if choice not in fed:
-            fed[choice] = session.encodings(_activations(plan, calibration, choice))
+            is_first = choice == CANDIDATES[0]
+            decision = first.decision if is_first else plan.main.ranges(calibration, plan.options, choice)
+            fed[choice] = session.encodings(_activations(plan, decision))
         return session.run(sample, fed[choice])
 
     return run
@@ -278,9 +281,9 @@ def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: S
     return run
 
 
-def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:
+def _activations(plan: Plan, decision: Decision) -> dict[str, Encoding]:
+    """Return the encodings of a decision by the names that tensors have once stored."""
     encodings = {}
-    decision = plan.main.ranges(calibration, plan.options, choice)
     for tensor, (_, encoding) in decision.activations.items():
         encodings[tensor.name] = encoding
         if not plan.placement.is_fixed(plan.graph, tensor):

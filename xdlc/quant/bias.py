@@ -26,7 +26,7 @@ from xdlc.quant.ranges import Decision, QuantType, to_quantized
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
-    """Return the activations whose mean of each channel ``correct_biases`` wants."""
+    """Return the activations whose means by channel ``correct_biases`` needs."""
     shown = layers_of_outputs(graph)
     sources = (_source(graph, op) for op in placement.fixed if op not in shown)
     return list(dict.fromkeys(source for source in sources if source is not None))
@@ -105,7 +105,7 @@ def _source(graph: Graph, op: Op) -> Tensor | None:
 def correct_biases(
     graph: Graph, placement: Placement, decision: Decision, means: Mapping[Tensor, Array]
 ) -> None:
-    """Add to each float bias the mean of what rounding the weights takes away.
+    """Add to each float bias the mean error that rounding the weights causes.
 
     The new data are computed when they are read, like the stored weights.
 
@@ -165,7 +165,7 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
 
 
 def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation: int) -> Array:
-    """Return for each tap of a filter the part of its positions that are not padding."""
+    """Return the share of positions, for each tap of a filter, that are not padding."""
     import numpy as np
 
     places = np.arange(results)[:, None] * stride + np.arange(taps)[None, :] * dilation - pad

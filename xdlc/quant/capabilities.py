@@ -53,7 +53,10 @@ def check_options(options: QuantOptions) -> None:
 
 
 def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, str]]:
-    """Yield option, value, whether the target supports it, and what it supports."""
+    """Yield what the options demand of the target.
+
+    Each is an option, its value, whether the target supports it, and what it supports.
+    """
     arch = soc.capabilities
     acts, weights = options.act_bitwidth, options.weights_bitwidth
     name = "act_bitwidth" if acts == 16 and not arch.a16w8 else "weights_bitwidth"
@@ -135,7 +138,7 @@ def supports(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
 
 
 def _differing(graph: Graph, placement: Placement, precision: Precision) -> list[str]:
-    """Return notes on ops whose width the user named and which have another."""
+    """Return notes on ops that do not have the width that the user named."""
     kinds: dict[tuple[str, str], list[Op]] = {}
     for op in graph.ops:
         asked, bits = precision.named.get(op.name), placement.fixed.get(op)
@@ -160,7 +163,7 @@ def _kernelless(placement: Placement) -> list[str]:
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
-    """Return notes on widths of weights that not all generations of HTP have."""
+    """Return notes on weights with widths that some generations of HTP lack."""
     notes = []
     for acts, bits, text in (
         (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
@@ -203,7 +206,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
 
 
 def has_kernel(kind: str, acts: int, bits: int) -> bool:
-    """Return whether HTP's table of datatypes has an operation with these widths."""
+    """Return whether HTP has a kernel of an operation with these widths."""
     data, weight = activation_type(acts), weight_type(bits)
     return any(
         data in op.inputs["in[0]"].dtypes and weight in op.inputs["in[1]"].dtypes
@@ -214,7 +217,7 @@ def has_kernel(kind: str, acts: int, bits: int) -> bool:
 
 
 def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[str]:
-    """Return notes on what differs because of the target."""
+    """Return notes on what the target computes in other widths than requested."""
     name = f"{soc.capabilities.name} of {soc.name}"
     notes = []
     reading = {op for op, _ in placement.narrowed}

@@ -50,7 +50,7 @@ class EncodingGroups:
                 self.join(held, following)
 
     def copy(self) -> EncodingGroups:
-        """Return a copy that may be joined further."""
+        """Return a copy to join further."""
         twin = copy(self)
         twin._parent = dict(self._parent)
         twin._members = dict(self._members)
@@ -134,7 +134,7 @@ class EncodingGroups:
         return bool(self._graph.consumers(tensor)) or self._graph.is_output(tensor)
 
     def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
-        """Return the tensor whose producer can cut off what ``op`` would, or None.
+        """Return the tensor whose producer can clamp in place of an op, or None.
 
         Only ops that move values may be between the two.
         """
@@ -187,7 +187,7 @@ class EncodingGroups:
         return both <= LOSS_LIMIT * own.width or self._ends_in(op, self.members(tensor))
 
     def _ends_in(self, op: Op, members: Iterable[Tensor]) -> bool:
-        """Return whether what reads a group stays within it or is ``op``."""
+        """Return whether only a group's own ops, or one other op, read the group."""
         group = list(members)
         inside = set(group)
         for tensor in group:
@@ -289,7 +289,7 @@ class EffectiveRange:
 
     @property
     def reason(self) -> str | None:
-        """Why its values do not count as they are, for people; None if they do."""
+        """Why some values do not count, in words; None if all do."""
         if self.joined is not None:
             return f"not rounded: computed as one with {self.joined}"
         if self.clamped is not None:
@@ -299,7 +299,7 @@ class EffectiveRange:
         return None
 
     def cut(self, values: Array, float_values: Mapping[str, Array]) -> Array:
-        """Return the tensor's values, cut to what affects its readers.
+        """Return a tensor's values, clipped to the range that affects readers.
 
         Args:
             values: Values of one sample.

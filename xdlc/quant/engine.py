@@ -46,12 +46,12 @@ class KernelSource:
 
     @classmethod
     def of(cls, paths: Paths | None, *, timeout: float | None) -> KernelSource:
-        """Return the source for options as they are given; paths may be joined by commas."""
+        """Return the source for the options of a call; commas may separate paths."""
         return cls(tuple(os.path.abspath(path) for path in paths_of(paths)), timeout)
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
-        """Open the kernels for a model; None if it has no UDOs, or none of them will run.
+        """Open the kernels for a model, or None if it runs no UDOs.
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
@@ -85,7 +85,7 @@ def _udos(model: Model) -> list[Op]:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What runs networks while they are quantized.
+    """Runs networks while they are quantized.
 
     Attributes:
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
@@ -141,7 +141,7 @@ class Metric:
 
 
 def checked(evaluate: Evaluate | str) -> Evaluate:
-    """Return a metric whose failures are errors that name file and line.
+    """Return the user's metric, with errors that name its file and line.
 
     The metric raises BackendError if the function does, and UsageError if it returns no number.
 

@@ -46,7 +46,7 @@ MARGIN = 0.1
 
 @dataclass(slots=True)
 class ChannelStatistics:
-    """What is known of each index of an activation's last axis; float64 arrays.
+    """Statistics of the channels of an activation: float64 arrays of its last axis.
 
     Attributes:
         low: Smallest value.
@@ -228,7 +228,7 @@ def _reader(sink: Op, seen: ChannelStatistics, options: QuantOptions, precision:
 
 
 def _per_channel(reader: _Reader, count: int) -> Array:
-    """Return the largest weight magnitude that each input channel meets."""
+    """Return the largest magnitude of the weights that read each input channel."""
     import numpy as np
 
     if reader.op.type == "FullyConnected":

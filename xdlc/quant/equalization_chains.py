@@ -120,7 +120,7 @@ def _takes_up(graph: Graph, op: Op, tensor: Tensor) -> bool:
 
 
 class _Walk:
-    """Follows the channels of one op's result to all that reads them."""
+    """Follows the channels of an op's result to the ops that absorb factors."""
 
     def __init__(self, graph: Graph, source: Op) -> None:
         self._graph = graph
@@ -190,7 +190,10 @@ class _Walk:
         return None
 
     def _through_product(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
-        """Columns of the right factor become columns of the product; leading axes stay."""
+        """Return the axes of the channels after a MatMul, or None.
+
+        Columns of the right factor become columns of the product; leading axes stay.
+        """
         if op.inputs[1] is not tensor or op.param("transpose_in1", False) or len(op.inputs) > 2:
             return None
         result = op.outputs[0]

@@ -33,7 +33,7 @@ _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
 
 
 def forget_given(graph: Graph) -> int:
-    """Take the encodings from all tensors of floats; return how many there were."""
+    """Remove the encodings of all float tensors; return how many there were."""
     count = 0
     for tensor in graph.tensors.values():
         if tensor.encoding is not None and tensor.dtype.is_float:
@@ -136,7 +136,7 @@ def given_bits(tensor: Tensor) -> int | None:
 
 
 def spread_encodings(graph: Graph) -> None:
-    """Give encodings on through ops that only move values, in both directions.
+    """Copy encodings along ops that only move values, in both directions.
 
     Raises:
         UsageError: If no activation has an encoding.

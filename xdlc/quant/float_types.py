@@ -56,7 +56,7 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
 
 
 def _is_free(op: Op) -> bool:
-    """Return whether an op computes with floats of any type."""
+    """Return whether an op may compute with floats of another type."""
     reals = [t for t in (*op.inputs, *op.outputs) if t is not None and not t.is_static and t.dtype.is_float]
     return bool(reals) and op.package == NATIVE_PACKAGE and not is_control_flow(op)
 
@@ -272,7 +272,7 @@ def _drops(op: Op, flags: Tensor, source: Tensor) -> bool:
 
 
 def _take_out(graph: Graph, select: Op, source: Tensor) -> None:
-    """Give what reads the result of a Select its last input."""
+    """Replace the result of a Select by its last input."""
     result = select.outputs[0]
     if graph.is_output(result):
         graph.replace_op(select, Op("Reshape", [source], [result], name=select.name, origin=select.origin))

@@ -51,7 +51,7 @@ def judged_by(output: Tensor) -> Tensor:
 
 
 def _channels_last(output: Tensor) -> Tensor:
-    """Return what a last Transpose brings to channels-first, or the output itself."""
+    """Return the tensor before a last Transpose to channels-first, or the output."""
     op, rank = output.producer, output.rank
     if op is None or op.type != "Transpose" or op.inputs[0] is None or rank < 4:
         return output
@@ -303,7 +303,7 @@ def kind_of(output: Tensor, sources: Sequence[Tensor], values: Sequence[Array]) 
 
 
 def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
-    """Check that names are those of outputs.
+    """Check that names are names of outputs.
 
     Raises:
         UsageError: Naming one that is not.
@@ -326,7 +326,7 @@ def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> Ou
 
 
 def has_unit_range(sources: Sequence[Tensor]) -> bool:
-    """Return whether tensors hold what a Sigmoid, or an op like it, bounds to 0 and 1."""
+    """Return whether tensors hold results in [0, 1] of Sigmoid or a similar op."""
     rules = [None if op is None else rule_of(op) for op in map(writer, sources)]
     return bool(rules) and all(rule is not None and rule.unit_low == 0 for rule in rules)
 

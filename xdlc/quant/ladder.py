@@ -147,7 +147,7 @@ def _ended(plan: Plan, rungs: dict[Levels, Rung], stage: int) -> Plan:
 
 
 def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
-    """Return a table of what was tried, a line each."""
+    """Return a table of the widths that were tried, one line each."""
     is_reached = any(rung.is_enough for rung in rungs)
     wide = max(len(rung.widths) for rung in rungs)
     lines = [

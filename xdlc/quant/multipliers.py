@@ -135,7 +135,7 @@ def rest_of(op: Op, decision: Decision) -> float:
 
 
 def exact(encoding: Encoding, rest: float) -> Encoding:
-    """Return an encoding of the least scales from its own on that make factors exact.
+    """Return an encoding with scales slightly raised, so that factors are exact.
 
     Args:
         encoding: That of weights, or of the second activation of a product; one with real scales of blocks

@@ -38,12 +38,12 @@ def is_real(tensor: Tensor) -> bool:
 
 
 def pad_value(op: Op) -> float:
-    """Return the value that a Pad adds, 0.0 where it repeats values of its input."""
+    """Return the value that a Pad adds; 0.0 if it repeats values of its input."""
     return float(op.param("pad_constant_value", 0.0)) if op.param("scheme", 0) == 0 else 0.0
 
 
 def numbers(op: Op, key: str, default: Sequence[int]) -> list[int]:
-    """Return the integers of a parameter that is a tensor, row by row."""
+    """Return the integers of a parameter that is a tensor, in row-major order."""
     param = op.params.get(key)
     return [int(value) for value in (param.numpy().reshape(-1) if isinstance(param, Tensor) else default)]
 

@@ -37,7 +37,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How good an output is.
+    """Accuracy of an output: its SQNR and its verdict.
 
     Attributes:
         output: Its name.
@@ -65,7 +65,7 @@ class Figure:
 def target_session(
     plan: Plan, calibration: Calibration, engine: Engine, *, corrected: bool | None = None
 ) -> CpuSession:
-    """Return a session of what outputs are judged by, near to the target.
+    """Return a session that computes outputs nearly as the target does.
 
     Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
     the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
@@ -98,7 +98,7 @@ def measured_results(
 def measure_figures(
     plan: Plan, calibration: Calibration, results: Sequence[Mapping[str, Array]]
 ) -> list[Figure]:
-    """Return how good each output is.
+    """Return the accuracy of each output.
 
     Args:
         results: Results for each sample to measure with; empty: nothing was measured.

@@ -187,8 +187,7 @@ def quantize(
             plan = _run(algorithms, Stage.PRECISION, plan, calibration, engine).decided(calibration)
             per_channel = bool(options.get("use_per_channel_quantization"))
             plan = _check(plan, importing, is_per_channel_asked=per_channel)
-            own_samples = None if own is None else held_out
-            plan, figures = _measure(plan, algorithms, calibration, engine, own_samples)
+            plan, figures = _measure(plan, algorithms, calibration, engine, None if own is None else held_out)
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
                 reporter.finish(remedies, phrase)
@@ -362,7 +361,7 @@ def _measure(
 
 
 def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
-    """Note the figures of the outputs; return warnings of what is lost, with advice.
+    """Note the figures of the outputs; return warnings about poor ones, with advice.
 
     Raises:
         ConstraintError: If an output is below ``fail_below``.

@@ -22,7 +22,7 @@ LARGEST = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where fixed point begins and ends.
+    """The ops of a graph that are quantized, and the types of the tensors between.
 
     Attributes:
         fixed: The ops that are quantized, in execution order, and the bits of what they read and write.
@@ -120,7 +120,7 @@ class Placement:
         return uses
 
     def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:
-        """Return what reads an activation in another type than it has, by type."""
+        """Return the uses that read an activation in another type than its own, by type."""
         own = self.type_of(graph, tensor)
         readers = self.readers(graph, tensor)
         return {dtype: uses for dtype, uses in readers.items() if dtype is not None and dtype is not own}

@@ -1,4 +1,4 @@
-"""Plan of a quantization: what is decided so far. A step returns another plan."""
+"""Plan of a quantization: the decisions so far. Steps return another plan."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class GraphPlan:
 
     @cached_property
     def groups(self) -> EncodingGroups:
-        """Which tensors share an encoding, before ranges are known."""
+        """The tensors that share an encoding, before ranges are known."""
         return EncodingGroups(self.graph, self.placement)
 
     @cached_property
@@ -242,7 +242,7 @@ class Plan:
         return replace(self, main=self.main.with_precision(precision))
 
     def with_statics(self, statics: Mapping[Use, QuantType]) -> Plan:
-        """Return the decided plan with a copy of other stored forms of static data."""
+        """Return the decided plan with other stored forms of static data."""
         decision = replace(self.decision, statics=dict(statics))
         return replace(self, main=replace(self.main, decision=decision))
 

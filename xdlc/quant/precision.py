@@ -57,12 +57,12 @@ class Precision:
         return self.weights.get(op.name, self.weight_bits)
 
     def copy(self) -> Precision:
-        """Return a copy that may be changed."""
+        """Return a copy to change."""
         return replace(self, acts=dict(self.acts), weights=dict(self.weights), statics=dict(self.statics))
 
 
 def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -> Precision:
-    """Return the widths that the options name, op by op.
+    """Return the widths of ops that the options request.
 
     A name is that of an op, of a source node of it, or of a tensor that it writes; it means
     all ops that it fits.  If all of these are data movement, the bits are those of the ops that
@@ -143,7 +143,7 @@ def follows(op: Op) -> bool:
 
 
 def followed(op: Op) -> list[Tensor]:
-    """Return the activations whose width an op that ``follows`` has."""
+    """Return the activations whose width an op takes over."""
     rule = rule_of(op)
     first_only = op.type == "Cast" or (rule is not None and rule.selects)
     inputs = op.inputs[:1] if first_only else op.inputs

@@ -143,7 +143,7 @@ def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleO
 
 
 def second_factor(values: Range) -> ScaleOffset:
-    """Return the 16-bit encoding of what HTP multiplies another activation by.
+    """Return the 16-bit encoding of the second factor of a product of activations.
 
     The zero is in the middle, and no more than ``LARGEST_OF_BYTES`` steps above it are used.
 
@@ -154,7 +154,7 @@ def second_factor(values: Range) -> ScaleOffset:
 
 
 def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
-    """Return the signed encoding of offset 0 that covers a range.
+    """Return the signed encoding with offset 0 that covers a range.
 
     Args:
         values: Finite range; an empty one counts as [0, 0].
@@ -336,7 +336,7 @@ class Decision:
         return self.converted.get((tensor, dtype), self.activations.get(tensor))
 
     def moved(self, ops: Mapping[Op, Op], tensors: Mapping[str, Tensor], *, statics: bool = True) -> Decision:
-        """Return the same decision about a copy of the graph.
+        """Return the same decision for a copy of the graph.
 
         Args:
             tensors: The tensors of the copy by name.

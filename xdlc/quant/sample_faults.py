@@ -76,7 +76,7 @@ class Fault:
 
     @property
     def is_problem(self) -> bool:
-        """Whether figures of noise mean nothing while it lasts."""
+        """Whether this fault makes figures meaningless."""
         return self.is_certain or self.kind == "noise"
 
     def __str__(self) -> str:

@@ -309,7 +309,7 @@ def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
 
 
 def _part(array: np.ndarray) -> np.ndarray:
-    """Return at most ``MOST`` elements in even steps along the longest axes."""
+    """Return at most ``MOST`` elements of an array, in even steps."""
     steps, sides = [1] * array.ndim, list(array.shape)
     while math.prod(sides) > MOST:
         axis = sides.index(max(sides))

@@ -149,7 +149,7 @@ def from_list(
 
 
 class _Each:
-    """What a function makes of each item of an iterable."""
+    """Results of a function for each item of an iterable."""
 
     def __init__(self, items: Iterable[Any], function: Callable[[Any, int], Sample]) -> None:
         self._items = items
@@ -160,7 +160,7 @@ class _Each:
 
 
 class _Sized(_Each):
-    """The same of items that are counted."""
+    """Results of a function for each item of a sized iterable."""
 
     def __len__(self) -> int:
         return len(self._items)  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ class Samples:
 
 
 def check_held_out(samples: Samples, graph: Graph) -> None:
-    """Look at the first of the samples that do not calibrate, before the work begins.
+    """Check the first sample that does not calibrate, before the work begins.
 
     Raises:
         UsageError: If it does not fit the graph, or there are no samples.
@@ -472,7 +472,7 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
 
 
 def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
-    """Return how an array of another shape is made one of samples."""
+    """Return how to turn an array of another shape into one of samples."""
     if len(shape) > 1 and is_permuted(shape[1:], tensor.shape):
         lead = shape[:1] if len(shape) == tensor.rank else (*shape[:1], *tensor.shape[:1])
         fix = shape_fix(shape, (*lead, *tensor.shape[1:]))

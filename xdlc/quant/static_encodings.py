@@ -173,7 +173,7 @@ class StaticEncodings:
             decision.statics[op, index] = form
 
     def _udo_statics_of(self, op: Op, decision: Decision) -> None:
-        """Add the forms of what the definition of a UDO lets be stored in fixed point."""
+        """Add the forms of a UDO's static data that its definition lets be fixed point."""
         udos = self.precision.udos
         for index, (tensor, place) in enumerate(zip(op.inputs, udos.inputs(op), strict=True)):
             if tensor is None or not tensor.is_static or not tensor.dtype.is_float:

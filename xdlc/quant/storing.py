@@ -80,7 +80,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> t
 
 
 def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
-    """Return the ops that only add to a value that grows from iteration to iteration."""
+    """Return the ops that only append to a value that grows in each iteration."""
     from xdlc.runtime.steps import accumulators
 
     results = [body.outputs[index].producer for index in accumulators(cond, body, Loop.of(op, body))]
@@ -299,7 +299,7 @@ def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: QuantType, 
 
 
 def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
-    """Dequantize what a quantized op wrote for the float ops that read it."""
+    """Insert a Dequantize between a quantized op's result and its float readers."""
     readers = placement.readers(graph, tensor).get(None, [])
     if not readers or tensor.dtype.is_fixed:
         return
@@ -314,7 +314,7 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
 
 
 def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, readers: list[Use]) -> None:
-    """Give the readers of another type the tensor in that type."""
+    """Insert a Convert between a tensor and its readers of another type."""
     by_bits = decision.activations[tensor][0].bits != dtype.bits
     name = graph.unique_name(f"{tensor.name}_{f'{dtype.bits}_bits' if by_bits else dtype}")
     form = decision.converted[tensor, dtype]
@@ -398,7 +398,7 @@ def _convert_after(graph: Graph, op: Op, index: int, source: Tensor) -> None:
 
 
 def sign(model: Model, options: QuantOptions) -> None:
-    """Take out what belongs to the float model, and add to the history what was done.
+    """Remove records of the float model, and add the quantization to the history.
 
     From the history engines see that encodings are ours (:func:`xdlc.runtime.htp_fusion.came_quantized`).
     """

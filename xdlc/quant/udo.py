@@ -54,7 +54,7 @@ class Place:
 
     @property
     def has_floats(self) -> bool:
-        """Whether it may be of floats."""
+        """Whether it may hold floats."""
         return any(dtype.is_float for dtype in self.dtypes)
 
     def activation(self, wanted: int) -> DType | None:
@@ -84,13 +84,13 @@ class Place:
         return not self.dtypes.isdisjoint({dtype, dt.PLAIN.get(dtype)}.difference(but))
 
     def __str__(self) -> str:
-        """Return what is allowed, in words."""
+        """Return the allowed types in words."""
         return f"{self.name!r} as {', '.join(sorted(map(str, self.dtypes))) or 'no known type'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """How a UDO is read and written.
+    """Types in which a UDO reads its inputs and writes its outputs.
 
     Attributes:
         inputs: Type of each input that is an activation of fixed point; None: as it is.
@@ -102,7 +102,7 @@ class Ports:
 
     @property
     def bits(self) -> int | None:
-        """The most bits of all; None: nothing is of fixed point."""
+        """The largest number of bits of all; None: nothing is in fixed point."""
         return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
     def of(self, op: Op, tensor: Tensor) -> DType | None:
@@ -169,12 +169,12 @@ class UdoConstraints:
         return (op.package, op.type) in self.places
 
     def inputs(self, op: Op) -> list[Place]:
-        """Return what is allowed for each input of an op."""
+        """Return the allowed types of each input of an op."""
         found = self.places.get((op.package, op.type))
         return _spread(found.inputs, len(op.inputs), found.repeated[0]) if found else _unknown(op.inputs)
 
     def outputs(self, op: Op) -> list[Place]:
-        """Return what is allowed for each output of an op."""
+        """Return the allowed types of each output of an op."""
         found = self.places.get((op.package, op.type))
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
@@ -203,7 +203,7 @@ class UdoConstraints:
         )
 
     def why_float(self, op: Op) -> str:
-        """Return why an op has nothing of fixed point."""
+        """Return why an op has no fixed point."""
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
@@ -272,7 +272,7 @@ def _finest(dtypes: Sequence[DType]) -> list[DType]:
 
 
 def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[OpDef]:
-    """Yield the definition as each backend whose types count has it."""
+    """Yield the definition as resolved for each backend whose types count."""
     for core in _cores(opdef, collection, arch):
         try:
             yield opdefs.resolve(opdef, collection, core)

@@ -23,7 +23,7 @@ def _power(values: Array) -> float:
 
 @dataclass(slots=True)
 class Noise:
-    """Signal and noise of one place.
+    """Power of signal and noise, summed over values.
 
     Attributes:
         signal: Sum of squares of the wanted values.
@@ -35,7 +35,7 @@ class Noise:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Array, Array]]) -> Noise:
-        """Return what pairs of wanted values and others have together."""
+        """Return the noise of pairs of exact and rounded values."""
         noise = cls()
         for exact, rounded in pairs:
             noise.add(exact, rounded)
@@ -62,7 +62,7 @@ class Noise:
         self.noise += noise
 
     def plus(self, other: Noise) -> Noise:
-        """Return what both noises make together if they are independent, of one signal."""
+        """Return the sum with an independent noise of the same signal."""
         return Noise(max(self.signal, other.signal), self.noise + other.noise)
 
     @property
@@ -134,7 +134,7 @@ Pairs = Sequence[tuple[Array, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How much of what an application reads from an output a quantized model keeps.
+    """Share that a quantized model keeps of what applications read from an output.
 
     Attributes:
         kept: Share of the float task that is kept, 0 to 1: the worst of its measures.
@@ -173,10 +173,7 @@ class Verdict:
 
 
 def is_picture(shape: Sequence[int]) -> bool:
-    """Return whether a shape has height and width.
-
-    They stand before the channels, or are the last two axes of a shape without channels.
-    """
+    """Return whether a shape has height and width, before channels or without these."""
     if len(shape) > 3:
         return min(shape[-3:-1]) >= SIDE
     return len(shape) == 3 and min(shape[1:]) >= SQUARE and max(shape[1:]) <= 4 * min(shape[1:])
@@ -272,14 +269,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement of labels; where most are the same, of the rarer ones.
-
-    Blanks and backgrounds are such.
-
-    Args:
-        labels: Of each sample the labels in float, those of the quantized model, and where both will do.
-        words: The plain agreement.
-    """
+    """Measure agreement of labels, of the rarer ones where most are the same."""
     import numpy as np
 
     rows = max(same.size for _, _, same in labels)
@@ -309,7 +299,7 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verd
 
 
 def _of_shares(shares: Sequence[float], words: str) -> Verdict:
-    """Measure agreement of pictures: the mean, and the worst, which counts half."""
+    """Measure agreement of pictures by the mean and the worst, which counts half."""
     mean, least = sum(shares) / len(shares), min(shares)
     kept = min(mean, (1.0 + least) / 2)
     return Verdict(kept, kept, f"{words} {mean:.3f}, of the worst sample {least:.3f}")
@@ -355,7 +345,7 @@ def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
-    """Measure values as such where nothing is there that an application would see."""
+    """Measure the values themselves where no score is above the threshold."""
     import numpy as np
 
     peak = max((float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs), default=0.0)

@@ -35,7 +35,7 @@ _TOP = 1 << LPBQ_BITS
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """What is kept of static data after one reading.
+    """Range of static data, and magnitudes by channel.
 
     Attributes:
         whole: Range of all elements.
@@ -47,7 +47,7 @@ class Channels:
 
 
 def channel_ranges(tensor: Tensor, axis: int | None) -> Channels:
-    """Return the ranges of static data, read once and let go.
+    """Return the ranges of static data by channel; the data are released.
 
     Args:
         axis: Channel axis, or None for the whole tensor.
@@ -212,7 +212,7 @@ def bias_encoding(
 
 
 def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) -> int:
-    """Return how many channels of a bias are beyond what 32 bits hold.
+    """Return the number of channels of a bias that 32 bits cannot hold.
 
     Args:
         values: Range of the bias, per channel or of the whole.
@@ -335,7 +335,7 @@ class WeightFit:
     largest: float = 0.0
 
     def counting(self, fit: Fit) -> Fit:
-        """Return a range method that counts here what it clips."""
+        """Return a range method that counts the values that it clips, here."""
 
         def counted(rows: Array, steps: Steps) -> Array:
             import numpy as np

@@ -51,7 +51,7 @@ SAMPLE_BYTES = 32 << 20
 
 @dataclass(slots=True)
 class KeptSample:
-    """A sample, and what the float model makes of it.
+    """A sample, and the values that the float model computes from it.
 
     Attributes:
         number: Its number among all samples.
@@ -84,7 +84,7 @@ class Spread:
         self.count = 0
 
     def add(self, number: int, sample: Sample) -> None:
-        """Count a sample, and keep it if it is its turn.
+        """Count a sample, and keep every n-th.
 
         Args:
             number: Its number among all samples, of which some may not be added.
@@ -100,7 +100,7 @@ class Spread:
         self.count += 1
 
     def give(self, number: int, floats: Mapping[str, Array]) -> None:
-        """Take what the float model makes of a sample; keep it if the sample is kept."""
+        """Add the float model's values to a sample, if it is kept."""
         for kept in self.kept:
             if kept.number == number:
                 kept.floats = floats
