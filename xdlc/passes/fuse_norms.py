@@ -137,7 +137,7 @@ def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Re
 def _normalized(
     graph: Graph, root: Op, size: Tensor, atoms: Sequence[Tensor], *, views: bool = False
 ) -> Iterator[tuple[Op, Terms | None]]:
-    """Yield ops after a root, as wide as the first atom, with their terms.
+    """Yield ops after a root with the shape of the first atom, and their terms.
 
     Args:
         size: The result of the root, or of a bound after it; its inverse is the last atom.
