@@ -38,8 +38,7 @@ from tqdm import tqdm
 from workers import run
 
 import xdlc
-from xdlc.runtime.htp.process import HtpWorker, query
-from xdlc.runtime.htp.worker_session import execute
+from xdlc.runtime.htp.process import HtpWorker, execute, query
 from xdlc.targets import find_soc
 
 VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")

@@ -30,7 +30,7 @@ import onnx
 import xdlc
 from xdlc.converter.caffe.registry import layer as caffe
 from xdlc.converter.caffe2.registry import operator as caffe2
-from xdlc.converter.keras.handling import handler as keras
+from xdlc.converter.keras.registry import handler as keras
 from xdlc.converter.operators import functions
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import ANY, MICROSOFT, Handlers, find, load_all

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MOST_SHOWN = 200
@@ -136,19 +136,6 @@ def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
         ['a']
     """
     return error.problems if isinstance(error, ProblemList) else (error,)
-
-
-def reword(error: XdlcError, words: Callable[[str], str]) -> None:
-    """Reword an error, and each problem of it, in place.
-
-    Args:
-        error: The error.
-        words: Returns a text in other words.
-    """
-    for each in {error, *each_problem(error)}:
-        each.problem = words(each.problem)
-        each.where = words(each.where) if each.where else each.where
-        each.fix = words(each.fix) if each.fix else each.fix
 
 
 def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
-from xdlc.errors import ModelError, XdlcError, nearest_names
+from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 
 MAX_PROBLEMS = 100
 EXTENSION = "xdlc_"
@@ -17,6 +20,9 @@ EXTENSION = "xdlc_"
 MAX_VALUES = 1 << 21
 """Values of a JSON text, each of which takes about 80 bytes of memory."""
 MAX_DEPTH = 64
+MAX_AXES = 8
+"""Arrays of numbers within one another."""
+_Number = TypeVar("_Number", int, float)
 _EMPTY: dict[str, Any] = {'"': "", "[": [], "{": {}}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -76,11 +82,13 @@ class Scope:
 
     Attributes:
         where: Name of the file.
+        error_type: Type of the errors.
         problems: Errors found.
         notices: Fields without effect, and assumptions.
     """
 
     where: str
+    error_type: type[XdlcError] = ModelError
     problems: list[XdlcError] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -88,15 +96,38 @@ class Scope:
         """Return ``file: path``, or the file for the outermost value."""
         return f"{self.where}: {path}" if path else self.where
 
+    def error(self, path: str, problem: str, fix: str) -> XdlcError:
+        """Return a problem of the value at a path."""
+        return self.error_type(problem, where=self.place(path), fix=fix)
+
     def report(self, path: str, problem: str, fix: str) -> None:
         """Record a problem.
 
         Raises:
             Stop: If there are too many.
         """
-        self.problems.append(ModelError(problem, where=self.place(path), fix=fix))
+        self.add(self.error(path, problem, fix))
+
+    def add(self, error: XdlcError) -> None:
+        """Record an error.
+
+        Raises:
+            Stop: If there are too many.
+        """
+        self.problems.append(error)
         if len(self.problems) >= MAX_PROBLEMS:
             raise Stop
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Raise all problems of a block at its end, or once there are too many.
+
+        Raises:
+            XdlcError: The problem; a ProblemList of several.
+        """
+        with suppress(Stop):
+            yield
+        raise_all(self.problems, where=self.where)
 
     def notice(self, path: str, text: str) -> None:
         """Record a notice."""
@@ -117,6 +148,14 @@ class Node:
     def members(self) -> Iterator[tuple[str, Node]]:
         """Iterate over the members of an object."""
         return ((name, Node(value, joined(self.path, name))) for name, value in self.value.items())
+
+    def leaves(self) -> Iterator[Node]:
+        """Iterate over what is no array in arrays within one another."""
+        if not isinstance(self.value, list):
+            yield self
+            return
+        for item in self.items():
+            yield from item.leaves()
 
 
 def joined(path: str, key: str | int) -> str:
@@ -167,7 +206,26 @@ def kind_of(value: Any) -> str:
         return "an object"
     if isinstance(value, list):
         return "an array"
+    if isinstance(value, int) and abs(value) >> 64:
+        return "a number of more than 64 bits"
     return "null" if value is None else f"the number {value}"
+
+
+def _as_number(value: Any) -> float | None:
+    """Return a JSON value as a finite number, None if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _as_whole(value: Any) -> int | None:
+    """Return a JSON value as a whole number, None if it is not one."""
+    number = _as_number(value)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def named(node: Node, member: str) -> str:
@@ -186,34 +244,54 @@ class Fields:
         node: The value, which should be an object.
         what: Its title in messages, like ``input 0 of operator 'Blur'``.
         scope: Collects problems and notices.
-        names: Names that members may have.
+        names: Names that members may have; None: any, and a member that is null counts as omitted.
     """
 
-    def __init__(self, node: Node, what: str, scope: Scope, names: Sequence[str]) -> None:
+    def __init__(self, node: Node, what: str, scope: Scope, names: Sequence[str] | None = None) -> None:
         self.path = node.path
         self.what = what
         self.scope = scope
         self.ok = isinstance(node.value, Mapping)
-        self._members: dict[str, Node] = {}
+        self._members: dict[str, Any] = {}
         self._meant: set[str] = set()
+        self._is_open = names is None
+        self._problems_before = len(scope.problems)
         if not self.ok:
-            example = "name" if "name" in names else names[0]
+            example = "name" if names is None or "name" in names else names[0]
             problem = f"{what} has to be an object, found {kind_of(node.value)}"
             scope.report(node.path, problem, f'write {{"{example}": ...}}')
             return
-        for name, member in node.members():
+        if names is None:
+            self._members = {name: value for name, value in node.value.items() if value is not None}
+            return
+        for name, value in node.value.items():
             if name in names:
-                self._members[name] = member
+                self._members[name] = value
                 continue
-            scope.report(member.path, f"{what} has no field {shown(name)}", _fix(name, names))
+            problem = f"{what} has no field {shown(name)}"
+            scope.report(joined(node.path, name), problem, _fix(name, names))
             self._meant |= {name, *get_close_matches(name.lower(), [key.lower() for key in names], n=1)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the scope got a problem since this object was made."""
+        return len(self.scope.problems) > self._problems_before
+
     def path_of(self, name: str) -> str:
         """Return the path of a member, or of the object if it has none of that name."""
-        return self._members[name].path if name in self._members else self.path
+        return joined(self.path, name) if name in self._members else self.path
+
+    @property
+    def place(self) -> str:
+        """File and path, for messages."""
+        return self.scope.place(self.path)
+
+    def error(self, problem: str, fix: str) -> XdlcError:
+        """Return a problem of the object."""
+        return self.scope.error(self.path, problem, fix)
 
     def report(self, name: str, problem: str, fix: str) -> None:
         """Report a problem of a member."""
@@ -225,11 +303,27 @@ class Fields:
 
     def node(self, name: str) -> Node | None:
         """Return a member of any type, or None if it is omitted."""
+        return Node(self._members[name], joined(self.path, name)) if name in self._members else None
+
+    def value(self, name: str) -> Any:
+        """Return the plain value of a member, None if it is omitted."""
         return self._members.get(name)
 
     def lacks(self, *names: str) -> bool:
         """Return whether none of several members is present, nor a misspelt one."""
         return self.ok and not any(name in self._members or name.lower() in self._meant for name in names)
+
+    def require(self, name: str, example: str) -> None:
+        """Report a member that is missing.
+
+        Args:
+            name: Name of the member.
+            example: A value to write, as JSON.
+        """
+        if self.lacks(name):
+            members = map(str, islice(self._members, 100)) if self._is_open else ()
+            similar = nearest_names(name, members, cutoff=0.8)
+            self.scope.report(self.path, f"{self.what} has no {name}", similar or f'add "{name}": {example}')
 
     def need(self, name: str, example: str) -> None:
         """Report a member that is missing or empty.
@@ -238,10 +332,8 @@ class Fields:
             name: Name of the member.
             example: A value to write, as JSON.
         """
-        node = self.node(name)
-        if self.lacks(name):
-            self.scope.report(self.path, f"{self.what} has no {name}", f'add "{name}": {example}')
-        elif node is not None and node.value == _EMPTY[example[0]]:
+        self.require(name, example)
+        if name in self._members and self._members[name] == _EMPTY[example[0]]:
             self.report(name, f"{name} of {self.what} is empty", f'write "{name}": {example}')
 
     def wrong(self, name: str, expected: str, node: Node, fix: str) -> None:
@@ -255,6 +347,77 @@ class Fields:
             self.wrong(name, expected, node, f"write {example}")
             return None
         return None if node is None else node.value
+
+    def number(self, name: str) -> float | None:
+        """Return a finite number, or the one of an array; None if it is omitted or wrong."""
+        value = self._members.get(name)
+        if type(value) is float and math.isfinite(value):
+            return value
+        values = self.numbers(name)
+        if values is not None and len(values) > 1:
+            self.wrong_type(name, "one number")
+        return values[0] if values is not None and len(values) == 1 else None
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number; None if it is omitted or wrong."""
+        value = self._members.get(name)
+        if type(value) is int and abs(value) < 1 << 63:
+            return value
+        number = _as_whole(value)
+        if name in self._members and number is None:
+            self.wrong_type(name, "a whole number")
+        return number
+
+    def wrong_type(self, name: str, expected: str) -> None:
+        """Report the value of a member, which is of the wrong type."""
+        self.wrong(name, expected, Node(self._members[name], self.path_of(name)), f"write {expected}")
+
+    def numbers(self, name: str) -> list[float] | None:
+        """Return the finite numbers of nested arrays in order; None if omitted or wrong.
+
+        A number alone counts as an array of it.
+        """
+        values = self.array(name)[0]
+        if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # maybe millions
+            return values
+        return self._converted(name, _as_number, "a finite number") if values else None
+
+    def wholes(self, name: str) -> list[int] | None:
+        """Return the whole numbers of nested arrays in order; None if omitted or wrong.
+
+        A number alone counts as an array of it.
+        """
+        values = self.array(name)[0]
+        if set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 63:
+            return values
+        return self._converted(name, _as_whole, "a whole number") if values else None
+
+    def array(self, name: str) -> tuple[list[Any], tuple[int, ...]]:
+        """Return the elements of nested arrays in order, and their shape.
+
+        Both are empty if the member is omitted, or after a report of rows of different lengths.
+        """
+        level, shape = [self._members[name]] if name in self._members else [], list[int]()
+        while list in set(map(type, level)):
+            lengths = {len(row) if isinstance(row, list) else -1 for row in level}
+            if len(lengths) > 1 or 0 in lengths or len(shape) == MAX_AXES:
+                problem = f"{name} of {self.what} has to be an array of numbers with rows of equal lengths"
+                self.report(name, problem, f'write "{name}": [1, 2] or [[1, 2], [3, 4]]')
+                return [], ()
+            shape.append(lengths.pop())
+            level = [value for row in level for value in row]
+        return level, tuple(shape)
+
+    def _converted(
+        self, name: str, convert: Callable[[Any], _Number | None], expected: str
+    ) -> list[_Number] | None:
+        """Return the numbers of nested arrays; None, and reports, if a value is no number."""
+        leaves = list(Node(self._members[name], self.path_of(name)).leaves())
+        numbers = [convert(leaf.value) for leaf in leaves]
+        for leaf, number in zip(leaves, numbers, strict=True):
+            if number is None:
+                self.wrong(name, expected, leaf, f"write {expected}")
+        return None if None in numbers else numbers  # type: ignore[return-value]
 
     def text(self, name: str) -> str:
         """Return a string; empty if it is omitted."""
@@ -275,13 +438,13 @@ class Fields:
 
     def items(self, name: str) -> tuple[Node, ...]:
         """Return the elements of an array; none if it is omitted."""
-        found = self._typed(name, list, "an array", f'"{name}": [...]')
-        return tuple(self._members[name].items()) if found else ()
+        elements = self._typed(name, list, "an array", f'"{name}": [...]')
+        return tuple(Node(elements, self.path_of(name)).items()) if elements else ()
 
     def members(self, name: str) -> dict[str, Node]:
         """Return the members of an object; none if it is omitted."""
-        found = self._typed(name, dict, "an object", f'"{name}": {{...}}')
-        return dict(self._members[name].members()) if found else {}
+        members = self._typed(name, dict, "an object", f'"{name}": {{...}}')
+        return dict(Node(members, self.path_of(name)).members()) if members else {}
 
     def words(self, name: str, choices: Sequence[str], fix: str = "") -> list[str]:
         """Return distinct strings out of several; ``fix`` is for other strings."""

@@ -149,7 +149,7 @@ def types() -> tuple[str, ...]:
     """Return the layers and operations that the importer registers and Keras has."""
     import keras
 
-    from xdlc.converter.keras.handling import handler
+    from xdlc.converter.keras.registry import handler
 
     names = set()
     for _, name in handler.all():

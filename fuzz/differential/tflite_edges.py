@@ -15,7 +15,7 @@ from fuzz.differential.frameworks import Refused, Undefined
 from fuzz.differential.networks import Network, Node, Tensor
 from fuzz.differential.tflite_engine import engine
 from fuzz.differential.tflite_graphs import RECIPES, begun
-from xdlc.converter.tflite.builtins import options_of
+from xdlc.converter.tflite.file import options_of
 
 INTEGERS = (0, 0, 1, 2, 3, 4, 5, 7, -1, -2, -7, 64, 1 << 20, (1 << 31) - 1, -(1 << 31))
 BYTES = (0, 1, 2, 3, 4, 5, 6, 7, 100, -1)

@@ -19,12 +19,16 @@ from fuzz.targets._steps import built
 from tests.boundary.test_files import CONFIG, CUSTOM
 from tests.opdefs.user_configs import BLEND
 from tests.runtime.test_vendor_errors import LINES
+from tests.runtime.udo.kernel_meta import call
+from tests.support.custom_ops import scale_graph
 from tests.support.section_models import Net
 from tests.udo.config.test_bad_configs import GOOD
 from xdlc.boundary import files
+from xdlc.opdefs.source_match import Kernel
 from xdlc.quant.overrides import read_overrides
-from xdlc.quant.sample_files import FileSamples
+from xdlc.quant.samples import FileSamples
 from xdlc.runtime.input_list import read_input_list, read_names
+from xdlc.runtime.udo.kernel_files import kernel_files, read_calls
 from xdlc.udo.config import read_config
 from xdlc.udo.config.convert import convert
 
@@ -119,6 +123,24 @@ def samples() -> Iterator[Files]:
     yield built(partial(_save_array, np.asfortranarray(np.ones((2, 4, 4, 3), "<f4"))))
 
 
+def kernel(folder: Path, rng: random.Random) -> str:
+    """Read the calls of a compiled kernel, and compare them with an op."""
+    calls = read_calls(folder / "scale.json")
+    (op,) = scale_graph().main.ops
+    fitting = [call for call in calls if call.names(op) and call.fits(op)]
+    return "fits" if fitting else f"read {min(len(calls), 3)}"
+
+
+def kernels() -> Iterator[Files]:
+    """Iterate over kernels with scalars, and with arrays, as arguments."""
+    model = scale_graph()
+    (op,) = model.main.ops
+    for values in ((1, 0.5, "a"), (np.ones((2, 3), np.float32), np.int32(3), "a")):
+        argument = Kernel("scale", "scale_run", "ifs", values, "linux-x86_64", "gcc 12", b"\x7fELF...")
+        files = kernel_files([call(model, argument, op.name)])
+        yield {Path(path).name: content for path, content in files.items()}
+
+
 def explain(folder: Path, rng: random.Random) -> str:
     """Explain a log, and a line of it."""
     path = folder / "device.log"
@@ -132,6 +154,7 @@ TARGETS = (
     Target("xml", lambda: [{"ops.xml": BLEND.encode()}], define),
     Target("json", lambda: [{"ops.json": GOOD.encode()}], define),
     Target("encodings", encodings, override),
+    Target("kernels", kernels, kernel, fixed=("scale.so",)),
     Target("yaml", lambda: [{"io.yaml": text.encode()} for text in (CUSTOM, CONFIG)], request),
     Target("lists", lists, listed),
     Target("npz", samples, sample),

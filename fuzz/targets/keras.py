@@ -9,7 +9,7 @@ from fuzz.targets._steps import built, convert
 from fuzz.targets._sweep import SHAPES, array, drawn
 from tests.converter.keras.keras_files import archive, call, entry, functional, layer, legacy, ref
 from tests.hostile.test_keras import HELD, plain
-from xdlc.converter.keras.handling import handler
+from xdlc.converter.keras.registry import handler
 
 
 def layers(rng: random.Random) -> Files:

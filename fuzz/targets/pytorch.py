@@ -16,8 +16,8 @@ from fuzz.targets._sweep import SHAPES, TYPES, array, value
 from tests.converter.pytorch.arguments import DTYPES
 from tests.converter.pytorch.programs import TinyProgram
 from tests.converter.pytorch.scripts import module, net, script
+from xdlc.converter.pytorch.calls import REQUIRED, overloads, schema
 from xdlc.converter.pytorch.registry import aten as handler
-from xdlc.converter.pytorch.schemas import REQUIRED, overloads, schema
 
 X = np.ones((2, 3), np.float32)
 BODIES = (

@@ -15,7 +15,7 @@ from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from tests.hostile.tflite_cases import small_bytes
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.tflite.builtins import NAMES, options_of
+from xdlc.converter.tflite.file import NAMES, options_of
 
 SHAPES = ((4,), (2, 3), (1, 4, 4, 2), (1, 2, 2, 2, 2))
 CUSTOM = (

@@ -1,4 +1,4 @@
-"""A program on the Python interface, for checkers of types: it is checked, and never run."""
+"""Program on the Python interface that mypy checks; it never runs."""
 
 from __future__ import annotations
 

@@ -51,6 +51,26 @@ def test_sections_of_a_model(tmp_path: Path) -> None:
         xdlc.run(model, feeds, "aip")
 
 
+@pytest.mark.parametrize("runtime", ["cpu", "aip"])
+def test_a_session_with_kernels_reads_the_model_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Any
+) -> None:
+    from tests.support.section_models import feeds_of, residual
+    from xdlc import container
+    from xdlc.prepare import hta
+
+    model = residual()
+    hta.prepare(model, "13-13").model.save(tmp_path / "m.dlc")
+    (tmp_path / "unused.py").write_text("")
+    paths = []
+    load = container.load
+    monkeypatch.setattr(
+        container, "load", lambda path, **options: paths.append(path) or load(path, **options)
+    )
+    xdlc.run(tmp_path / "m.dlc", feeds_of(model), runtime, udo_package_path=tmp_path / "unused.py")
+    assert paths == [tmp_path / "m.dlc"]
+
+
 def test_a_session_runs_again_and_again(models: Any) -> None:
     model = xdlc.convert(models.save(models.cnn()))
     inner = model.main.ops[1].outputs[0].name

@@ -1,4 +1,4 @@
-"""Messages of the Python interface and the converter, of which each names the cause."""
+"""Errors of the Python interface and the converter name the cause."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_tensors_of_many_dimensions_are_suspects_where_the_log_states_no_cause(
 
 
 def pyramid(models: Models, shape: list[int | str], sizes: list[int] | None) -> Path:
-    """Return a network that adds what it halved twice, and resized to fixed sizes or doubled, to one half."""
+    """Return a network that adds a resized quarter of its input to the half."""
     nodes = [
         onnx.helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
         onnx.helper.make_node("MaxPool", ["half"], ["quarter"], kernel_shape=[2, 2], strides=[2, 2]),

@@ -1,4 +1,4 @@
-"""Wrong uses of the Python interface; each line with a code of mypy after it has to be refused for it."""
+"""Wrong uses of the Python interface, with the code of mypy's error for each."""
 
 from __future__ import annotations
 

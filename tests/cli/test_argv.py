@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 from xdlc.cli import params
-from xdlc.cli.argv import in_flags
 from xdlc.cli.tool import Tool, tool
 from xdlc.cli.tools import onnx_to_dlc, tflite_to_dlc
 
@@ -79,21 +78,6 @@ def test_values_may_begin_with_a_dash() -> None:
         True,
     )
     assert (seen["udo"], seen["bits"]) == (("a", "b"), "8")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("other=True: use brief=True or bits=8", "other=True: use --brief or --bits 8"),
-        ("take 'brief=True' or a.bits=8", "take 'brief=True' or a.bits=8"),
-        ("bits", "--bits"),
-        ("see `other bits=8`, or bits=8", "see `other bits=8`, or --bits 8"),
-        ("some bits are missing; brief", "some bits are missing; brief"),
-    ],
-)
-def test_options_become_flags(text: str, said: str) -> None:
-    command, _ = small()
-    assert in_flags(text, click.Context(command)) == said
 
 
 def test_a_file_without_its_option() -> None:

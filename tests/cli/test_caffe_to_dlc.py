@@ -56,10 +56,10 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "problem", "fix"),
     [
-        ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--caffe_bin"),
+        ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--weights"),
         ("-i net.caffemodel", 3, "is weights of a Caffe net", "-i NET.prototxt -b net.caffemodel"),
         ("-i net.caffemodel -b net.prototxt", 2, "exchanged", "--input_network net.prototxt"),
-        ("-i net.prototxt -b net.prototxt", 2, "is a text", "-b"),
+        ("-i net.prototxt -b net.prototxt", 2, "is a text", "--weights"),
         ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),
         ("-i net.prototxt -b net.caffemodel -o net.prototxt", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel --dlc net.caffemodel", 2, "replace the input", "another output"),

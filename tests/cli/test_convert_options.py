@@ -60,7 +60,7 @@ def test_flags_of_an_importer_precede_in_its_tool(source: str, weights: str, tmp
 
 def test_flags_of_weights_follow_those_of_the_model() -> None:
     names = [param.name for param in converter_tool("xconv-net-to-dlc", NET).params]
-    assert names[:3] == ["source", "weights", "target"]
+    assert names[:3] == ["path", "weights", "target"]
 
 
 def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monkeypatch: Any) -> None:

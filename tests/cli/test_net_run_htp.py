@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.tools.net_run import main
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
 from xdlc.worker.process import Process
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]

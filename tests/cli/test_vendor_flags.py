@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import xdlc
 from tests.conftest import Models
 from xdlc.cli import main
-from xdlc.cli.argv import as_written, understood
+from xdlc.cli.argv import understood
 from xdlc.cli.main import LazyGroup
 from xdlc.cli.vendor_flags import BECOMES, LATER, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
 from xdlc.errors import UsageError
@@ -233,38 +233,6 @@ def test_the_command_of_a_warning_works_with_the_vendors_names(models: Models, t
         understood(command_line[1:], click.Context(command(command_line[0]), info_name=command_line[0]))
     assert CliRunner().invoke(GROUP, command_line[: -len(advised.split())]).exit_code == 0
     assert xdlc.load(tmp_path / "net.dlc").main.tensors["y"].dtype.bits == 16
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "text", "named"),
-    [
-        ("qairt-converter", ["-s", "x", "1,8"], "--input_dim names 'x'", "-s names 'x'"),
-        ("convert", ["--source_model_input_shape", "x", "1,8"], "--input_dim", "--source_model_input_shape"),
-        ("convert", ["-d", "x", "1,8"], "--input_dim", "--input_dim"),
-        ("convert", ["--input_dim", "x", "1,8", "-s", "y", "1,8"], "--input_dim", "--input_dim"),
-        ("convert", ["-s", "x", "1,8"], "give `xdlc convert --input_dim` or --input_dims", None),
-        ("caffe-to-dlc", ["--caffe_bin", "w"], "omit --weights", "omit --caffe_bin"),
-        ("snpe-net-run", ["--use_dsp"], "omit --runtime htp and --use_aip", "omit --use_dsp and --use_aip"),
-        ("snpe-net-run", ["--use_dsp"], "add --runtime cpu", "add --runtime cpu"),
-        ("snpe-net-run", ["--use_dsp=false"], "--runtime", "--runtime"),
-        (
-            "snpe-net-run",
-            ["--runtime_order", "dsp,cpu"],
-            "omit --runtime htp",
-            "omit --runtime_order dsp,cpu",
-        ),
-        ("snpe-net-run", ["--runtime_order", "dsp,cpu"], "--enable_cpu_fallback", "--runtime_order"),
-        ("quant", ["--bitwidth", "8"], "--act_bitwidth", "--bitwidth"),
-        ("quant", ["--bitwidth", "8"], "write --act_bitwidth 16", "write --act_bitwidth 16"),
-        ("quant", ["--axis_quant=false"], "omit --no_per_channel_quantization", None),
-    ],
-)
-def test_errors_name_flags_as_they_were_written(
-    name: str, given: list[str], text: str, named: str | None
-) -> None:
-    context = click.Context(command(name), info_name=name)
-    understood(given, context)
-    assert as_written(text, context) == (text if named is None else named)
 
 
 def test_the_vendors_flag_is_named_until_the_fix_works(models: Models, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_flags_of_the_notice_bind(opened, tmp_path):
 def test_a_single_input_gets_a_shape(tmp_path):
     text = TWO.replace(", float[batch] gain", "").replace("Reshape(gain, to)", "Identity(c)")
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    assert (notice(xdlc.convert(tmp_path / "m.onnx")) or "").endswith(" -d x 1,3,480,640")
+    assert (notice(xdlc.convert(tmp_path / "m.onnx")) or "").endswith(" input_dims x 1,3,480,640")
     report = xdlc.check(tmp_path / "m.onnx", target="sm8650")
     assert [(each.node, each.op) for each in report.problems] == [("x", "input")]
     assert report.notices == ()

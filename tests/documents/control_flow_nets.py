@@ -42,7 +42,7 @@ def _model(nodes: Sequence[Any], inputs: Sequence[Any], constants: Sequence[Any]
 
 
 def loop(count: int, *between: Any, result: str = "r", on: Any = None) -> Any:
-    """Return a Loop whose body is a convolution, a Relu, ``between`` and the sum with ``x``."""
+    """Return a Loop over a convolution, a Relu, ``between`` and a sum with ``x``."""
     nodes = [
         _conv("s", "c", "w"),
         helper.make_node("Relu", ["c"], ["r"], name="relu"),
@@ -58,7 +58,7 @@ def loop(count: int, *between: Any, result: str = "r", on: Any = None) -> Any:
 
 
 def branches() -> Any:
-    """Return an If: a convolution in one branch, an operator in the other that HTP does not have."""
+    """Return an If: a convolution in one branch, an op HTP lacks in the other."""
     then = helper.make_graph([_conv("x", "a", "w")], "then", [], _values("a"), _constants(w=_weights(1)))
     other = helper.make_graph([helper.make_node("Erf", ["x"], ["b"], name="odd")], "other", [], _values("b"))
     nodes = [

@@ -40,7 +40,7 @@ class _Net:
 
 
 def save(path: Path) -> Path:
-    """Write the network: 4 layers, 20 blocks of 10, 8 layers of pairs, and 4 that classify."""
+    """Write the network: a stem, 20 blocks of 10 layers, and a classifier."""
     net = _Net()
     x = net.conv(net.conv("image", 4, 3), 6)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Control flow by the document on NNAPI 1.3: each statement of it that can be tried, and what happens.
+"""The document on control flow of NNAPI 1.3: its statements, tried.
 
 Not tried: performance figures of a driver (``ifPerformance``, ``whilePerformance``), which a device alone
 has, and the conformance tests of Android.
@@ -41,7 +41,7 @@ def feeds_of(model: Model, sign: int = 1) -> dict[str, Any]:
 
 
 def check_htp(model: Model, sign: int = 1) -> tuple[int, str]:
-    """Compare HTP with the CPU; return the number of partitions on HTP, and the notices."""
+    """Compare HTP with the CPU; return HTP's number of partitions and notices."""
     notices: list[str] = []
     feeds = feeds_of(model, sign)
     expected = xdlc.run(model, feeds)
@@ -111,7 +111,7 @@ ARITHMETIC = {0: np.add, 10: np.maximum, 11: np.minimum, 13: np.multiply, 18: np
 
 
 def _counters() -> Model:
-    """Return a graph of arithmetic and comparisons on INT32 of shape [1], with BOOL8 results of shape [1]."""
+    """Return a graph of arithmetic (INT32) and comparisons (BOOL8) of shape [1]."""
 
     def main(graph: Graph, a: Tensor, b: Tensor) -> list[Tensor]:
         return [

@@ -1,4 +1,4 @@
-"""The vendor's pages on offline caches and HTA sections: each command line as printed, each statement tried.
+"""The vendor's pages on HTP caches and HTA sections: their commands, run.
 
 Names of files are other ones.  On the host nothing runs on an HTA: a section holds its sub-graph.
 """
@@ -165,7 +165,7 @@ def test_sections_as_printed(folder: Path, flags: str, expected: object) -> None
 
 @pytest.fixture
 def cached(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder in which the pages' two steps were called: quantize, then prepare."""
+    """Return a folder in which the pages' two steps ran: quantize and prepare."""
     shutil.copytree(made, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     call(QUANT)

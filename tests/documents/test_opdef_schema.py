@@ -1,4 +1,4 @@
-"""The fragments of the vendor's page on the schema of OpDef XML, and what becomes of each."""
+"""Fragments of OpDef XML from the vendor's page on the schema, read."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_fragments_alone_are_refused(tmp_path: Path, text: str):
 
 
 def test_every_data_type(tmp_path: Path):
-    """QNN_DATATYPE_* as input and parameter; BACKEND_SPECIFIC without a supplement is refused."""
+    """Each data type is read; BACKEND_SPECIFIC without a supplement is refused."""
     names = [f"{kind}_{bits}" for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)]
     names += [f"{kind}FIXED_POINT_{bits}" for kind in ("S", "U") for bits in (4, 8, 16, 32)]
     names += ["BOOL_8", "FLOAT_16", "FLOAT_32", "FLOAT_64"]
@@ -134,7 +134,7 @@ def test_ranks(tmp_path: Path, rank: str, expected: int | None):
 
 
 def test_defaults():
-    """A text that is nothing else is a string where the type is open; a number's type refuses it."""
+    """A plain text is a string if the type is open; a numeric type refuses it."""
     texts = ("[[1, 2], [3, 4]]", "{1, 2}", "1", "1.1", "-1", "word")
     assert [parse_default(text) for text in texts] == [[[1, 2], [3, 4]], [1, 2], 1, 1.1, -1, "word"]
 
@@ -154,7 +154,7 @@ def test_enumeration_counts_from_zero(tmp_path: Path):
 
 
 def test_supplement_may_repeat_or_exceed_the_backends_of_the_op(tmp_path: Path):
-    """SupportedOps may repeat SupportedBackend; a supplement for another backend is a notice."""
+    """SupportedOps may repeat SupportedBackend; another backend is a notice."""
     path = written(tmp_path, document(tables=TABLE.replace("<OpName></", "<OpName>OpName</")))
     assert inspect([path]).problems == ()
     other = document(OPDEF.replace(">HTP<", ">CPU<"), TABLE)

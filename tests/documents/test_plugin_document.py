@@ -1,4 +1,4 @@
-"""A document on plugins for custom operators of Caffe: each of its examples, and what happens with it."""
+"""A document on plugins for custom operators of Caffe: its examples, run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vendor's overview of UDOs: its templates, and what it states of packages, each tried."""
+"""The vendor's overview of UDOs: its templates and statements, tried."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(graph: Graph, path: Path) -> np.ndarray:
 
 
 def test_json_template_as_printed(tmp_path: Path):
-    """Its commas and its empty type are read with a notice each; unnamed tensors count by position."""
+    """Extra commas and an empty type are notices; unnamed tensors go by position."""
     path = tmp_path / "template.json"
     path.write_text(TEMPLATE)
     config = read_config(path)
@@ -89,7 +89,7 @@ def test_key_of_a_package_may_be_anything(tmp_path: Path, key: str):
 
 
 def test_data_types_of_the_list(tmp_path: Path):
-    """STRING is for scalar parameters; as a tensor it is refused, which docs/udo-config.md states."""
+    """A scalar parameter may be a STRING; a tensor may not (docs/udo-config.md)."""
     path = tmp_path / "c.json"
     for name in "FLOAT_16 FLOAT_32 FIXED_4 FIXED_8 FIXED_16 UINT_8 UINT_16 UINT_32".split():
         path.write_text(BLUR.replace('"data_type": "FLOAT_32"', f'"data_type": "{name}"'))
@@ -117,7 +117,7 @@ def test_several_packages_in_one_file(tmp_path: Path):
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a model of an operator Scale, its configuration, its kernel and a sample."""
+    """Enter a folder with a model of an operator Scale, its kernel and a sample."""
     monkeypatch.chdir(tmp_path)
     float_ = (np.float32, (1, 2, 4, 4))
     nodes = [
@@ -138,7 +138,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_same_configuration_generates_and_converts(network: Path):
-    """The generator writes a package, the converter finds the operator, and the info lists what it has."""
+    """A package is generated, its operator converts, and the info lists it."""
     assert "--gen_cmakelists" in line("snpe-udo-package-generator -p c.json -o out --gen_cmakelists")
     assert (network / "out/Math/CMakeLists.txt").is_file()
     shown = line("snpe-dlc-info -i m.dlc")
@@ -177,7 +177,7 @@ def test_registration_and_implementation_in_one_library(tmp_path: Path):
 
 @needs_cc
 def test_package_with_the_suffix_of_a_backend(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    """A model of Math or MathHtp runs with the kernels of MathCpu, in C and in Python, and not of Maths."""
+    """MathCpu's kernels, in C and Python, run Math and MathHtp, but not Maths."""
     flags = ("-DREGISTRATION", "-DIMPLEMENTATION", '-DPACKAGE="MathCpu"')
     library = build_library(SAMPLE, tmp_path / "libOne.so", *flags)
     (tmp_path / "one.py").write_text(PYTHON.replace('"Math"', '"MathCpu"'))

@@ -19,6 +19,13 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 
 X = np.array([[-1.5, 2.0, 3.5]], np.float32)
+SERVICE = """
+def double(request, files):
+    return {"value": 2 * request["value"]}
+
+def commands():
+    return {"double": double}
+"""
 
 
 def model_of(models: Any, type: str, shape: tuple[int, ...] = (1, 3)) -> Path:
@@ -247,6 +254,15 @@ def test_an_answer_to_a_flag_of_another_tool(overlay: Overlay) -> None:
     overlay.extend("cli/data/info.toml", '"--as_words" = "write --json, which has no words"\n')
     refused = overlay.run("info", "--as_words", code=2)
     assert "fix: write --json, which has no words" in refused.stderr
+
+
+def test_a_service_of_a_child_process(overlay: Overlay) -> None:
+    overlay.add("converter/doubling.py", SERVICE)
+    program = """
+from xdlc.worker.process import SharedWorker
+print(SharedWorker("xdlc.converter.doubling").ask({"do": "double", "value": 2, "seconds": 5}, timeout=20))
+"""
+    assert "'value': 4" in overlay.python(program)
 
 
 def test_a_file_format(overlay: Overlay, tmp_path: Path) -> None:

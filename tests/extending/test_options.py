@@ -31,8 +31,8 @@ class Zeros:
         self.graph = model.main
     def run(self, feeds, *, native=False):
         return {tensor.name: np.zeros(tensor.shape, "float32") for tensor in self.graph.outputs}
-def opened(model, **options):
-    return nullcontext(Zeros(executable(model)))
+def opened(model, where, **options):
+    return nullcontext(Zeros(executable(model, where)))
 def examined(soc):
     return RuntimeState("zeros", "zeros 1.0", "no core", (Trial("host", None),))
 RUNTIMES.add("zeros", Runtime("zeros", SHARED, opened, examined))

@@ -1,4 +1,4 @@
-"""Networks with an oracle: the generators, the comparison, the reduction, and mended findings."""
+"""Differential fuzzing: generators, comparison, reduction, mended findings."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 import xdlc
 from tests.hostile import tflite_cases
 from tests.hostile.confined import MEGABYTES, SECONDS, Server
-from xdlc.converter.tflite.builtins import NAMES
+from xdlc.converter.tflite.file import NAMES
 from xdlc.errors import XdlcError
 
 huge, broken = cache(tflite_cases.huge), cache(tflite_cases.broken)

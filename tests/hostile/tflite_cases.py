@@ -11,7 +11,7 @@ import numpy as np
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.tflite.builtins import NAMES, options_of
+from xdlc.converter.tflite.file import NAMES, options_of
 from xdlc.schema._generated import tflite as schema
 
 BIG = (1 << 31) - 1

@@ -23,9 +23,8 @@ from xdlc.converter.frontends import frontends
 from xdlc.errors import UsageError
 from xdlc.options import Option, check_values, options_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
-from xdlc.options.quantizing import OUTPUT_KINDS, QuantizeOptions
+from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import RunOptions
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.overrides import ENCODING_VERSIONS
 
 MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
@@ -145,10 +144,6 @@ def test_numbers_of_numpy_are_checked_as_others() -> None:
             api.quantize("m.dlc", [], **options)
     with pytest.raises(UsageError, match="expected a number from 1 to 256, found 0"):
         api.quantize("m.dlc", [], jobs=np.int64(0))
-
-
-def test_kinds_of_outputs_are_those_that_are_judged() -> None:
-    assert list(OutputKind) == list(OUTPUT_KINDS)
 
 
 def test_versions_of_encodings_are_those_that_are_written() -> None:

@@ -68,7 +68,7 @@ def test_as_a_whole_it_is_refused_naming_the_op_and_the_way_out() -> None:
     assert isinstance(problem, ConstraintError)
     assert (problem.node, problem.op) == ("mine", "Blur")
     assert "UDO of package Pkg" in problem.problem
-    assert "--partition" in (problem.fix or "")
+    assert "partition=True" in (problem.fix or "")
 
 
 @needs_htp

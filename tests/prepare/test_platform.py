@@ -11,7 +11,7 @@ from tests.support.htp_models import needs_htp
 from xdlc.api import check_platform
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import cpu, htp
-from xdlc.runtime.htp import process, worker_session
+from xdlc.runtime.htp import process
 from xdlc.targets import all_archs, all_socs
 
 
@@ -75,7 +75,7 @@ def test_an_emulation_that_works_in_part_works(monkeypatch: pytest.MonkeyPatch) 
                 raise BackendError("crashed")
             return cls(SimpleNamespace(run=lambda feeds, native: {"y": np.maximum(feeds["x"], 128)}))
 
-    monkeypatch.setattr(worker_session, "WorkerSession", Fake)
+    monkeypatch.setattr(process, "WorkerSession", Fake)
     monkeypatch.setattr(htp, "build_id", lambda: "v2.51.0")
     machine = check_platform(["htp"])
     assert machine.runtimes[0].library.endswith(", QNN v2.51.0")

@@ -38,7 +38,7 @@ from xdlc.opdefs import (
 )
 from xdlc.opdefs.backends import NAMES
 from xdlc.udo.config import read, write_json
-from xdlc.udo.config.diff import differences
+from xdlc.udo.config.defaults import differences
 
 NUMBERS = (FLOAT16, FLOAT32, INT32, UINT32, UINT8, UFIXED8, UFIXED16, SFIXED8, BOOL8)
 TEXTS = ("Blurs.", "a < b & c > d", 'says "x"', "été 漢字", "two\nlines", "[1, 2]", "1", "true")

@@ -6,7 +6,7 @@ from tests.quant.udo_models import KERNELS
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize
-from xdlc.quant.calibrating import calibrated
+from xdlc.quant.calibration.calibrate import calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan

@@ -3,14 +3,14 @@ import pytest
 
 from xdlc.quant import auto_range as module
 from xdlc.quant.auto_range import CANDIDATES, choose
-from xdlc.quant.calibrating import calibrated
+from xdlc.quant.calibration.calibrate import Spread, calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import Score, judged, parts_of_outputs
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import Choice
-from xdlc.quant.samples import Samples, Spread
+from xdlc.quant.samples import Samples
 
 RELU, SIGMOID = 4, 6
 

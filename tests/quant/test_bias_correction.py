@@ -65,7 +65,7 @@ def test_a_graph_without_biases(net, monkeypatch):
     n = net(1, 4, 4, 4)
     model = n.done(n.conv(n.x, 3, "y", bias=False))
     notes, _ = notes_of(model, n.samples(1), algorithms=["bias_correction"])
-    assert "bias_correction: not applied, for no op has a bias that can be corrected" in notes
+    assert "bias_correction: not applied: no op has a bias that can be corrected" in notes
 
 
 def test_a_bias_of_two_ops_stays(net):

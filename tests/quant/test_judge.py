@@ -6,10 +6,10 @@ import pytest
 from tests.quant.heads import RELU, SIGMOID
 from xdlc.errors import UsageError
 from xdlc.ir import static, u32
+from xdlc.options.quantizing import OutputKind
 from xdlc.quant import quantize
-from xdlc.quant.judge import OutputJudge, judged, parts_of_outputs
-from xdlc.quant.kind_inference import OutputKind, kind_of
-from xdlc.quant.verdicts import worst
+from xdlc.quant.judge import OutputJudge, judged, kind_of, parts_of_outputs
+from xdlc.quant.ladder import worst
 
 
 def judge_of(graph, floats, kinds):

@@ -35,7 +35,7 @@ def test_without_kernels_each_op_is_named_with_what_to_give(net):
     problems = each_problem(caught.value)
     assert all(isinstance(problem, UnsupportedOp) for problem in problems)
     assert [(problem.node, problem.op) for problem in problems] == [("g_op", "Gain"), ("t_op", "Top")]
-    assert all("--udo_package_path" in (problem.fix or "") for problem in problems)
+    assert all("udo_package_path" in (problem.fix or "") for problem in problems)
 
 
 def test_float_fallback_needs_no_kernels(net):

@@ -1,9 +1,11 @@
 import logging
+from functools import partial
 
 import pytest
 
 from tests.quant.test_auto_range import classifier
 from tests.quant.test_subgraphs import branching
+from xdlc.cli.quant_flow import in_command
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import UINT32
@@ -62,7 +64,7 @@ def test_held_out_samples_far_below_the_goal_of_mixed_precision_are_warned_of(ne
     for sample in samples[HELD_OUT - 1 :: HELD_OUT]:
         sample["x"] *= scale  # little beside the noise, and in the sum of all samples
     command = ["xdlc-quant", f"--min_sqnr={goal}", "-i", "m.dlc"]
-    _, warned, lines = told(model, samples, min_sqnr=goal, command=command)
+    _, warned, lines = told(model, samples, min_sqnr=goal, phrase=partial(in_command, command))
     reached = float(figure(lines).split(" 'y' ")[1].removesuffix(" dB"))
     assert (reached < goal - 1.0) is bool(warned) is (scale < 1.0)
     for line in warned:
@@ -85,7 +87,9 @@ def test_an_output_below_the_least_fails(net):
     samples = n.samples(HELD_OUT)
     quantize(model, samples, fail_below=10.0)
     with pytest.raises(ConstraintError) as caught:
-        quantize(model, samples, fail_below=100.0, command=["xdlc-quant", "-i", "a b.dlc"])
+        quantize(
+            model, samples, fail_below=100.0, phrase=partial(in_command, ["xdlc-quant", "-i", "a b.dlc"])
+        )
     assert caught.value.where == "output 'y'"
     assert caught.value.fix.endswith("xdlc-quant -i 'a b.dlc' --min_sqnr 100.0")
     with pytest.raises(UsageError, match="fail_below"):

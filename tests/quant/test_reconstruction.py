@@ -152,7 +152,7 @@ def test_the_scale_of_least_error_is_found(per_tensor):
         return nearest(real, tried, LIMITS)
 
     step_sizes, integers = best_scales(
-        problem.gram, matrix, [scales * f for f in factors], rounding, one=per_tensor
+        problem.gram, matrix, [scales * f for f in factors], rounding, shared=per_tensor
     )
     errors = np.stack(
         [

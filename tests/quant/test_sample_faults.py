@@ -7,7 +7,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, i32, make_op, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8
 from xdlc.quant import quantize
-from xdlc.quant.calibrating import calibrated
+from xdlc.quant.calibration.calibrate import calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan

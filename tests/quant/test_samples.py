@@ -75,7 +75,7 @@ def test_an_iterable_of_unknown_length():
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ({"x": np.zeros(2)}, "one mapping"),
+        ({"x": np.zeros(2)}, "is a mapping"),
         (5, "of type int"),
     ],
 )

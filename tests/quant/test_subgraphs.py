@@ -19,8 +19,7 @@ from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
-from xdlc.quant.calibrating import calibrated
-from xdlc.quant.calibration.calibrate import calibrate
+from xdlc.quant.calibration.calibrate import calibrate, calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan

@@ -3,7 +3,7 @@ import pytest
 
 from tests.quant.conftest import Net
 from xdlc.ir import static, u32
-from xdlc.quant.widening.tensor_slices import parts_of, unlike_parts
+from xdlc.quant.widening.mixed_scales import parts_of, unlike_parts
 
 SIGMOID, MULTIPLY = 6, 13
 

@@ -30,8 +30,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place as place_ops
 from xdlc.quant.precision import Precision
-from xdlc.quant.udo import UdoConstraints
-from xdlc.quant.udo_notes import check_udos
+from xdlc.quant.udo import UdoConstraints, check_udos
 
 
 def test_two_types_from_end_to_end(net, kernels, quantized):
@@ -309,7 +308,7 @@ def test_no_type_that_all_dsps_take_is_told(net, quantized):
     )
     opdef = replace(opdef, backends=("CPU", "DSP_V66", "HTP"))
     udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)})
-    note = "Pkg::Gain has no type for 'x', 'y' that is taken by all DSPs it is defined for: name the target"
+    note = "Pkg::Gain has no type for 'x', 'y' that all its DSPs support: name the target"
     made, notes = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
     assert f"{note} (g_op)" in notes

@@ -62,7 +62,7 @@ def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels
         ("sfixed8|sfixed4", 8, SFIXED8, ""),
         ("sfixed8|sfixed4", 4, SFIXED4, ""),
         ("float32|sfixed4", 4, SFIXED4, ""),
-        ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, 4 bits have to be"),
+        ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, as 4 bits"),
         ("sfixed8", 4, SFIXED8, "stores 'w' with 8 bits, not 4: its definition supports 'w' as sfixed8"),
     ],
 )

@@ -84,7 +84,7 @@ def test_the_user_sees_which_ops_compute_twice(net):
     n, model = heavy(net)
     notes = []
     quantize(model, n.samples(4), target="sm8450", notify=notes.append, **WIDE)
-    assert any("'c_op', 'd_op', 'y_op'" in note and "twice" in note for note in notes)
+    assert any("'c_op', 'd_op', 'y_op'" in note and "doubles" in note for note in notes)
     single = quantize(
         model, n.samples(4), target="sm8450", act_bitwidth=16, weights_bitwidth_of={"y": 16}
     ).main

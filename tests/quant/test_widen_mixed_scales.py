@@ -6,7 +6,7 @@ from tests.quant.conftest import Net
 from tests.quant.heads import Head
 from xdlc.ir import static
 from xdlc.quant import quantize
-from xdlc.quant.widening.tensor_slices import parts_of, unlike_parts
+from xdlc.quant.widening.mixed_scales import parts_of, unlike_parts
 from xdlc.runtime.cpu import CpuSession
 
 KINDS = ("yolov5", "yolov5_in_place", "yolov7", "yolov8", "yolox", "ssd_in_pixels", "retinaface")

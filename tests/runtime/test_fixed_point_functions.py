@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xdlc.runtime.fixed_point_functions import table
+from xdlc.runtime.ops.neuron import table
 
 Q = np.arange(-(1 << 15), 1 << 15)
 

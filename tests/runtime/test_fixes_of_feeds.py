@@ -13,7 +13,7 @@ from tests.conftest import Models
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.errors import UsageError
 from xdlc.ir.quantization import to_quantized
-from xdlc.runtime.file_shapes import shape_fix
+from xdlc.runtime.array_files import shape_fix
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 16)).astype("float32")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.section_models import feeds_of, on_cpu, residual
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.fusion_groups import bonds, partitions_of
+from xdlc.runtime.htp_fusion import bonds, partitions_of
 from xdlc.runtime.sections import SectionSession
 
 

@@ -6,7 +6,7 @@ from tests.runtime.test_control_flow import growing
 from xdlc.ir import Tensor, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.control_flow import Loop
-from xdlc.runtime.loop_body import Accumulator, accumulators, iteration
+from xdlc.runtime.steps import Accumulator, accumulators, iteration
 
 
 def parts():

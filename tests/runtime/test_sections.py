@@ -16,7 +16,7 @@ from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset, Tensor, make_op
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.fusion_groups import partitions_of
+from xdlc.runtime.htp_fusion import partitions_of
 from xdlc.runtime.section_record import layer_ids
 from xdlc.runtime.sections import SectionSession
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.ir import Graph, Model, TensorData
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
 
 
 def run(

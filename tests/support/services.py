@@ -18,7 +18,7 @@ def written(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, name: str 
 
 
 def htp(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
-    """Replace the service of the vendor's library; ``service`` is the real one, ``commands()`` a test's."""
+    """Replace the commands of the HTP service with those of a test."""
     from xdlc.runtime.htp import process
 
     monkeypatch.setattr(process, "SERVICE", written(monkeypatch, folder, text))

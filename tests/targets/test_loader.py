@@ -79,7 +79,7 @@ def test_a_table_of_a_new_generation_is_enough(tmp_path):
 from xdlc.opdefs import backends
 from xdlc.prepare.htp.targets import targets
 from xdlc.targets import find_soc
-from xdlc.udo.config.names import ARCHS, cores_of
+from xdlc.udo.config.members import ARCHS, cores_of
 assert backends.unknown(["DSP_V97"]) == [] and backends.overlap("HTP", "DSP_V97")
 assert ARCHS[-1] == "v97" and cores_of(["HTP"])[1][-1] == "v97"
 options = dict(vtcm_override=None, optimization_level=3, num_hvx_threads=None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
 from xdlc.targets import find_soc
 
 SEVEN = ("SM8350", "SM8450", "SM8550", "SM8650", "SM8750", "SA8295", "QCS6490")

@@ -11,7 +11,7 @@ from tests.support.htp_models import needs_htp
 from tests.vendor.cached import differing, misfits, stored
 from xdlc.ir import ScaleOffset
 from xdlc.ir.quantization import to_float
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
 
 pytestmark = [pytest.mark.vendor, pytest.mark.corpus, needs_htp]
 SOC = "SM8650"

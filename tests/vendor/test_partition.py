@@ -11,8 +11,8 @@ from tests.support.htp_models import needs_htp
 from tests.support.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import WorkerSession
+from xdlc.runtime.htp.session import emulated_partitions
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
 RECORD = "htp.cache.sm8650.0"
@@ -42,7 +42,7 @@ def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus
     partitions = parts_of(model, RECORD)
     assert list(partitions) == [partition.name for partition in plan.partitions]
     with WorkerSession.of_cache(model.records[RECORD]) as emulation:
-        emulated = EmulatedPartitions(model, {model.main.name: partitions}, emulation)
+        emulated = emulated_partitions(model, {model.main.name: partitions}, emulation)
         found = CpuSession(model, accelerator=emulated).run(source.feeds, native=True)
     expected = in_segments(model, partitions, source.feeds)
     assert list(found) == [tensor.name for tensor in model.main.outputs]

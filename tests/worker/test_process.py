@@ -26,6 +26,9 @@ def add(request, files):
     state.append(request["value"])
     return {"pid": os.getpid(), "state": state}
 
+def fill(request, files):
+    return {"size": len(bytearray(request["size"]))}
+
 def refuse(request, files):
     raise UsageError("problem", where="place", fix="fix")
 
@@ -37,7 +40,7 @@ def garble(request, files):
     return {"errors": request["errors"]}
 
 def commands():
-    return {"add": add, "refuse": refuse, "die": die, "garble": garble}
+    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble}
 """
 
 
@@ -104,6 +107,22 @@ def test_errors_that_are_none_end_the_child(service: str, words: object) -> None
     with pytest.raises(ChildDiedError, match="wrote into the line"):
         process.ask({"do": "garble", "errors": words}, timeout=20)
     assert not process.is_alive
+
+
+def test_a_child_that_was_ended_answers_no_more(service: str) -> None:
+    process = Process(service)
+    process.end()
+    with pytest.raises(ChildDiedError, match="has been ended"):
+        process.ask({"do": "add", "value": 1}, timeout=20)
+
+
+def test_memory_is_limited_without_a_limit_of_time(service: str) -> None:
+    process = Process(service)
+    request = {"do": "fill", "size": 1 << 26}
+    assert process.ask(request, timeout=20)["size"] == 1 << 26
+    with pytest.raises(BackendError, match="no memory is left"):
+        process.ask({**request, "memory": 1 << 20}, timeout=20)
+    assert process.ask(request, timeout=20)["size"] == 1 << 26
 
 
 def test_a_service_that_does_not_start_is_a_death() -> None:

@@ -15,7 +15,7 @@ from xdlc.api.verbs import checked_dims, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options import Notify, PathLike, Step, options_of, spell
 from xdlc.options.graphs import BoundaryOptions, ConvertOptions
 from xdlc.worker.temporary import TemporaryFolder
 
@@ -149,7 +149,8 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     names = options.get("out_name") or config.outputs
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
-            raise UsageError(f"--{name} and --config state different things", fix="give one of them")
+            both = f"{spell(name)} and {spell('config')}"
+            raise UsageError(f"{both} state different things", fix="give one of them")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}
 
@@ -205,7 +206,7 @@ def _source(
         options |= {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         if as_onnx and file is model:
             shapes = options["input_dims"] or {}
-            from xdlc.converter.pytorch.by_onnx import export_file
+            from xdlc.converter.pytorch.live import export_file
 
             path = export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
             frontend = find_frontend(path, "onnx")
@@ -225,7 +226,7 @@ def _uses_onnx(own: Mapping[str, Any]) -> bool:
     """Return whether the importer's own options choose the exporter of torch.onnx."""
     if "torch_exporter" not in own:
         return False
-    from xdlc.converter.pytorch.by_onnx import uses_onnx
+    from xdlc.converter.pytorch.live import uses_onnx
 
     return uses_onnx(own)
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
-from xdlc.api.models import executable, loaded
+from xdlc.api.models import loaded
 from xdlc.api.runtimes import Engine, find_runtime, runtimes_with
 from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
@@ -167,7 +167,7 @@ class Session:
             raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
         self._anew: Callable[[Profiler], Any] | None = None
         with ExitStack() as stack:
-            source = executable(model) if chosen.times_ops else model
+            source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
             named: Any = {
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
@@ -175,11 +175,11 @@ class Session:
                 raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
             opened = stack.enter_context(kernels(source, **named)) if named else None
             arguments |= {"kernels": opened} if named else {}
-            self._engine: Engine = stack.enter_context(chosen.open(source, **arguments))
+            self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
             if chosen.times_ops:
-                self._anew = lambda profiler: chosen.open(source, profiler=profiler, **arguments)
+                self._anew = lambda profiler: chosen.open(source, where, profiler=profiler, **arguments)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or arguments.get("soc")

@@ -84,10 +84,13 @@ def loaded(model: Model | PathLike) -> Model:
     return model if isinstance(model, Model) else load(model)
 
 
-def executable(model: Model | PathLike) -> Model:
+def executable(model: Model | PathLike, where: str | None = None) -> Model:
     """Return the model, or the one that a DLC holds, with executable ops alone.
 
     Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
+
+    Args:
+        where: The place of the model, for errors; default: its path.
 
     Raises:
         UnsupportedOp: If a layer has no translation; all of them are listed.
@@ -99,7 +102,7 @@ def executable(model: Model | PathLike) -> Model:
     from xdlc.opdefs.verify import verify_arity
 
     source = loaded(model)
-    where = None if isinstance(model, Model) else os.fspath(model)
+    where = where or (None if isinstance(model, Model) else os.fspath(model))
     if has_layers(source):
         return translate(source, where)
     problems = [problem for graph in source.graphs.values() for problem in verify_arity(graph)]

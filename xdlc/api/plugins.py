@@ -113,7 +113,7 @@ def check_plugin(
     changes = {"framework": "onnx", "domain": None, "accepts": accepts, "__module__": plugins[0].__module__}
     checked: Any = type(report.plugin, (plugins[0],), changes)
     declaration = plugin_hooks(checked)[1].declaration
-    inputs = [tensor.name for tensor in declaration.inputs]
+    inputs = [tensor.name for tensor in declaration.definition.inputs]
     for name, shape in (shapes or {}).items():
         if name not in inputs:
             raise UsageError(f"there is no input {name!r}", fix=choice(name, inputs))

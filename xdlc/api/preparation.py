@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
@@ -28,7 +28,7 @@ def quantize(
     report_list: Iterable[Mapping[str, Array] | Array] | PathLike | None = None,
     notify: Notify | None = None,
     step: Step | None = None,
-    command: Sequence[str] = (),
+    phrase: Callable[[str], str] = str,
     **options: Unpack[QuantizeOptions],
 ) -> Model:
     """Return a quantized copy of a model, quantized again with ``requantize``.
@@ -44,7 +44,7 @@ def quantize(
         notify: Called at the end with each note on what was done, a line of text; those on outputs of which
             something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
-        command: Command line to which advice adds options; default: it names keyword arguments.
+        phrase: Writes each line of ``notify``; advice has ``options``; default: as keyword arguments.
         **options: Options of the quantizer.
 
     Raises:
@@ -63,7 +63,7 @@ def quantize(
         report_list=report_list,
         notify=notify,
         step=step,
-        command=command,
+        phrase=phrase,
         **options,
     )
 

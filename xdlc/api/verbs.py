@@ -12,14 +12,13 @@ import re
 import types
 from collections import abc
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from inspect import Parameter
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from xdlc.errors import UsageError, XdlcError, nearest_names, reword
+from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.files import kept_apart
-from xdlc.options import MAX_DIM, Notify, Option, Step, check_values, options_of, type_of
+from xdlc.options import MAX_DIM, Notify, Option, Step, check_values, options_of, spell, type_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +40,12 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     """
     name = function.__qualname__.removesuffix(".__init__")
     parameters = inspect.signature(function).parameters.values()
-    mapping = _mapping(function, parameters)
-    options = options_of(mapping) if mapping else {}
-    signature = _signature(parameters, mapping)
-    accepted = [option for option in signature.parameters if option != "self"]
     names = function.__globals__
+    unpacked = [each.annotation for each in parameters if each.kind is Parameter.VAR_KEYWORD]
+    mapping: type | None = names[unpacked[0].removeprefix("Unpack[").removesuffix("]")] if unpacked else None
+    options = options_of(mapping) if mapping else {}
+    signature = _signature(parameters, mapping, options)
+    accepted = [option for option in signature.parameters if option != "self"]
 
     def is_omitted(option: str, value: Any) -> bool:
         parameter = signature.parameters[option]
@@ -73,42 +73,22 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         chosen = {option: value for option, value in bound.items() if option in options}
         if mapping and chosen:
             check_values(mapping, chosen)
-        try:
-            with kept_apart():
-                return function(*args, **stated)  # type: ignore[arg-type]
-        except XdlcError as error:
-            if not SPEAKS_FLAGS.get():
-                reword(error, in_python)
-            raise
+        with kept_apart():
+            return function(*args, **stated)  # type: ignore[arg-type]
 
-    for option, stated_once in options.items():
-        _OTHER_NAMES.update({flag.removeprefix("--"): option for flag in stated_once.flags})
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = _documentation(function, options)
-    annotations = {option: parameter.annotation for option, parameter in signature.parameters.items()}
-    _OPTIONS.update({option: annotation in (bool, "bool") for option, annotation in annotations.items()})
     return call
 
 
-def _mapping(function: Callable[..., Any], parameters: Iterable[Parameter]) -> type | None:
-    """Return the typed mapping that a function has as keywords."""
-    for parameter in parameters:
-        if parameter.kind is Parameter.VAR_KEYWORD:
-            mapping: type = function.__globals__[
-                parameter.annotation.removeprefix("Unpack[").removesuffix("]")
-            ]
-            return mapping
-    return None
-
-
-def _signature(parameters: Iterable[Parameter], mapping: type | None) -> inspect.Signature:
+def _signature(
+    parameters: Iterable[Parameter], mapping: Any, options: Mapping[str, Option]
+) -> inspect.Signature:
     """Return a signature with the options of a typed mapping as keywords."""
     own = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-    if mapping is None:
-        return inspect.Signature(own)
     keywords = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=type_of(mapping, name))
-        for name, option in options_of(mapping).items()
+        for name, option in options.items()
     ]
     return inspect.Signature([*own, *keywords])
 
@@ -127,57 +107,6 @@ def _documentation(function: Callable[..., Any], options: Mapping[str, Option]) 
     )
 
 
-SPEAKS_FLAGS: ContextVar[bool] = ContextVar("SPEAKS_FLAGS", default=False)
-"""Whether the caller is a tool, whose options are flags."""
-
-_OPTIONS: dict[str, bool] = {}
-"""Whether each option of a verb is a switch, by name."""
-
-_VERBS = {
-    "xdlc-graph-prepare": "xdlc.prepare",
-    "xdlc-quant": "xdlc.quantize",
-    "xconv-onnx-to-dlc": "xdlc.convert",
-    "xdlc-to-onnx": "xdlc.to_onnx",
-}
-_OTHER_NAMES = {
-    "input_network": "path",
-    "input_dim": "input_dims",
-    "predict_net": "path",
-    "caffe_bin": "weights",
-    "exec_net": "weights",
-    "htp_socs": "socs",
-    "hta_partitions": "partitions",
-    "hta_reorder": "reorder",
-}
-"""Parameters by flag, of those that are no options of a typed mapping."""
-
-
-def in_python(text: str) -> str:
-    """Return a text with flags as options of verbs; other flags stay.
-
-    Text between backticks is a command line and stays.
-
-    Example:
-        >>> in_python("give --input_dim; prepare with xdlc-graph-prepare --partition, or --htp_archs")
-        'give input_dims; prepare with xdlc.prepare(..., partition=True), or htp_archs'
-    """
-    return _FLAG.sub(_as_option, text)
-
-
-_FLAG = re.compile(rf"`[^`]*`|(?:({'|'.join(_VERBS)}) )?--([a-z][a-z_]+)\b")
-
-
-def _as_option(flag: re.Match[str]) -> str:
-    if flag[2] is None:
-        return flag[0]
-    name = _OTHER_NAMES.get(flag[2], flag[2])
-    if name not in _OPTIONS:
-        return flag[0]
-    if flag[1]:
-        return f"{_VERBS[flag[1]]}(..., {name}=True)" if _OPTIONS[name] else flag[0]
-    return f"{name}=True" if _OPTIONS[name] else name
-
-
 def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
     """Return shapes by input name with each dimension as an int.
 
@@ -188,19 +117,19 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
         return None
     if not isinstance(dims, Mapping):
         fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; tensors of a module are example_inputs"
-        raise UsageError(f"input_dims is of type {type(dims).__name__}", fix=fix)
+        raise UsageError(f"{spell('input_dims')} is of type {type(dims).__name__}", fix=fix)
     checked = {}
     for name, shape in dims.items():
         try:
             checked[name] = tuple(map(operator.index, shape))
         except TypeError as error:
             raise UsageError(
-                f"input_dims has the shape {shape!r} for {name!r}",
+                f"{spell('input_dims')} has the shape {shape!r} for {name!r}",
                 fix="give whole numbers, like (1, 3, 224, 224)",
             ) from error
         if any(size > MAX_DIM for size in checked[name]):
             raise UsageError(
-                f"input_dims has the shape {list(checked[name])} for {name!r}",
+                f"{spell('input_dims')} has the shape {list(checked[name])} for {name!r}",
                 fix=f"give dimensions of at most {MAX_DIM}, the most that a DLC can hold",
             )
     return checked

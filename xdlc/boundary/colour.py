@@ -20,6 +20,7 @@ from xdlc.ir import Param, Tensor, b8, f32, i32, static, u32, u32s
 from xdlc.ir.dtype import FLOAT32
 from xdlc.json_fields import choice
 from xdlc.opdefs.elementwise_enums import RELU_MIN_MAX, ROUND
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
@@ -92,20 +93,20 @@ def decode(entry: Entry, port: Port) -> None:
     if source not in PLANAR:
         return
     _checked_channels(entry, target)
-    check_image(entry, f"--input_encoding {quote(port.name)} {source}")
+    check_image(entry, f"{spell('input_encoding')} {quote(port.name)} {source}")
     tensor = entry.tensor
     to_float(entry.graph, tensor)
     batch, height, width, _ = tensor.shape
     if height % 2 or width % 2:
         raise ConstraintError(
             f"{port.name!r} is {height} by {width}: {source} requires even heights and widths",
-            fix="feed a larger image and crop it with --input_crop",
+            fix=f"feed a larger image and crop it with {spell('input_crop')}",
         )
     if port.desired_layout is not None:
         raise ConstraintError(
             f"{source} of {port.name!r} has no layout {port.desired_layout}: its shape is "
             f"{[batch, height * 3 // 2, width]}",
-            fix=f"omit --desired_input_layout {quote(port.name)}",
+            fix=f"omit {spell('desired_input_layout')} {quote(port.name)}",
         )
     inner = entry.open_numbers()
     tensor.shape, entry.layout = (batch, height * 3 // 2, width), None
@@ -163,8 +164,8 @@ def check_image(entry: Entry, option: str) -> None:
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
-            fix=f"state what the axes are, --input_layout {quote(tensor.name)} NHWC or NCHW, and bind "
-            "dynamic ones",
+            fix=f"state what the axes are, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
+            "bind dynamic ones",
         )
 
 
@@ -178,6 +179,6 @@ def _checked_channels(entry: Entry, target: str) -> int:
     if tensor.shape[axis] != len(_PIXELS[target]) or axis in tensor.dynamic_axes:
         raise ConstraintError(
             f"{tensor.name!r} has {tensor.shape[axis]} channels where {target} has {len(_PIXELS[target])}",
-            fix=f"omit --input_encoding {quote(tensor.name)}, or state the layout: --input_layout",
+            fix=f"omit {spell('input_encoding')} for it, or state the layout: {spell('input_layout')}",
         )
     return axis

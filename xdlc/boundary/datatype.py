@@ -17,6 +17,7 @@ from xdlc.ir.quantization import quantized_limits
 from xdlc.json_fields import choice
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.boundary.ports import Port
@@ -54,11 +55,11 @@ def set_types(
     problems: list[XdlcError] = []
     for name, kind in buffer_data_type.items():
         if kind not in TYPES:
-            problem = f"{option} has the unknown type {kind!r} for {name!r}"
+            problem = f"{spell(option)} has the unknown type {kind!r} for {name!r}"
             problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
-            problems.append(UsageError(f"{option} names {name!r}, which is not an input or output", fix=fix))
+            problems.append(UsageError(f"{spell(option)} names {name!r}, not an input or output", fix=fix))
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
@@ -77,9 +78,9 @@ def set_types(
     raise_all(problems)
     for name in buffer_data_type:
         if name not in changed:
-            warnings.warn(f"{option}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
+            warnings.warn(f"{spell(option)}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn("use_float_io has no effect: no other input or output is quantized", stacklevel=3)
+        warnings.warn(f"{spell('use_float_io')} has no effect: nothing else is quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
@@ -148,11 +149,12 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
             name, mark, kind = part.rpartition("=")
             if not mark or not name:
                 raise UsageError(
-                    f"buffer_data_type {part!r} is not of the form name=type",
+                    f"{spell('buffer_data_type')} {part!r} is not of the form name=type",
                     fix="write for instance x=float32",
                 )
             if types.setdefault(name, kind) != kind:
-                raise UsageError(f"buffer_data_type has two types for {name!r}: {types[name]} and {kind}")
+                option = spell("buffer_data_type")
+                raise UsageError(f"{option} has two types for {name!r}: {types[name]} and {kind}")
     return types
 
 
@@ -237,7 +239,7 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
         raise ConstraintError(
             f"{port.name!r} is {port.dtype}, and the model does not state its range",
             where=f"graph {graph.name!r}",
-            fix=f"quantize the model first, state Scale and Offset with --custom_io, or keep {port.dtype}",
+            fix=f"quantize the model first, state its range with {spell('custom_io')}, or keep {port.dtype}",
         )
     if fixed.dtype is dtype:
         return fixed.encoding

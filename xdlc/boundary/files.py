@@ -11,10 +11,10 @@ import yaml
 
 from xdlc.boundary.layout import inferred
 from xdlc.boundary.ports import Request
-from xdlc.errors import ModelError, UsageError, raise_all
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.files import read_bytes
-from xdlc.json_fields import Fields, Node, Scope, Stop
+from xdlc.json_fields import Fields, Node, Scope
 
 MOST_BYTES, MOST_DEPTH = 1 << 16, 16
 _UNDEFINED = "QNN_DEFINITION_UNDEFINED"
@@ -66,7 +66,7 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
     scope = Scope(os.fspath(path))
     root = Node(_loaded(Path(path), scope.where))
     config = Config([], {}, [])
-    try:
+    with scope.collected():
         if has_sections:
             fields = Fields(root, "the file", scope, (_GRAPH, _INPUTS, _OUTPUTS))
             for entry in fields.items(_GRAPH):
@@ -80,9 +80,6 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
         else:
             for entry in root.items() if isinstance(root.value, list) else [root]:
                 _add(entry, _CUSTOM, None, scope, config)
-    except Stop:
-        pass
-    raise_all(scope.problems, where=scope.where)
     return config
 
 
@@ -156,7 +153,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
 def _loaded(path: Path, where: str) -> Any:
     content = read_bytes(path, MOST_BYTES)
-    fix = "start from the file that --dump_custom_io_config_template or --dump_config_template writes"
+    fix = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
     try:
         if len(content) > MOST_BYTES:
             raise yaml.YAMLError(f"more than {MOST_BYTES} bytes")

@@ -11,6 +11,7 @@ from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, Graph, Tensor, u32s
 from xdlc.json_fields import choice
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.boundary.ports import Port
@@ -55,14 +56,15 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
             return noted
         found = pairs[0][assumed == "last"]
         _check_rank(tensor, found)
-        option = f"--{'input' if port.is_input else 'output'}_layout {tensor.name}"
+        option = f"{spell('input_layout' if port.is_input else 'output_layout')} {tensor.name}"
         notify(f"the layout of {tensor.name!r} is not stated: {found} is assumed; {option} sets it")
         return found
     if port.layout == "NONTRIVIAL":
         return None
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
-        advice = f"--desired_{'input' if port.is_input else 'output'}_layout is what changes it for callers"
+        option = "desired_input_layout" if port.is_input else "desired_output_layout"
+        advice = f"{spell(option)} is what changes it for callers"
         notify(f"{tensor.name!r} is {port.layout} as stated, but {noted} by the model; {advice}")
     return port.layout
 
@@ -109,7 +111,7 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     if have is None:
         raise ConstraintError(
             f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
-            fix=f"state it: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
+            fix=f"state it: {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
         )
     if sorted(have) != sorted(want):
         raise ConstraintError(

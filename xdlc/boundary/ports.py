@@ -11,6 +11,7 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
 from xdlc.json_fields import MAX_PROBLEMS, choice
+from xdlc.options import spell
 from xdlc.options.graphs import BoundaryOptions
 
 KINDS = ("image", "default", "opaque")
@@ -116,10 +117,11 @@ def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
         if isinstance(values, Mapping):
             is_input = "output" not in name
             raw += [
-                Request(f"--{name} {port}", port, is_input, field, value) for port, value in values.items()
+                Request(f"{spell(name)} {port}", port, is_input, field, value)
+                for port, value in values.items()
             ]
         else:
-            problem = f"{name} is of type {type(values).__name__}"
+            problem = f"{spell(name)} is of type {type(values).__name__}"
             problems.append(UsageError(problem, fix="give a mapping {name: value}"))
     custom: list[Request] = []
     if "config" in options or "custom_io" in options:
@@ -187,7 +189,7 @@ def requested(model: Model, options: BoundaryOptions, notify: Callable[[str], No
         if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
             ports[name] = replace(port, dtype=UINT8)
         if port.kind == "image" and not port.is_image:
-            notify(f"input_type: image has no effect on {name!r} without --input_encoding")
+            notify(f"image has no effect on {name!r} without {spell('input_encoding')}")
     problems += unknown.values()
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
@@ -218,7 +220,7 @@ def _preserve(
     Raises:
         UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
     """
-    kept: list[str] = []
+    option, kept = spell("preserve_io"), list[str]()
     dropped: list[Request | None] = []
     for text in (
         [""] if requested is True else requested if isinstance(requested, list | tuple) else [requested]
@@ -226,15 +228,15 @@ def _preserve(
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
             fix = "write layout or datatype, and names after it, or nothing"
-            raise UsageError(f"preserve_io keeps no {kind!r}", fix=fix)
-        raise_all([_unknown(name, "preserve_io", port_names) for name in names if name not in port_names])
+            raise UsageError(f"{option} keeps no {kind!r}", fix=fix)
+        raise_all([_unknown(name, option, port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
         dropped += [chosen.pop((name, field), None) for name in names or port_names for field in fields]
         kept += (names or port_names) if kind != "layout" else []
     for where in dict.fromkeys(request.where for request in dropped if request):
-        notify(f"preserve_io overrides {where}")
+        notify(f"{option} overrides {where}")
     if not any(dropped):
-        notify("preserve_io overrides no option: what the source does not quantize is kept by default")
+        notify(f"{option} overrides nothing: what the source does not quantize is kept")
     return kept
 
 

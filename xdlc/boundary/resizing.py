@@ -15,6 +15,7 @@ import numpy
 from xdlc.boundary.colour import check_image
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import b8, static
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
@@ -102,11 +103,11 @@ def resize(entry: Entry, port: Port) -> None:
     tensor, resized = entry.tensor, port.resize
     if resized is None or resized[:2] == tensor.shape[1:3]:
         return
-    check_image(entry, f"--input_resize {quote(port.name)}")
+    check_image(entry, f"{spell('input_resize')} {quote(port.name)}")
     if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and resized.mode == "bilinear":
         raise ConstraintError(
             f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
-            fix=f"use --input_resize {quote(port.name)} {resized.height},{resized.width} nearest",
+            fix=f"use {spell('input_resize')} {quote(port.name)} {resized.height},{resized.width} nearest",
         )
     inner = entry.open()
     height, width = inner.shape[1:3]
@@ -128,13 +129,13 @@ def crop(entry: Entry, port: Port) -> None:
     tensor, cropped = entry.tensor, port.crop
     if cropped is None or cropped == (*tensor.shape[1:3], None):
         return
-    check_image(entry, f"--input_crop {quote(port.name)}")
+    check_image(entry, f"{spell('input_crop')} {quote(port.name)}")
     batch, height, width, channels = tensor.shape
     top, left = cropped.start or ((cropped.height - height) // 2, (cropped.width - width) // 2)
     if min(top, left) < 0 or top + height > cropped.height or left + width > cropped.width:
         raise ConstraintError(
-            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on exceeds "
-            f"{cropped.height}x{cropped.width}",
+            f"{spell('input_crop')} {quote(port.name)}: {height}x{width} from row {top}, column {left} on "
+            f"exceeds {cropped.height}x{cropped.width}",
             fix="state the size of the caller's image, then that of the part",
         )
     entry.open()

@@ -12,6 +12,7 @@ from xdlc.boundary.datatype import to_float
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.opdefs.elementwise_enums import MULTIPLY, SUBTRACT
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
@@ -61,7 +62,7 @@ def scale(entry: Entry, port: Port) -> None:
         if not entry.tensor.dtype.is_float:
             raise ConstraintError(
                 f"{port.name!r} holds {entry.tensor.dtype}, and a {name} would make them floats",
-                fix=f"omit --input_{name} {port.name}",
+                fix=f"omit {spell(f'input_{name}')} {port.name}",
             )
         constant = _constant(entry, name, numbers, neutral)
         entry.open_numbers()
@@ -79,7 +80,7 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
         order = entry.order or range(port.shape[axis])
         if len(numbers) != len(order):
             raise ConstraintError(
-                f"--input_{name} has {len(numbers)} numbers for the {len(order)} channels of {port.name!r}",
+                f"{spell(f'input_{name}')} has {len(numbers)} numbers, {port.name!r} {len(order)} channels",
                 fix="give one number, or one for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)
@@ -87,7 +88,7 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
         numbers = [held.get(place, neutral) for place in range(port.shape[axis])]
     array = numpy.asarray(numbers, port.dtype.numpy)
     if not numpy.isfinite(array).all():
-        raise ConstraintError(f"--input_{name} of {port.name!r} has a number beyond {port.dtype}")
+        raise ConstraintError(f"{spell(f'input_{name}')} of {port.name!r} has a number beyond {port.dtype}")
     return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))
 
 
@@ -104,5 +105,5 @@ def channel_axis(entry: Entry) -> int:
     name = entry.tensor.name
     raise ConstraintError(
         f"the channel axis of {name!r}, {list(entry.tensor.shape)}, is not stated",
-        fix=f"state what the axes are: --input_layout {quote(name)} NHWC, or another layout",
+        fix=f"state what the axes are: {spell('input_layout')} {quote(name)} NHWC, or another layout",
     )

@@ -240,7 +240,7 @@ class _Reader:
             values = self.take(1)
         truth = values[0].lower() if values else "true"
         if truth not in ("false", "0", "true", "1"):
-            self.problems.append(UsageError("takes no value", where=name, fix=f"write {name} alone"))
+            self.problems.append(usage_errors.miscounted(option, usage_errors.as_called(name)))
             return
         is_plain = truth in ("true", "1")
         words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
@@ -261,7 +261,7 @@ class _Reader:
         if free < count and not is_bare:
             is_whole = isinstance(option, DimsOption) and free == 1 and len(split_dims(self.rest[:1])[0]) == 2
             if not is_whole:
-                self.problems.append(usage_errors.miscounted(option, name))
+                self.problems.append(usage_errors.miscounted(option, usage_errors.as_called(name)))
                 self.take(free)
                 return
         left = len(self.rest)
@@ -278,7 +278,7 @@ class _Reader:
             self.once(option, values)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
             fix = f"write --output_path {quote(values[0])}"
-            problem = f"{name} expects a name and a shape, found {values[0]!r}"
+            problem = f"{usage_errors.as_called(name)} expects a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
         if isinstance(option, PathsOption) and len(self.rest) < left:
             self.files = name
@@ -324,41 +324,6 @@ def _is_soc(name: str) -> bool:
     except XdlcError:
         return False
     return True
-
-
-def in_flags(text: str, ctx: click.Context) -> str:
-    """Return a text with options of the Python interface as flags of a command.
-
-    ``partition=True`` becomes ``--partition``, ``jobs=1`` ``--jobs 1``, and a name with an underscore that
-    stands alone the flag; quoted words, parts of longer ones and command lines in backticks stay.
-    """
-    flags = {
-        str(param.name): usage_errors.name_of(param)
-        for param in ctx.command.params
-        if isinstance(param, click.Option)
-    }
-
-    def flag(word: re.Match[str]) -> str:
-        name, value = word[1], word[2]
-        if name is None or name not in flags or not (value or "_" in name or word[0] == text):
-            return word[0]
-        return flags[name] if value in (None, "True") else f"{flags[name]} {value}"
-
-    return re.sub(r"""`[^`]*`|(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
-
-
-def as_written(text: str, ctx: click.Context) -> str:
-    """Return the text of an error with flags named as on the command line.
-
-    Flags of the vendor's and further names of an option are meant; command lines in backticks stay.
-    """
-    text = in_flags(text, ctx)
-    written: dict[str, str] = ctx.obj or {}
-    for ours, theirs in written.items():
-        if text == ours.partition(" ")[0]:
-            return theirs.partition(" ")[0]
-    names = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
-    return re.sub(rf"`[^`]*`|(?<![\w-])({names})(?![\w-])", lambda word: written.get(word[1], word[0]), text)
 
 
 def _count(option: click.Option, following: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
-from xdlc.options import Option, PathLike, options_of, type_of
+from xdlc.options import Option, PathLike, options_of, spell, type_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 
 _OUTPUT = click.option(
@@ -88,7 +88,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     models = models_of(chosen)
 
     def main(
-        source: Path,
+        path: Path,
         target: Path | None,
         dlc_version: str,
         dry_run: str | None,
@@ -101,7 +101,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     ) -> None:
         options = stated(options)
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
-        options["framework"] = _framework(source, importers)
+        options["framework"] = _framework(path, importers)
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
@@ -110,20 +110,20 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
             )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
-            notice(f"--{unused} has no effect: no DLC is written")
+            notice(f"{spell(unused)} has no effect: no DLC is written")
         if has_next() and (dry_run is not None or any(templates)):
             notice("flags of quantizing have no effect: no DLC is written")
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:
-            _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
+            _dry_run(path, soc, report, every_node=dry_run == "debug", options=options)
             return
         if soc or report:
             raise UsageError("--target and --report require --dry_run", fix="add --dry_run, or omit them")
         if any(templates):
-            _write_templates(source, templates, options)
+            _write_templates(path, templates, options)
             return
-        run_next(_convert(source, target, dlc_version, options, stored))
+        run_next(_convert(path, target, dlc_version, options, stored))
 
     main.__doc__ = _HELP.format(models=models)
     own_options = _own_options(chosen)
@@ -132,7 +132,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     source = click.option(
         "-i",
         "--input_network",
-        "source",
+        "path",
         type=params.MODEL,
         required=True,
         help=f"Model to convert: {models}.",
@@ -225,7 +225,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
     ):
-        notice(f"--{name} is not in the file, which has what the source has")
+        notice(f"{spell(name)} is not in the file, which has what the source has")
         del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):

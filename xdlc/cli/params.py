@@ -104,7 +104,6 @@ dimension_flags = (
     ),
     click.option(
         "--input_dimensions",
-        "input_dims",
         multiple=True,
         metavar="D,D..",
         help="Dimensions of the input of --input_name. Repeatable.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sized
+import shlex
+from collections.abc import Container, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params
-from xdlc.cli.argv import in_flags
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
 from xdlc.cli.tool import command_line, notice, show, warn
@@ -180,12 +180,13 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
             _announce_lost(request.source, model.records)
             return Quantized(model, ("quantized already: its encodings are kept",))
     warnings: list[str] = []
+    phrase = partial(in_command, command_line())
 
     def notify(text: str) -> None:
         if text.startswith("warning"):
             warnings.append(text.partition(":")[2].strip())
         else:
-            show(f"note: {in_flags(text, click.get_current_context())}")
+            show(f"note: {text}")
 
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:
@@ -205,7 +206,11 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
         measured = partial(step, "measuring for the report")
         report = request.report
         title = request.source.name
-        reporter = None if report is None else Reporter(report, progress=measured, title=title)
+        reporter = (
+            None
+            if report is None
+            else Reporter(report, progress=measured, title=title, command=command_line())
+        )
         result = api.quantize(
             model,
             samples,
@@ -213,13 +218,57 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
             report=reporter,
             report_list=held_out,
             notify=notify,
-            command=command_line(),
+            phrase=phrase,
             **options,
         )
     lines = [f"calibrated with {count} sample(s)"]
     if reporter is not None and reporter.result is not None:
         lines += summary(reporter.result)
     return Quantized(result, tuple(lines), tuple(warnings))
+
+
+def in_command(command: Sequence[str], line: str) -> str:
+    """Return a line; one of advice ends in the command line that has its options.
+
+    Example:
+        >>> from xdlc.quant.advice import Advice
+        >>> in_command(["xdlc-quant", "--act_bitwidth", "8"], Advice("16 bits", {"act_bitwidth": 16}))
+        '16 bits: xdlc-quant --act_bitwidth 16'
+    """
+    from xdlc.quant.advice import Advice
+
+    if not isinstance(line, Advice) or not line.options:
+        return line
+    words = list(command)
+    for name, value in line.options.items():
+        if isinstance(value, Mapping):
+            for key, entry in value.items():
+                words = [*_without(words, name, str(key)), f"--{name}", str(key), str(entry)]
+        else:
+            text = str(value) if isinstance(value, str | int | float) else ",".join(value)
+            words = [*_without(words, name), f"--{name}", text]
+    return f"{line.text}: {shlex.join(words)}"
+
+
+def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
+    """Return a command line without an option, or without its value for one name.
+
+    Args:
+        words: The command line.
+        name: The option's name, without dashes.
+        key: The name that the option's first value has to be; None: it has one value, any.
+    """
+    left: list[str] = []
+    index = 0
+    while index < len(words):
+        flag, glued, value = words[index].partition("=")
+        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
+        taken = words[index : index + count]
+        first = value if glued else "".join(taken[1:2])
+        if flag != f"--{name}" or (key is not None and first != key):
+            left += taken
+        index += count
+    return left
 
 
 def _announce_lost(source: Path, kept: Container[str]) -> None:

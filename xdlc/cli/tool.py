@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +21,8 @@ from xdlc.cli import argv, bars, usage_errors, vendor_flags
 from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
-from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
+from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.options import spelling
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -58,15 +60,6 @@ class Tool(click.Command):
             formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
 
     def invoke(self, ctx: click.Context) -> Any:
-        from xdlc.api.verbs import SPEAKS_FLAGS
-
-        speaks = SPEAKS_FLAGS.set(True)
-        try:
-            return self._invoke(ctx)
-        finally:
-            SPEAKS_FLAGS.reset(speaks)
-
-    def _invoke(self, ctx: click.Context) -> Any:
         from xdlc.ir.files import kept_apart
 
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
@@ -143,9 +136,10 @@ def _note_inputs(ctx: click.Context) -> None:
 
 @contextmanager
 def _usage_errors(ctx: click.Context) -> Iterator[None]:
-    """Report errors of the command line as all others."""
+    """Report errors of the command line as all others; their texts have flags."""
     try:
-        yield
+        with spelling(partial(usage_errors.spelled, ctx)):
+            yield
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
@@ -271,7 +265,7 @@ def command_line() -> tuple[str, ...]:
 def warn(text: str) -> None:
     """Print a warning on stderr, with ``--quiet`` too."""
     ctx = click.get_current_context()
-    lines = f"{ctx.command_path}: warning: {argv.in_flags(text, ctx)}".split("\n")
+    lines = f"{ctx.command_path}: warning: {text}".split("\n")
     with bars.undisturbed():
         click.echo("\n".join(clean(line) for line in lines), err=True)
 
@@ -286,13 +280,11 @@ def show(text: str) -> None:
 def notice(text: str) -> None:
     """Print a notice on stderr, unless only errors are wanted."""
     if not is_quiet():
-        text = argv.in_flags(text, click.get_current_context())
         with bars.undisturbed():
             click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
-    reword(error, lambda text: argv.as_written(text, ctx))
     _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
 
 

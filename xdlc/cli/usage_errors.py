@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import chain
+from shlex import quote
+from typing import Any
 
 import click
 
@@ -78,7 +82,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):
-                return miscounted(option, error.option_name)
+                return miscounted(option, as_called(error.option_name))
     if isinstance(error, click.BadParameter):
         where, usual = (None, "--help lists the options")
         if param is not None:
@@ -106,10 +110,57 @@ def miscounted(option: click.Parameter, name: str) -> UsageError:
 
 
 def name_of(param: click.Parameter) -> str:
-    """Return the long name of a parameter."""
+    """Return the long name of a parameter, as the call has it."""
     if isinstance(param, click.Argument):
         return param.metavar or str(param.name).upper()
-    return next((word for word in param.opts if word.startswith("--")), param.opts[0])
+    return as_called(_long_flag(param))
+
+
+def as_called(flag: str, value: str = "", *, ctx: click.Context | None = None) -> str:
+    """Return a flag and its value as the call has them, maybe the vendor's."""
+    ctx = ctx or click.get_current_context(silent=True)
+    words: Mapping[str, str] = (ctx and ctx.obj) or {}
+    text = f"{flag} {value}".rstrip()
+    if value or text in words:
+        return words.get(text) or f"{words.get(flag, flag)} {value}"
+    return next((word.split()[0] for ours, word in words.items() if ours.split()[0] == flag), flag)
+
+
+def spelled(ctx: click.Context, name: str, value: Any) -> str:
+    """Return an option of a verb as a flag of the running tool, or of another."""
+    verb, _, option = name.rpartition(".")
+    commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
+    flag = next(filter(None, (_flag_of(command, option) for command in commands)), f"--{option}")
+    if verb:
+        return f"{_tool(verb).name} {flag} {_text(value)}".rstrip()
+    return as_called(flag, _text(value), ctx=ctx)
+
+
+_TOOLS = {"convert": "onnx_to_dlc", "prepare": "graph_prepare", "quantize": "quant", "run": "net_run"}
+"""Modules of the tools by verb."""
+
+
+def _text(value: Any) -> str:
+    """Return the words of a value for a shell; none of a switch."""
+    if value is None or value is True:
+        return ""
+    return ",".join(map(quote, value)) if isinstance(value, list | tuple) else quote(str(value))
+
+
+def _tool(verb: str) -> Any:
+    return import_module(f"xdlc.cli.tools.{_TOOLS[verb]}").main
+
+
+def _flag_of(command: click.Command, name: str) -> str | None:
+    """Return the long flag of the option of a name; None without one."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    named = [option for option in options if f"--{name}" in option.opts]
+    named += [option for option in options if option.name == name]
+    return _long_flag(named[0]) if named else None
+
+
+def _long_flag(option: click.Parameter) -> str:
+    return next((word for word in option.opts if word.startswith("--")), option.opts[0])
 
 
 def _form(param: click.Parameter, name: str | None = None) -> str:

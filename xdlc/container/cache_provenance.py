@@ -22,13 +22,17 @@ from typing import Any
 from xdlc.container.metadata import read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
+from xdlc.options import spell
 
 RECORD = "xdlc.caches"
 VERSION = 1
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "arch_only")
-_FIX = "prepare the model again, with --overwrite_cache_records"
+
+
+def _again() -> str:
+    return f"prepare the model again, with {spell('overwrite_cache_records', True)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def read(model: Model) -> dict[str, CacheFacts]:
     content = read_json(data.content(), {}, where)
     if content.get("version") != VERSION:
         raise ContainerError(
-            f"has version {content.get('version')!r}; only {VERSION} is supported", where=where, fix=_FIX
+            f"has version {content.get('version')!r}; only {VERSION} is supported", where=where, fix=_again()
         )
     listed = _typed(content.get("caches"), dict, "'caches'", where)
     return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}
@@ -146,7 +150,9 @@ def _graph(value: Any, where: str) -> GraphFacts:
     fingerprint = _typed(entry.get("fingerprint"), str, "'fingerprint'", where)
     if not _FINGERPRINT.fullmatch(fingerprint):
         raise ContainerError(
-            f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits", where=where, fix=_FIX
+            f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits",
+            where=where,
+            fix=_again(),
         )
     ops = entry.get("ops")
     if ops is not None:
@@ -158,7 +164,9 @@ def _number(entry: Mapping[str, Any], key: str, where: str) -> int | None:
     value = entry.get(key)
     if value is None or (type(value) is int and 0 <= value < 1 << 32):
         return value
-    raise ContainerError(f"has {value!r:.40} at {key!r}, expected a number or null", where=where, fix=_FIX)
+    raise ContainerError(
+        f"has {value!r:.40} at {key!r}, expected a number or null", where=where, fix=_again()
+    )
 
 
 def _typed(value: Any, kind: type, place: str, where: str) -> Any:
@@ -167,5 +175,5 @@ def _typed(value: Any, kind: type, place: str, where: str) -> Any:
     raise ContainerError(
         f"has a {type(value).__name__} in the place of {place}, expected a {kind.__name__}",
         where=where,
-        fix=_FIX,
+        fix=_again(),
     )

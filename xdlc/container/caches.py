@@ -18,6 +18,7 @@ from xdlc.container import cache_provenance
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
+from xdlc.options import spell
 from xdlc.targets import all_socs
 
 PREFIX = "htp.cache."
@@ -171,7 +172,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
             raise ContainerError(
                 "is in the model already with other content",
                 where=f"record {name!r}",
-                fix="prepare all SoCs again with --overwrite_cache_records",
+                fix=f"prepare all SoCs again with {spell('overwrite_cache_records', True)}",
             )
         if name.startswith(WEIGHTS):
             relations[cache].append(name)

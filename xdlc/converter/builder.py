@@ -66,7 +66,6 @@ class Builder(Emitter):
         """Return a tensor that holds ``value`` in the given axis order.
 
         Args:
-            value: The value.
             order: Wanted order: axis i of the result is source axis ``order[i]``.
             why: Reason noted on an inserted op.
         """

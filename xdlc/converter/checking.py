@@ -18,7 +18,7 @@ from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.source_match import Operand, UncoveredNode
 from xdlc.runtime import dynamic_dims
-from xdlc.runtime.htp.support import Verdict, judge
+from xdlc.runtime.htp.support import SocSupport, judge
 from xdlc.runtime.onnx_evaluator import limited
 from xdlc.targets import Soc, find_soc
 
@@ -33,7 +33,6 @@ class Problem:
 
     Attributes:
         node: Source node, or op of the converted graph; empty for a problem of the whole model.
-        op: Its type.
         by: Whose verdict it is: ``xdlc`` (conversion), ``vendor`` (its library) or ``tables`` (ours).
         why: What was expected and what was found.
         fix: What to do about it.
@@ -55,8 +54,6 @@ class Fate:
     """What became of a source node.
 
     Attributes:
-        node: Its name.
-        op: ONNX operator.
         ops: Types and names of the ops that it became, packages other than QNN's in front.
         reason: Why there are none; None if there are some.
     """
@@ -108,8 +105,6 @@ def check(
     """Return every problem of a source model, and what became of its nodes.
 
     Args:
-        frontend: The importer.
-        path: The file.
         target: Name of a SoC whose HTP checks each op of the converted model.
         **options: As for ``xdlc.convert``, with ``udos``.
 
@@ -124,7 +119,7 @@ def check(
     except XdlcError:
         if not diagnostics.problems:  # else it is a consequence of them
             raise
-    verdict: Verdict | None = None
+    verdict: SocSupport | None = None
     if soc is not None and model is not None:
         try:
             verdict = judge(model, soc)
@@ -141,7 +136,7 @@ def _make_report(
     model: Model | None,
     problems: Sequence[XdlcError],
     soc: Soc | None = None,
-    verdict: Verdict | None = None,
+    verdict: SocSupport | None = None,
     notices: Sequence[str] = (),
 ) -> Report:
     """Put together what is known of a model.
@@ -150,7 +145,6 @@ def _make_report(
         source: The model's file.
         model: What could be converted of it; None if nothing could.
         problems: What was found while converting.
-        soc: The target.
         verdict: What the target takes.
         notices: What is good to know.
     """
@@ -212,8 +206,6 @@ def uncovered(
     """Return the nodes whose operators have no mapping, and the other problems.
 
     Args:
-        frontend: The importer.
-        path: The file.
         operators: Operators whose nodes count as uncovered even if they have a mapping.
         **options: Options of ``convert``.
 

@@ -26,7 +26,6 @@ class RecordedNames(NamedTuple):
     """Names that the source records for an op.
 
     Attributes:
-        name: Name of the op.
         type: Its type; empty if that is not recorded.
         statics: Names of its static operands in order; empty if they are not recorded.
         node: The source node that the op was made for.
@@ -89,11 +88,8 @@ class Emitter:
         Args:
             type: QNN operation name.
             inputs: Tensors by position; None leaves an optional one out.
-            shape: Shape of the output.
             dtype: Data type of the output.
-            params: Parameters by name.
             encoding: Encoding of a quantized output.
-            package: Op package.
             why: Reason, for an op that the source model does not have.
         """
         return self.emit_many(

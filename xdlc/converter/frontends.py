@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
 from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 
 if TYPE_CHECKING:
     from xdlc.converter.importer import SourceModel
@@ -72,11 +72,9 @@ class Frontend:
         If a pass fails, the model is imported again without it.
 
         Args:
-            path: The file or folder.
             diagnostics: Collects the problems of nodes and ops, which are then not raised: the result holds
                 what could be converted, and is no whole model if there are any.
             notify: Called with each notice; default: the log.  Not with ``diagnostics``, which collects them.
-            step: Progress callback.
             **options: Options of every conversion (``pipeline.Options``), and those of the importer.
 
         Raises:
@@ -148,7 +146,6 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     """Return the frontend for a file or folder.
 
     Args:
-        path: The model.
         framework: Name of its framework, whose importer then reads whatever no other recognizes; default:
             the one whose frontend recognizes the content.
 
@@ -204,7 +201,6 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     """Refuse options that an importer lacks.
 
     Args:
-        frontend: The importer.
         options: Options by name; those that only other importers have are refused.
         own: Options of the importer alone; all others are refused.
 
@@ -216,6 +212,6 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     for name in (*own, *(name for name in options if name in others)):
         if name not in names:
             raise UsageError(
-                f"--{name} is no option for {frontend.model}",
-                fix=nearest_names(name, names) or f"omit --{name}",
+                f"{spell(name)} is no option for {frontend.model}",
+                fix=nearest_names(name, names) or f"omit {spell(name)}",
             )

@@ -13,12 +13,13 @@ import io
 import math
 import os
 import tempfile
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.weights import mapped
+from xdlc.converter.weights import Window, mapped
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError
 from xdlc.worker.content import error_of, words_of
 from xdlc.worker.process import ChildDiedError, SharedWorker
@@ -168,7 +169,9 @@ def _describe(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
     source, target = files
     try:
         with open(target, "wb") as unpacked:
-            window: Any = io.BufferedReader(_Window(source, request["start"], request["size"]), 1 << 16)
+            window: Any = io.BufferedReader(
+                Window(partial(os.pread, source), request["start"], request["size"]), 1 << 16
+            )
             return _Content(request["where"], request["size"], unpacked).read(window)
     finally:
         os.close(source)
@@ -287,26 +290,3 @@ class _Content:
             part = part if name == "bfloat16" else part.astype(name, copy=False)
             self._unpacked.write(np.ascontiguousarray(part).tobytes())
         return description
-
-
-class _Window(io.RawIOBase):
-    """A range of a file as a file of its own, for reading."""
-
-    def __init__(self, file: int, start: int, size: int) -> None:
-        self._file, self._start, self._size, self._at = file, start, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max(0, offset + (0, self._at, self._size)[whence])
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        part = os.pread(self._file, max(0, min(len(buffer), self._size - self._at)), self._start + self._at)
-        buffer[: len(part)] = part
-        self._at += len(part)
-        return len(part)

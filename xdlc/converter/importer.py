@@ -16,13 +16,14 @@ from xdlc.converter.session.boundary import (
     add_input,
     add_outputs,
     check_outputs,
+    fixed_inputs,
+    in_words,
     input_shapes,
     with_batch_of_one,
 )
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.node import SourceGraph
-from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes
 
 
@@ -32,8 +33,6 @@ class SourceModel:
 
     Attributes:
         source: The file as errors name it.
-        graph: Its main graph.
-        handlers: Handlers of its nodes.
         options: Options of the conversion, with the names that the graph has for inputs and outputs.
         nbytes: Returns its size, in proportion to which constants are folded.
         declared: Types that it states of its values.
@@ -62,10 +61,8 @@ def import_model(
     """Return the IR of a model, or what could be imported of it.
 
     Args:
-        model: The model.
         tool: Name of the tool that the history records.
         diagnostics: Collects the problems, all of them, and the nodes.
-        step: Progress callback.
 
     Raises:
         UsageError: If options do not fit the inputs.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.control_flow.branches import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
@@ -27,6 +27,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options import spell
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
@@ -56,7 +57,6 @@ class Options:
         random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
         boundary: Requests for inputs and outputs, see :class:`xdlc.options.graphs.BoundaryOptions`.
-        udos: UDO definitions.
         failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
             by name; they are omitted.
     """
@@ -82,7 +82,8 @@ class Options:
         """
         if self.unroll_loops < 0:
             raise UsageError(
-                f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
+                f"{spell('unroll_loops')} is {self.unroll_loops}",
+                fix="give a number, from 0 on",
             )
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")
@@ -118,7 +119,6 @@ class Imported:
 
     Attributes:
         model: The graphs of the model.
-        path: The source file.
         tool: Name of the tool that the history records.
         inputs: The inputs that the source declares.
         outputs: Dimensions that the source states of its outputs, by name.
@@ -155,12 +155,8 @@ def finish(
     """Return the converted model: optimized, verified, with trace and history.
 
     Args:
-        imported: The imported model.
-        diagnostics: Diagnostics of the import.
-        options: Options of the conversion.
         collects: Whether problems are collected instead of raised; the result holds what could be converted.
         notify: Called with each notice; default: the log.  Not if problems are collected.
-        step: Progress callback.
 
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
@@ -168,10 +164,9 @@ def finish(
     model, diagnostics, udos = imported.model, diagnostics, options.udos
     if step is not None:
         step("optimizing", 0, 0)
-    is_bound = bool(options.input_dims or options.define_symbol or options.batch is not None)
-    diagnostics.problems = blame_bindings(
-        diagnostics.problems, imported.inputs, options.input_dims, is_bound=is_bound
-    )
+    if options.input_dims or options.define_symbol or options.batch is not None:
+        problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
+        diagnostics.problems = problems
     if not collects:
         raise_all(diagnostics.problems, where=str(imported.path))
     elif diagnostics.problems:

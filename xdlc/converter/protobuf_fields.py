@@ -25,8 +25,6 @@ class Field(NamedTuple):
     """A field of a message.
 
     Attributes:
-        number: Its number.
-        wire: Its wire type.
         value: Its value, if it is a varint.
         start: First byte of its payload.
         end: Byte after its payload; of several values with keys, after the last.
@@ -45,7 +43,6 @@ class ProtobufFile:
     """A mapped file with protobuf messages.
 
     Args:
-        file: The file.
         format: Its format, for errors, like ``a Caffe model``.
     """
 
@@ -204,10 +201,7 @@ class _Spaced(ir.TensorData):
     """Values in a file with a key of one byte before each but the first.
 
     Args:
-        file: The file.
         start: First byte of the first value.
-        shape: Shape of the array.
-        dtype: Its numpy dtype.
     """
 
     __slots__ = ("_file", "_start")

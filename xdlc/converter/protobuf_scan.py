@@ -76,7 +76,6 @@ def without_blobs(
     """Return a serialized model with tickets for large blobs, and their ranges.
 
     Args:
-        data: The whole file.
         layout: Where the format has blobs.
         where: Its name, for errors.
         release: Called with offset and size of ranges that the scan is done with.

@@ -46,11 +46,7 @@ class Word(str):
 
 
 class Octets(str):
-    """Bytes of an attribute that are not text; UDOs get the bytes.
-
-    Attributes:
-        data: The bytes.
-    """
+    """Bytes of an attribute that are not text; UDOs get the bytes."""
 
     data: bytes
 
@@ -115,7 +111,6 @@ def parse_text(text: str, where: str) -> Message:
     """Return the message of a text.
 
     Args:
-        text: The text.
         where: Its place, for errors.
 
     Raises:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,10 +22,8 @@ def mapped(
     """Return a range of a file as lazy data.
 
     Args:
-        source: The mapped file.
         offset: First byte, of any alignment.
         length: Number of bytes that the model states; None if it states none.
-        shape: Shape of the tensor.
         dtype: Its numpy dtype, little endian in the file.
         where: Place of the tensor, for errors.
 
@@ -54,7 +53,6 @@ def beside(model: Path, location: str, where: str) -> Path:
     of its target.  Caches of downloads keep files so: links beside each other to blobs beside each other.
 
     Args:
-        model: The model.
         location: Path of the file as the model states it, relative to its folder.
         where: Place of the reference, for errors.
 
@@ -97,3 +95,35 @@ def beside(model: Path, location: str, where: str) -> Path:
             fix=f"copy the file: cp {quote(location)} copy && mv copy {quote(location)}",
         )
     return near
+
+
+class Window(io.RawIOBase):
+    """A range of a file as a file of its own, for reading.
+
+    Args:
+        view: Returns a number of bytes from a position on, at most.
+        start: First byte of the range.
+        size: Its number of bytes.
+    """
+
+    def __init__(self, view: Callable[[int, int], bytes | memoryview], start: int, size: int) -> None:
+        self._view, self._start, self._size, self._at = view, start, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = offset + (0, self._at, self._size)[whence]
+        if at < 0:
+            raise OSError("a position is before the start")
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._view(max(0, min(len(buffer), self._size - self._at)), self._start + self._at)
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)

@@ -1,11 +1,13 @@
 """Options of verbs and tools, each stated once as a key of a typed mapping.
 
 A verb has ``**options: Unpack[Mapping]``; its signature, its documentation and the checks of its arguments
-follow from the mapping (``xdlc.api.verbs``), and so do the flags of the tools (``xdlc.cli.flags``).
+follow from the mapping (``xdlc.api.verbs``), and so do the flags of the tools (``xdlc.cli.params``).  Texts
+for users name an option by ``spell``.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -18,6 +20,8 @@ Paths: TypeAlias = PathLike | Sequence[PathLike] | None
 Names: TypeAlias = Sequence[str] | str
 Notify: TypeAlias = Callable[[str], None]
 Step: TypeAlias = Callable[[str, int, int], None]
+Spelling: TypeAlias = Callable[[str, Any], str]
+"""Returns an option, by name and value, as callers write it; without a value (None), its name."""
 MAX_DIM = 2**32 - 1
 """Largest dimension of a DLC."""
 
@@ -48,6 +52,40 @@ class Option:
     flags: Sequence[str] = ()
 
 
+def spell(name: str, value: Any = None) -> str:
+    """Return an option as the caller writes it, for a text.
+
+    Args:
+        name: The option; ``prepare.partition`` is one of another verb, which the text then names too.
+        value: The value to write; None: the option alone.
+
+    Example:
+        >>> f"use {spell('act_bitwidth', 16)}, or {spell('prepare.partition', True)}"
+        'use act_bitwidth=16, or xdlc.prepare(..., partition=True)'
+    """
+    return _spellings[-1](name, value)
+
+
+@contextmanager
+def spelling(function: Spelling) -> Iterator[None]:
+    """Have ``spell`` return what a function returns, as the tools do for flags."""
+    _spellings.append(function)
+    try:
+        yield
+    finally:
+        _spellings.remove(function)
+
+
+def _as_keyword(name: str, value: Any) -> str:
+    verb, _, option = name.rpartition(".")
+    text = option if value is None else f"{option}={value!r}"
+    return f"xdlc.{verb}(..., {text})" if verb else text
+
+
+_spellings: list[Spelling] = [_as_keyword]
+"""Ways to write options; the last one counts, in all threads."""
+
+
 @cache
 def options_of(mapping: type) -> Mapping[str, Option]:
     """Return the options of a typed mapping by name, in order."""
@@ -70,7 +108,7 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
         option = options_of(mapping)[name]
         by_name = isinstance(value, Mapping)
         for place, element in value.items() if by_name else [(name, value)]:
-            where = f"{name} of {place!r}" if by_name else name
+            where = f"{spell(name)} of {place!r}" if by_name else spell(name)
             if getattr(element, "shape", None) == () and hasattr(element, "item"):  # a number of numpy
                 element = element.item()
             is_checked = option.choices and not option.is_open and isinstance(element, str | int)

@@ -1,6 +1,7 @@
 """Options of the quantizer."""
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any
 
 from xdlc.options import MAX_DIM, Names, Option, PathLike
@@ -12,9 +13,29 @@ SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 """Place of a range about zero: anywhere; as far below as above; that, stored unsigned."""
 WEIGHT_BITS = (2, 4, 8, 16)
 ACTIVATION_BITS = (8, 16)
-OUTPUT_KINDS = ("classes", "labels", "map", "scores", "boxes", "landmarks", "embedding", "signal")
 RANGE_METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.range_methods"))
 ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
+
+
+class OutputKind(StrEnum):
+    """What an application reads from an output."""
+
+    CLASSES = "classes"
+    """Logits or probabilities of classes along the last axis: the largest one counts."""
+    LABELS = "labels"
+    """Integers: equality counts."""
+    MAP = "map"
+    """A mask: which pixels are above the threshold counts."""
+    SCORES = "scores"
+    """Scores of candidates: which are above the threshold counts."""
+    BOXES = "boxes"
+    """Coordinates of many candidates."""
+    LANDMARKS = "landmarks"
+    """Coordinates of one object."""
+    EMBEDDING = "embedding"
+    """A vector whose direction counts."""
+    SIGNAL = "signal"
+    """Audio, pictures and other values that count as they are."""
 
 
 class QuantizeOptions(KernelOptions, total=False):
@@ -192,7 +213,7 @@ class QuantizeOptions(KernelOptions, total=False):
         Mapping[str, str] | None,
         Option(
             "Meaning of one output, by which it is judged.",
-            choices=OUTPUT_KINDS,
+            choices=tuple(OutputKind),
             metavar="NAME KIND",
             default_text="inferred",
         ),

@@ -1,4 +1,4 @@
-"""The quantizer: calibration, encodings, and the edit of the graph, each on its own."""
+"""Quantizer: calibration, choice of encodings, and the edit of the graph."""
 
 from xdlc.quant.algorithms import Stage, algorithm, known_algorithms
 from xdlc.quant.calibration.calibrate import Calibration

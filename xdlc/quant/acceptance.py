@@ -1,4 +1,4 @@
-"""Acceptance test of a change: whether quantized outputs gain by it on samples that it was not made from."""
+"""Acceptance test of a change: outputs have to gain by it on unseen samples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from xdlc.ir import Graph, Model
-from xdlc.quant.calibrating import calibrated
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.calibration.calibrate import Calibration, calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples
@@ -88,7 +87,9 @@ def keep_what_helps(
     reached: Score,
     most: int,
 ) -> tuple[list[Change], Score]:
-    """Find changes that help together; those that do not as a whole are tried in halves.
+    """Find the changes that together improve the outputs.
+
+    Those that do not help as a whole are tried in halves.
 
     Args:
         changes: Independent of each other, those of which most is hoped for first.

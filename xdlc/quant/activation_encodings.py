@@ -11,14 +11,14 @@ from xdlc.ir.dtype import UFIXED8, DType
 from xdlc.quant.attention_masks import MaskRanges, lowest_score
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.effective_range import EVERYTHING, useful_range
-from xdlc.quant.encoding_groups import EncodingGroups, is_signed
+from xdlc.quant.encoding_groups import EncodingGroups, is_signed, useful_range
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import (
+    EVERYTHING,
     GIVEN,
     NOTHING,
     Decision,
@@ -51,7 +51,7 @@ def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Te
         for tensor in activations
         if tensor not in groups.derived
         and groups.given(tensor) is None
-        and (_unit_low(tensor) is None or _is_softmax(tensor))
+        and (unit_low(tensor) is None or _is_softmax(tensor))
     ]
 
 
@@ -59,13 +59,16 @@ def _is_softmax(tensor: Tensor) -> bool:
     return tensor.producer is not None and single_name(tensor.producer) == "Softmax"
 
 
-def _unit_low(tensor: Tensor) -> int | None:
+def unit_low(tensor: Tensor) -> int | None:
+    """Return the lower end of the range that an op fixes for its result, or None."""
     rule = rule_of(tensor.producer) if tensor.producer is not None else None
     return rule.unit_low if rule is not None else None
 
 
 class ActivationEncodings:
-    """Chooses encodings of activations, and by way of ``StaticEncodings`` those of static data.
+    """Chooses the encodings of a graph: of activations, and then of static data.
+
+    ``StaticEncodings`` chooses those of static data.
 
     Args:
         choice: The method of ``auto`` at 8 bits; None: min-max.
@@ -75,6 +78,7 @@ class ActivationEncodings:
         self, plan: GraphPlan, calibration: Calibration, options: QuantOptions, choice: Choice | None
     ) -> None:
         self._plan = plan
+        self._lows = plan.lows
         self.graph = plan.graph
         self.placement = plan.placement
         self.precision = plan.precision
@@ -124,13 +128,13 @@ class ActivationEncodings:
         return decision
 
     def _make_exact(self, decision: Decision) -> None:
-        """Give second factors that are read with 8 bits in place of 16 scales that make products exact."""
-        made: set[Tensor] = set()
+        """Change scales of 8-bit second factors so that HTP's products are exact."""
+        exact_factors: set[Tensor] = set()
         for op in self.placement.fixed:
             tensor = op.inputs[1] if (op, 1) in self.placement.narrowed else None
-            if tensor is None or tensor in made or (tensor, UFIXED8) not in decision.converted:
+            if tensor is None or tensor in exact_factors or (tensor, UFIXED8) not in decision.converted:
                 continue
-            made.add(tensor)
+            exact_factors.add(tensor)
             dtype, encoding = decision.converted[tensor, UFIXED8]
             decision.converted[tensor, UFIXED8] = dtype, exact(encoding, rest_of(op, decision))
 
@@ -139,27 +143,19 @@ class ActivationEncodings:
         self._signed.clear()
 
     def _type(self, tensor: Tensor) -> DType:
-        types = self._plan.types
-        if tensor not in types:
-            stored = self.placement.type_of(self.graph, tensor)
-            types[tensor] = stored or activation_type(self.options.act_bitwidth)
-        return types[tensor]
-
-    def _low(self, tensor: Tensor) -> int | None:
-        lows = self._plan.lows
-        if tensor not in lows:
-            lows[tensor] = _unit_low(tensor)
-        return lows[tensor]
+        return self._plan.types[tensor] or activation_type(self.options.act_bitwidth)
 
     def _bits(self, tensor: Tensor) -> int:
         return self._type(tensor).bits
 
     def _is_signed(self, tensor: Tensor) -> bool:
-        """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        """Return whether a tensor's group is stored as signed integers."""
+        if not self.placement.ports:
+            return False
         root = self.groups.find(tensor)
         if root not in self._signed:
             members = self.groups.members(root)
-            free = all(self._low(member) is None for member in members)
+            free = all(self._lows[member] is None for member in members)
             self._signed[root] = free and is_signed(self.graph, self.placement, members)
         return self._signed[root]
 
@@ -167,17 +163,17 @@ class ActivationEncodings:
         """Return the range of the tensors that share an encoding with one."""
         root = self.groups.find(tensor)
         key = root, bits or self._bits(tensor)
-        found = self._ranges.get(key)
-        if found is None:
-            found, form = NOTHING, self._given(root)
+        values = self._ranges.get(key)
+        if values is None:
+            values, form = NOTHING, self._given(root)
             if form is not None and isinstance(form[1], ScaleOffset):
-                found = representable(form[1], form[0])
+                values = representable(form[1], form[0])
             for member in self.groups.members(root) if form is None else ():
-                found = found.merge(self._own_range(member, key[1]))
+                values = values.merge(self._own_range(member, key[1]))
             if form is None and self._is_signed(root):
-                found = found.merge(Range(-found.high, -found.low))
-            self._ranges[key] = found
-        return found
+                values = values.merge(Range(-values.high, -values.low))
+            self._ranges[key] = values
+        return values
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
         """Return what a tensor adds to the range of its group."""
@@ -196,7 +192,7 @@ class ActivationEncodings:
 
     def _all_values(self, tensor: Tensor, bits: int) -> Range:
         """Return the range that the method chooses for what a tensor held, masks included."""
-        low = self._low(tensor)
+        low = self._lows[tensor]
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
@@ -229,7 +225,7 @@ class ActivationEncodings:
             return representable(form[1], form[0])
         reach, bits = NOTHING, self._bits(tensor)
         for member in self.groups.members(tensor) if tensor in self.groups.derived else [tensor]:
-            if member in self._found or self._low(member) is not None:
+            if member in self._found or self._lows[member] is not None:
                 reach = reach.merge(self._all_values(member, bits))
         return reach
 
@@ -254,7 +250,7 @@ class ActivationEncodings:
         return bool(self.options.act_quantizer_schema != "asymmetric")
 
     def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
-        """Return the form of a tensor, or the one that ops read in its place which want another type."""
+        """Return the stored form of a tensor, in its own type or in a requested one."""
         own = self._type(tensor)
         dtype = wanted or own
         form = self._given(tensor)
@@ -274,7 +270,7 @@ class ActivationEncodings:
         return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
 
     def _is_read_centred(self, tensor: Tensor) -> bool:
-        """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""
+        """Return whether an op needs the zero of a tensor's 16-bit group in the middle."""
         for member in self.groups.members(tensor):
             for reader in self.graph.consumers(member):
                 rule = rule_of(reader) if reader in self.placement.fixed else None
@@ -294,7 +290,7 @@ class ActivationEncodings:
         return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
-        """Return the range of a tensor's group, and whether it was cut to what affects readers."""
+        """Return the range of a tensor's group, and whether it was cut for its readers."""
         values = self.group_range(tensor, dtype.bits)
         if len(self.groups.members(tensor)) > 1:
             return values, False
@@ -303,7 +299,7 @@ class ActivationEncodings:
 
     def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
         """Return the lower end of the range that an op of a tensor's group fixes, or None."""
-        lows = [low for member in self.groups.members(tensor) if (low := self._low(member)) is not None]
+        lows = [low for member in self.groups.members(tensor) if (low := self._lows[member]) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
     def _method_used(self, tensor: Tensor) -> str:
@@ -340,7 +336,7 @@ class ActivationEncodings:
         if self.groups.given(tensor) is not None:
             return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
-        fixes = next((member for member in members if self._low(member) is not None), None)
+        fixes = next((member for member in members if self._lows[member] is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
             return f"fixed range of {single_name(fixes.producer)}"
         own = [member for member in members if member not in self.groups.derived and not member.is_static]

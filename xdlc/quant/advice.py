@@ -1,4 +1,4 @@
-"""Warnings about lost quality, and remedies: options of the quantizer that are not set already.
+"""Warnings about poor outputs, and options of the quantizer that improve them.
 
 Each remedy is tried on samples that ranges have not seen before it is named, the cheapest first; trials are
 made only where a warning is due.
@@ -7,16 +7,16 @@ made only where a warning is due.
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.capabilities import supports
@@ -27,13 +27,11 @@ from xdlc.quant.output_accuracy import Figure, figures_of
 from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import representable
-from xdlc.quant.udo_notes import narrow_udo
-from xdlc.quant.widening.mixed_scale_ops import writer
+from xdlc.quant.udo import narrow_udo
+from xdlc.quant.widening.mixed_scales import writer
 
-if TYPE_CHECKING:
-    from xdlc.quant.plan import Plan
-
-
+Phrase: TypeAlias = Callable[[str], str]
+"""Writes a line for the user; one of advice has ``options``."""
 Options: TypeAlias = Mapping[str, Any]
 """Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
 REPORT = "report.html"
@@ -54,11 +52,8 @@ class Advice(str):
         options: The options to set; empty: the line has none.
 
     Example:
-        >>> line = Advice("16-bit activations", {"act_bitwidth": 16})
-        >>> str(line)
+        >>> str(Advice("16-bit activations", {"act_bitwidth": 16}))
         '16-bit activations: act_bitwidth=16'
-        >>> line.in_command(["xdlc-quant", "--act_bitwidth", "8"])
-        '16-bit activations: xdlc-quant --act_bitwidth 16'
     """
 
     __slots__ = ("options", "text")
@@ -75,46 +70,6 @@ class Advice(str):
     def after(self, text: str) -> Advice:
         """Return the line with text in front."""
         return Advice(f"{text}{self.text}", self.options)
-
-    def in_command(self, command: Sequence[str]) -> str:
-        """Return the line with the command line that has the options; as it is without a command line."""
-        if not command or not self.options:
-            return str(self)
-        words = list(command)
-        for name, value in self.options.items():
-            if isinstance(value, Mapping):
-                for key, entry in value.items():
-                    words = [*_without(words, name, str(key)), f"--{name}", str(key), str(entry)]
-            else:
-                text = str(value) if isinstance(value, str | int | float) else ",".join(value)
-                words = [*_without(words, name), f"--{name}", text]
-        return f"{self.text}: {shlex.join(words)}"
-
-
-def in_command(line: str, command: Sequence[str]) -> str:
-    """Return a line, its advice as the command line to run."""
-    return line.in_command(command) if isinstance(line, Advice) else line
-
-
-def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
-    """Return a command line without an option; of one that takes a name and bits, without that of a name.
-
-    Args:
-        words: The command line.
-        name: The option's name, without dashes.
-        key: The name that the option's first value has to be; None: it has one value, any.
-    """
-    left: list[str] = []
-    index = 0
-    while index < len(words):
-        flag, glued, value = words[index].partition("=")
-        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
-        taken = words[index : index + count]
-        first = value if glued else "".join(taken[1:2])
-        if flag != f"--{name}" or (key is not None and first != key):
-            left += taken
-        index += count
-    return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +102,15 @@ def moved_bytes(plan: Plan) -> float:
 
 
 def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
-    """Return widths for all ops but those that have their own; ops of 16 bits keep them."""
+    """Return other widths for all ops that have none of their own.
+
+    Ops of 16 bits keep them.
+    """
     return replace(precision, act_bits=acts, weight_bits=weights or precision.weight_bits)
 
 
 def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
-    """Return widths with other bits of the activations of one op; None: it stays float."""
+    """Return widths in which one op has other bits of activations, or stays float."""
     precision.acts[name] = bits
     return precision
 
@@ -186,7 +144,7 @@ class Remedies:
         return Remedies(self.plan, self.calibration, self.engine, self.figures, least, self._outcomes)
 
     def of(self, figure: Figure) -> tuple[str, Options]:
-        """Return what to do about an output of which something is lost, and the options for it.
+        """Return a remedy for an output: text, and the options to set.
 
         Nothing more is tried once options keep all outputs.
         """
@@ -247,7 +205,7 @@ class Remedies:
             yield f"float for {op.name!r}", floats, partial(one_op, op.name, None)
 
     def _trial(self, text: str, change: Change) -> Trial | None:
-        """Return the outcome of a trial, None if the other options leave no room for these widths."""
+        """Return the outcome of other widths; None if other options contradict them."""
         if text not in self._outcomes:
             self.engine.report("trying remedies")
             self._outcomes[text], before = None, moved_bytes(self.plan)
@@ -279,7 +237,7 @@ def _grade(figure: Figure) -> str:
 
 
 def _advice(remedies: Remedies, figure: Figure) -> Advice:
-    """Return what to do about an output; no bits while the samples or a definition are at fault."""
+    """Return advice about an output; no bits while samples or a UDO are at fault."""
     if remedies.calibration.problems:
         return Advice(f"the calibration samples are at fault: {remedies.calibration.problems[0]}")
     narrow = narrow_udo(remedies.plan.main, figure.output)
@@ -291,7 +249,10 @@ def _advice(remedies: Remedies, figure: Figure) -> Advice:
 
 
 def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a line if outputs are below the goal that mixed precision kept on the samples it judged by."""
+    """Yield a warning if outputs miss the goal that mixed precision reached.
+
+    It was reached on the samples that widths were chosen by.
+    """
     goal = plan.search.goal
     if goal is None:
         return
@@ -302,18 +263,19 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB that the samples for the choice of widths reach{others}; calibrate with "
+        f"the goal of {goal:.1f} dB, which the samples that chose the widths reach{others}; calibrate with "
         f"more samples of what the network will see, or set a higher goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
 
 
-def check_figures(remedies: Remedies, least: float | None, command: Sequence[str]) -> None:
+def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> None:
     """Refuse a quantized network with outputs below a least SQNR.
 
     Args:
         remedies: What may help, with the figures of the outputs.
         least: In dB; None: any will do.
+        phrase: Writes advice.
 
     Raises:
         ConstraintError: If an output is below, or useless; several make a ProblemList.
@@ -323,14 +285,14 @@ def check_figures(remedies: Remedies, least: float | None, command: Sequence[str
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
-            problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
-            fix = _advice(remedies, figure).in_command(command)
+            problem = f"{spell('fail_below')} is {least:g} dB, {figure}; {figure.verdict}"
+            fix = phrase(_advice(remedies, figure))
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
 
 
 def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
-    """Return a warning of tensors that a thousandth of the values, or one constant, leaves hardly a step.
+    """Return a warning about ranges that a few large values stretch, or nothing.
 
     Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
@@ -344,18 +306,22 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", and likewise {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
-            f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
-            f"its encoding leaves these {rest / scale:.1f} steps{more}; to keep them",
+            f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
+            f"its encoding has {rest / scale:.1f} steps for these{more}; to keep them",
             options,
         )
     ]
 
 
 def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
-    """Yield the largest of most values, that of all, the scale, the name, and what to do."""
+    """Yield activations with a stretched range: their magnitudes and the remedy.
+
+    These are the largest magnitude of most values, that of all, the scale, the name, and the options to
+    set.
+    """
     for tensor, (dtype, encoding) in plan.decision.activations.items():
         statistics = calibration.found.get(tensor)
         if (
@@ -400,7 +366,10 @@ def most_reach(histogram: Histogram) -> float:
 
 
 def _two_largest(array: Array) -> tuple[float, float]:
-    """Return the largest magnitude of the rest, 0 if there is none, and that of one or few elements."""
+    """Return the second largest magnitude, and the largest, which few elements have.
+
+    The first is 0 if all elements are equal, or if many elements have the largest.
+    """
     import numpy as np
 
     size = np.abs(array).reshape(-1)

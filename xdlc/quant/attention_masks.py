@@ -1,4 +1,4 @@
-"""Additive attention masks, and the ranges of masks and scores that affect a Softmax.
+"""Attention masks that are added to scores, and the ranges that affect a Softmax.
 
 Exporters hide places from attention by adding the smallest float, minus infinity or -1e9 to scores.  A
 range that holds such a number has no steps left for scores.  What is far enough below the largest
@@ -18,9 +18,9 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
-from xdlc.quant.effective_range import EVERYTHING, NEGLIGIBLE
+from xdlc.quant.encoding_groups import NEGLIGIBLE
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
@@ -60,16 +60,16 @@ def find_masks(graph: Graph) -> Masks:
     """Return the masks of a graph."""
     masks = Masks()
     huge = _huge(graph)
-    other: set[Tensor] = set()
+    outside: set[Tensor] = set()
     for op in reversed(list(graph.ops)):
-        goes_on = all(tensor in masks.paths and tensor not in other for tensor in op.outputs)
+        goes_on = all(tensor in masks.paths and tensor not in outside for tensor in op.outputs)
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not is_real(tensor):
                 continue
             ends = single_name(op) == "Softmax" and float(op.param("beta", 1.0)) > 0
             stays = ends or (goes_on and _passes(op, index, huge))
-            (masks.paths if stays and not graph.is_output(tensor) else other).add(tensor)
-    masks.paths -= other
+            (masks.paths if stays and not graph.is_output(tensor) else outside).add(tensor)
+    masks.paths -= outside
     masks.hiding = masks.paths & huge
     for op in graph.ops:
         source = op.inputs[0] if op.inputs else None
@@ -86,7 +86,7 @@ def hides(op: Op) -> bool:
 
 
 def bound_masks(graph: Graph) -> None:
-    """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that.
+    """Replace masks of minus infinity by ``-BOUND``; results of Softmax stay the same.
 
     What is ``flag * c - c`` becomes ``(flag - 1) * c``: no encoding holds both terms as exactly as their
     difference has to be.
@@ -101,7 +101,7 @@ def bound_masks(graph: Graph) -> None:
 
 
 def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
-    """Return samples in which inputs that are masks hold ``-BOUND`` in the place of minus infinity."""
+    """Return samples whose masks hold ``-BOUND`` in place of minus infinity."""
     import numpy as np
 
     masks = find_masks(graph)
@@ -118,7 +118,10 @@ def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]
 
 
 def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
-    """Return whether a Softmax alone reads an input, maybe clamped, but for the largest of each row."""
+    """Return whether an input is a mask: only a Softmax depends on it.
+
+    It may be clamped before, and the largest value of each row may be computed from it.
+    """
     readers = graph.consumers(tensor)
     is_clamped = any(single_name(op) == "ElementWiseMaximum" for op in readers)
     return tensor in masks.hiding or (
@@ -127,7 +130,7 @@ def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
 
 
 def _subtract_first(graph: Graph, op: Op) -> None:
-    """Turn the sum of a product with a number and of its negative into a product of a difference."""
+    """Rewrite ``flag * c - c`` as ``(flag - 1) * c``."""
     sign = 1.0 if single_name(op) == "ElementWiseAdd" else -1.0
     for (product, sign_of_product), (number, sign_of_number) in (
         ((op.inputs[0], 1.0), (op.inputs[1], sign)),
@@ -142,12 +145,12 @@ def _subtract_first(graph: Graph, op: Op) -> None:
             continue
         size = sign_of_product * (held[0] or 0.0)
         if size and size == -sign_of_number * (held[1] or 0.0) and flag.shape == op.outputs[0].shape:
-            one = _constant(graph, flag, 1.0)
+            unit = _constant(graph, flag, 1.0)
             scale = _constant(graph, flag, size)
             less: dict[str, Param] = {"operation": u32(SUBTRACT)}
             by: dict[str, Param] = {"operation": u32(MULTIPLY)}
             first = Op(
-                "ElementWiseBinary", [flag, one], times.outputs, less, name=times.name, origin=times.origin
+                "ElementWiseBinary", [flag, unit], times.outputs, less, name=times.name, origin=times.origin
             )
             graph.replace_op(times, first)
             last = Op("ElementWiseBinary", [product, scale], op.outputs, by, name=op.name, origin=op.origin)
@@ -176,7 +179,9 @@ def _bounded(array: Array, *, limit: float) -> Array:
 
 
 def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
-    """Put ops at the end of a graph that give the largest score of each row; return it by Softmax input.
+    """Append ops that compute the largest score of each row.
+
+    Their results are returned by the input of the Softmax.
 
     Rows that are masked as a whole give the largest score of all rows.
     """
@@ -198,7 +203,7 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
 
 
 def row_axis(softmax: Op) -> int:
-    """Return the axis of the rows of a Softmax; one of the host may count it from the end."""
+    """Return the axis of the rows of a Softmax, counted from the first axis."""
     rank = softmax.outputs[0].rank
     return int(softmax.param("axis", rank - 1)) % max(rank, 1)
 
@@ -223,21 +228,21 @@ def _huge(graph: Graph) -> set[Tensor]:
 
     Those are constants that are large enough, and inputs that are added to what is larger than they are.
     """
-    found = {tensor for tensor in graph.inputs if tensor.dtype.is_float and _is_spread(graph, tensor)}
+    masks = {tensor for tensor in graph.inputs if tensor.dtype.is_float and _is_spread(graph, tensor)}
     for op in graph.ops:
         least = MULTIPLIED if single_name(op) in _PRODUCTS else ADDED
         carried = False
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not is_real(tensor) or not _carries(op, index):
                 continue
-            if tensor.is_static and tensor.dtype.is_float and tensor not in found:
+            if tensor.is_static and tensor.dtype.is_float and tensor not in masks:
                 values = _range(tensor)
                 if max(-values.low, values.high) >= least:
-                    found.add(tensor)
-            carried |= tensor in found
+                    masks.add(tensor)
+            carried |= tensor in masks
         if carried:
-            found.update(tensor for tensor in op.outputs if is_real(tensor))
-    return found
+            masks.update(tensor for tensor in op.outputs if is_real(tensor))
+    return masks
 
 
 def _is_spread(graph: Graph, tensor: Tensor) -> bool:
@@ -259,12 +264,12 @@ def _combines(op: Op) -> bool:
 
 def _carries(op: Op, index: int) -> bool:
     """Return whether a result of an op grows and falls with its input at ``index``."""
-    found = traits(op)
-    if found.selects:
+    rule = traits(op)
+    if rule.selects:
         return index == 0
     if op.package == HOST_PACKAGE:
         return op.type == "Where" and index in (1, 2)
-    return index in found.gathers or index in found.monotone or found.clamps
+    return index in rule.gathers or index in rule.monotone or rule.clamps
 
 
 def _passes(op: Op, index: int, huge: set[Tensor]) -> bool:
@@ -288,7 +293,10 @@ def is_scale(tensor: Tensor) -> bool:
 
 
 def _is_sum(tensor: Tensor) -> bool:
-    """Return whether a tensor holds sums or selected values, after moves and factors perhaps."""
+    """Return whether a tensor holds sums or selected values.
+
+    Moves and factors may follow these.
+    """
     op = tensor.producer
     while (
         op is not None and op.inputs[0] is not None and (traits(op).selects or single_name(op) in _PRODUCTS)
@@ -302,7 +310,7 @@ def _range(tensor: Tensor) -> Range:
 
 
 def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
-    """Return the score below which all places of any row together give less than a part of a step.
+    """Return the score below which places of a row add less than a part of a step.
 
     A place that is ``x`` below the largest score of its row gets at most ``exp(-x)`` of it.
 
@@ -360,21 +368,21 @@ class MaskRanges:
 
     @cached_property
     def _limits(self) -> dict[Tensor, Range]:
-        found: dict[Tensor, Range] = {}
+        ends: dict[Tensor, Range] = {}
         for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
             for index, tensor in enumerate(op.inputs):
                 if tensor is not None and tensor in self._masks.paths:
-                    found[tensor] = found.get(tensor, NOTHING).merge(self._through(op, index, tensor, found))
-        return found
+                    ends[tensor] = ends.get(tensor, NOTHING).merge(self._through(op, index, tensor, ends))
+        return ends
 
-    def _through(self, op: Op, index: int, tensor: Tensor, found: dict[Tensor, Range]) -> Range:
+    def _through(self, op: Op, index: int, tensor: Tensor, ends: dict[Tensor, Range]) -> Range:
         """Return the range of the input at ``index`` that affects an op."""
         kind = single_name(op)
         if kind == "Softmax":
             return self._useful(tensor, op)
         limit = NOTHING
         for result in op.outputs:
-            limit = limit.merge(found.get(result, EVERYTHING))
+            limit = limit.merge(ends.get(result, EVERYTHING))
         if kind == "ElementWiseNeg":
             return _negated(limit)
         if kind in ("ElementWiseMultiply", "ElementWiseDivide"):
@@ -397,7 +405,10 @@ class MaskRanges:
         return Range(limit.low - reach.high, limit.high - reach.low)
 
     def _hidden(self, mask: Tensor, flag: Tensor, limit: Range) -> Range:
-        """Return the limit of a mask that is multiplied by a flag: 1 or -1 where a place is hidden."""
+        """Return the useful range of a mask that is multiplied by a flag.
+
+        The flag is 1 or -1 where a place is hidden.
+        """
         ends = [end for end in (limit.low, limit.high) if math.isfinite(end)]
         if not ends:
             return EVERYTHING

@@ -1,4 +1,4 @@
-"""Automatic choice of the range method for 8 bits: the one that leaves the outputs closest to float.
+"""Automatic choice of the range method for 8 bits, by the noise in the outputs.
 
 No method is best for every network: clipping helps where rounding is what hurts, and ruins what hangs on
 its largest values.  So each is tried on the network as a whole.  One session serves all of them, for
@@ -9,32 +9,28 @@ do not gain by.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Encoding, Graph
+from xdlc.ir import Encoding
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.quant.apply import entered
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.calibration.calibrate import Calibration, KeptSample
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, Score
-from xdlc.quant.kind_inference import OutputKind
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
-from xdlc.quant.samples import KeptSample, Sample
-from xdlc.quant.storing import quantized_copy
+from xdlc.quant.samples import Sample
+from xdlc.quant.storing import entered, quantized_copy
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
 
-FEW, LEAST, MOST = 4, 8, 16
-"""Samples of the first round, and of the last: as many as ``WORK`` allows between these."""
-
-WORK = 1 << 28
-"""Bytes of activations that the runs of one method may compute."""
+FEW = 4
+"""Samples of the first round."""
 
 FINALISTS = 1
 """Methods that go into the second round, beside min-max."""
@@ -51,9 +47,6 @@ LAGGING = 2
 LAG = 1.0
 """How many of its standard errors a method may lag one that clips less before it is dropped."""
 
-SAMPLE_BYTES = 32 << 20
-"""Most bytes of kept samples, what the float model makes of them included."""
-
 
 CANDIDATES = (
     Choice("min-max"),
@@ -65,9 +58,14 @@ CANDIDATES = (
 )
 """Those that clip less first: samples that are not at hand reach farther than those that are."""
 
+_Run = Callable[[Choice, Sample], Mapping[str, Array]]
+"""Runs the quantized model under the encodings of a range method."""
+
 
 def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the range method for activations of 8 bits; the plan itself without a choice.
+    """Return a plan with the range method that leaves outputs closest to float.
+
+    A plan without activations of 8 bits is returned as it is.
 
     The methods are run on a few samples, and what is left of them on twice as many each round: a method that
     lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are
@@ -111,14 +109,8 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     return replace(plan, choice=chosen).noted(note)
 
 
-def most_samples(graph: Graph) -> int:
-    """Return how many samples methods are tried on."""
-    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
-    return min(max(LEAST, WORK // max(work, 1)), MOST)
-
-
 def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
-    """Return samples in an order in which the first few are spread over all, however few they are.
+    """Reorder samples so that the first few are spread over all.
 
     Example:
         >>> [kept.number for kept in _evenly([KeptSample(number, {}) for number in range(8)])]
@@ -129,7 +121,7 @@ def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
 
 
 def _rounds(count: int) -> list[int]:
-    """Return the number of samples of each round: ``FEW``, and twice as many each time."""
+    """Return the number of samples of each round, twice as many each time."""
     rounds = [FEW]
     while rounds[-1] < count:
         rounds.append(2 * rounds[-1])
@@ -137,7 +129,7 @@ def _rounds(count: int) -> list[int]:
 
 
 def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choice, Array]:
-    """Return the powers of methods in their order, until two in a row lag another for sure."""
+    """Return the powers of range methods until two in a row lag another for sure."""
     powers: dict[Choice, Array] = {}
     lagging = 0
     for choice in choices:
@@ -150,7 +142,7 @@ def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choic
 
 
 def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
-    """Return the methods that may still be the best, in their order: min-max and another."""
+    """Return the range methods that may still be the best: min-max and another."""
     reached = {choice: _sqnr(sums) for choice, sums in powers.items()}
     order = list(powers)
     leader = max(order, key=lambda choice: reached[choice])
@@ -177,7 +169,9 @@ def _sqnr(powers: Array) -> float:
 
 
 def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
-    """Return whether the SQNR gains more than chance explains, by the jackknife over samples.
+    """Return whether an SQNR gains more than chance explains.
+
+    Its standard error is that of the jackknife over samples.
 
     Args:
         before: Sums of squares under one method, [samples, 2, tensors].
@@ -211,7 +205,11 @@ class _Trials:
         self._floats = [self._arrays(sample.floats) for sample in kept]
         names = self._judge.names
         parted = any(is_udo(op) for op in plan.graph.ops)
-        self._runs = _Each(plan, calibration, engine, names) if parted else _One(plan, calibration, names)
+        self._run = (
+            _session_each(plan, calibration, engine, names)
+            if parted
+            else _one_session(plan, calibration, names)
+        )
         self._results: dict[Choice, list[Mapping[str, Array]]] = {}
         self._known: dict[tuple[Choice, int], Array] = {}
 
@@ -221,12 +219,15 @@ class _Trials:
         return len(self._kept)
 
     def powers(self, choice: Choice, count: int) -> Array:
-        """Return the sums of squares of values and of errors of the first samples, [samples, 2, tensors]."""
+        """Return the power of signal and noise by sample and output.
+
+        They are sums of squares of values and of errors, [samples, 2, tensors], of the first samples.
+        """
         import numpy as np
 
         for index in range(count):
             if (choice, index) not in self._known:
-                results = self._runs.run(choice, self._kept[index].sample)
+                results = self._run(choice, self._kept[index].sample)
                 self._results.setdefault(choice, []).append(results)
                 self._known[choice, index] = _powers(self._floats[index], self._arrays(results))
         return np.array([self._known[choice, index] for index in range(count)])
@@ -243,39 +244,38 @@ class _Trials:
         return [part.fine(part.of(results)) for part in self._parts]
 
 
-class _One:
-    """One session that is fed the encodings of each method."""
+def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
+    """Return a function that feeds one session the encodings of each method."""
+    from xdlc.runtime.cpu import AdjustableSession
+    from xdlc.runtime.engine import give_back
 
-    def __init__(self, plan: Plan, calibration: Calibration, names: Sequence[str]) -> None:
-        from xdlc.runtime.cpu import AdjustableSession
-        from xdlc.runtime.engine import give_back
+    first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
+    session = AdjustableSession(quantized_copy(first, calibration), names)
+    give_back()  # what opening took beside the session
+    fed: dict[Choice, Mapping[str, Array]] = {}
 
-        self._plan, self._calibration = plan, calibration
-        first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
-        self._session = AdjustableSession(quantized_copy(first, calibration), names)
-        give_back()  # what opening took beside the session
-        self._fed: dict[Choice, Mapping[str, Array]] = {}
+    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in fed:
+            fed[choice] = session.encodings(_activations(plan, calibration, choice))
+        return session.run(sample, fed[choice])
 
-    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in self._fed:
-            self._fed[choice] = self._session.encodings(_activations(self._plan, self._calibration, choice))
-        return self._session.run(sample, self._fed[choice])
+    return run
 
 
-class _Each:
-    """A session for each method, for a graph that UDOs part."""
+def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> _Run:
+    """Return a function that opens a session for each range method.
 
-    def __init__(self, plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> None:
-        self._plan, self._calibration, self._engine = plan, calibration, engine
-        self._names = names
-        self._sessions: dict[Choice, CpuSession] = {}
+    A graph that UDOs divide needs this.
+    """
+    sessions: dict[Choice, CpuSession] = {}
 
-    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in self._sessions:
-            plan = replace(self._plan, choice=choice).decided(self._calibration)
-            model = quantized_copy(plan, self._calibration)
-            self._sessions[choice] = self._engine.session(model, outputs=self._names)
-        return self._sessions[choice].run(sample)
+    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in sessions:
+            decided = replace(plan, choice=choice).decided(calibration)
+            sessions[choice] = engine.session(quantized_copy(decided, calibration), outputs=names)
+        return sessions[choice].run(sample)
+
+    return run
 
 
 def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:

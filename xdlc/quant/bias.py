@@ -1,4 +1,4 @@
-"""Bias correction: biases that make up for what rounding the weights adds to the mean of each channel.
+"""Bias correction: biases that offset the mean error of rounded weights.
 
 The error of a convolution's result is the sum of weight errors times inputs.  After a Relu the
 inputs have a mean far from zero, so that a good part of the error is a constant for each output
@@ -19,7 +19,7 @@ from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
-from xdlc.quant.kind_inference import SOFTMAXES
+from xdlc.quant.judge import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import Decision, QuantType, to_quantized
@@ -33,7 +33,9 @@ def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
 
 
 def layers_of_outputs(graph: Graph) -> set[Op]:
-    """Return the layers in front of outputs and integers: no other layer is between, nor a residual sum.
+    """Return the last layers before outputs and integers.
+
+    Neither another layer nor a residual sum is between.
 
     One Softmax a sample has no threshold: its layer is not among them.
     """
@@ -81,15 +83,15 @@ def corrected_ops(graph: Graph, placement: Placement, decision: Decision) -> lis
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
     """Return the input of an op whose bias can be corrected, or None."""
-    found = traits(op)
-    if found.weight is None or found.bias is None or len(op.inputs) < 3:
+    rule = traits(op)
+    if rule.weight is None or rule.bias is None or len(op.inputs) < 3:
         return None
     if op.type == "TransposeConv2d" and int(op.param("group", 1)) != 1:
         return None
     source, weight, bias = op.inputs[:3]
     if source is None or source.is_static or not source.size or weight is None or bias is None:
         return None
-    if found.is_convolution and weight.rank != 4:
+    if rule.is_convolution and weight.rank != 4:
         return None
     if not (weight.is_static and bias.is_static and weight.dtype.is_float and bias.dtype.is_float):
         return None
@@ -123,9 +125,9 @@ def correct_biases(
 
 
 def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tuple[Array, ...]:
-    """Return factors whose outer product is the mean of what each weight is multiplied by.
+    """Return factors whose outer product is the mean input of each weight.
 
-    Its shape goes with the weight's, whose size float64 would double: it is made when it is wanted.
+    It broadcasts to the weight's shape.  It is computed late, for in float64 it has twice the weight's size.
     """
     import numpy as np
 
@@ -171,7 +173,7 @@ def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation:
 
 
 def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array:
-    """Return for each tap of a transposed filter how many results of it there are, over all results."""
+    """Return the share of results that each tap of a transposed filter reaches."""
     import numpy as np
 
     places = np.arange(size)[:, None] * stride + np.arange(taps)[None, :] - pad

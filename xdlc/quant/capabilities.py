@@ -1,4 +1,4 @@
-"""Capabilities of a target: options and widths of single ops that the generation of its DSP supports."""
+"""Capabilities of a target: options and widths that its DSP supports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import supplement
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import float_tensors, rule_of, single_name
+from xdlc.quant.op_specs import float_tensors, listed, rule_of, single_name, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
@@ -39,14 +40,14 @@ def check_options(options: QuantOptions) -> None:
             f"the capabilities of {arch.name} ({soc.name}) are unknown"
             if not arch.number
             else f"{arch.name} ({soc.name}) does not support quantized graphs",
-            where="target",
+            where=spell("target"),
             fix="omit the target, or name a SoC whose generation is known",
         )
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
             raise UsageError(
                 f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
-                where=name,
+                where=spell(name),
                 fix="pass a supported value, or another target",
             )
 
@@ -61,9 +62,9 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
-        instead = "use_lpbq=True beside it" if arch.lpbq else "None"
+        instead = f"{spell('use_lpbq', True)} beside it" if arch.lpbq else "None"
         taken = options.use_lpbq and arch.lpbq
-        value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} use_lpbq"
+        value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} {spell('use_lpbq')}"
         yield "weights_block_size", value, taken, instead
     bits = options.float_bitwidth
     if bits != 32:
@@ -126,7 +127,7 @@ def supports(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
     """
     if acts is None:
         return soc is None or soc.fp16
-    if not _has_weights(op):
+    if weight_of(op) is None:
         return soc is None or _supports(soc.capabilities, acts, 8)
     weights = 8 if weights == 16 and splits(soc) else weights
     kernel = weights < 16 or has_kernel(op.type, acts, weights)
@@ -150,7 +151,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
 
 
 def _kernelless(placement: Placement) -> list[str]:
-    """Return a note on the operations that stay float for want of a fixed-point kernel, if there are any."""
+    """Return a note on ops that stay float for lack of a fixed-point kernel."""
     floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
     if not floats:
         return []
@@ -163,32 +164,26 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
     notes = []
     for acts, bits, text in (
         (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
-        (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
+        (16, 16, f"v73 of SM8550 and later have 16-bit weights; for older ones add {spell('target')}"),
     ):
-        found = [
+        ops = [
             op
             for op, own in placement.fixed.items()
-            if own == acts and _has_weights(op) and precision.weight_bits_of(op) == bits
+            if own == acts and weight_of(op) is not None and precision.weight_bits_of(op) == bits
         ]
-        notes += [f"{text}: {_listed(found)}"] if found else []
+        notes += [f"{text}: {_listed(ops)}"] if ops else []
     return notes
 
 
-def _has_weights(op: Op) -> bool:
-    rule = rule_of(op)
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    return rule is not None and rule.weight is not None and weight is not None and weight.is_static
-
-
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
-    """Return one problem for each kind of unsupported width, with the names of the ops."""
+    """Return one problem for each kind of unsupported width, with the ops' names."""
     arch = soc.capabilities
     widths = "give them other widths, or choose another target"
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
     for op, acts in placement.fixed.items():
         bits = precision.weight_bits_of(op)
         if not is_udo(op) and not supports(op, acts, bits, soc):
-            value = _pair(acts, bits) if _has_weights(op) else f"{acts}-bit activations"
+            value = _pair(acts, bits) if weight_of(op) is not None else f"{acts}-bit activations"
             accepted = "weights of 8 bits there" if _supports(arch, acts, bits) else _accepted(arch)
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
@@ -227,17 +222,17 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     if narrowed:
         notes.append(
             f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
-            f"with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
+            f"operand with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
         )
     halved = [
         op
         for op, bits in placement.fixed.items()
-        if bits == 16 and splits(soc) and _has_weights(op) and precision.weight_bits_of(op) == 16
+        if bits == 16 and splits(soc) and weight_of(op) is not None and precision.weight_bits_of(op) == 16
     ]
     if halved:
         notes.append(
-            f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "
-            f"which takes twice the products, and a sum adds both: {_listed(halved)}"
+            f"{name} has no 16-bit weights: {len(halved)} op(s) multiply by high and low bytes apart "
+            f"and add the results, which doubles the products: {_listed(halved)}"
         )
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:
@@ -255,7 +250,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
 
 
 def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
-    """Return a warning about the ops of a quantized model that a target does not support, if any.
+    """Return a warning about quantized ops that the target does not support.
 
     Args:
         model: The model; what open dimensions of its inputs keep on the host is not looked at.
@@ -273,8 +268,8 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
     shown = "; ".join(f"{name}: {problem.problem}" for name, problem in list(first.items())[:_NAMED])
     more = f"; and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
     return [
-        f"warning: {soc.name} does not support all ops of this model; prepare it with --partition, which "
-        f"runs these on the CPU: {shown}{more}"
+        f"warning: {soc.name} does not support all ops of this model; prepare it with "
+        f"{spell('partition', True)}, which runs these on the CPU: {shown}{more}"
     ]
 
 
@@ -297,5 +292,4 @@ def _has_narrow_factors(op: Op) -> bool:
 
 
 def _listed(ops: Sequence[Op]) -> str:
-    more = f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else ""
-    return ", ".join(repr(op.name) for op in ops[:_NAMED]) + more
+    return listed([repr(op.name) for op in ops])

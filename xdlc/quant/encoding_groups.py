@@ -1,21 +1,30 @@
-"""EncodingGroups of encodings between tensors.
+"""Tensors that share an encoding, and the part of their range that counts.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
 are joined before calibration, and so are input and output of a variable, whose value is fed back as it
 is.  Inputs of Concat and the like are joined to its result afterwards,
 when ranges show what that costs.
+
+Sigmoid outputs the same quantized value for -20 and -2000; a range that reaches to -2000 only makes the
+steps near zero coarse.  Where all readers saturate, the writer may saturate before them: the encoding of a
+convolution before a Relu ends at zero, that of a Sigmoid's input where the Sigmoid does.  Against the whole
+tensor such encodings look awful, yet they lose nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 
 from xdlc.ir import Encoding, Graph, Op, Tensor
-from xdlc.quant.op_specs import is_real, pad_value, rule_of
+from xdlc.ir.data import Array
+from xdlc.opdefs.traits import result_range, traits
+from xdlc.quant.op_specs import is_real, pad_value, rule_of, single_name
 from xdlc.quant.placement import Placement
-from xdlc.quant.ranges import Range
+from xdlc.quant.ranges import EVERYTHING, QuantType, Range
 
 LOSS_LIMIT = 1.25
 """How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""
@@ -68,29 +77,31 @@ class EncodingGroups:
         return self._given.get(root, root.encoding)
 
     def join(self, first: Tensor, second: Tensor, *, signs: bool = False) -> bool:
-        """Join two groups; return whether they are one now: not if given encodings or types are unequal.
+        """Join the groups of two tensors; return whether they are one group now.
+
+        Groups with different types, or different encodings in the model, stay apart.
 
         Args:
             second: A tensor of the other.
             signs: Whether one may be signed and the other not: the float values are the same then.
         """
-        one, two = self.find(first), self.find(second)
-        if one is two:
+        first_root, second_root = self.find(first), self.find(second)
+        if first_root is second_root:
             return True
         signs = signs or first.dtype.is_fixed or second.dtype.is_fixed  # as the model states them
         mine, other = (self._placement.type_of(self._graph, tensor) for tensor in (first, second))
         if mine is not other and not (signs and mine and other and mine.bits == other.bits):
             return False
-        held, given = self.given(one), self.given(two)
-        if held is not None and given is not None and held != given:
+        first_encoding, second_encoding = self.given(first_root), self.given(second_root)
+        if first_encoding is not None and second_encoding is not None and first_encoding != second_encoding:
             return False
-        members = self.members(one) + self.members(two)
-        self._parent[two] = one
-        self._members.pop(two, None)
-        self._members[one] = members
-        held = held if held is not None else given
-        if held is not None:
-            self._given[one] = held
+        members = self.members(first_root) + self.members(second_root)
+        self._parent[second_root] = first_root
+        self._members.pop(second_root, None)
+        self._members[first_root] = members
+        first_encoding = first_encoding if first_encoding is not None else second_encoding
+        if first_encoding is not None:
+            self._given[first_root] = first_encoding
         return True
 
     def _join_op(self, op: Op) -> None:
@@ -109,7 +120,7 @@ class EncodingGroups:
                 self.derived.add(written)
 
     def _may_share(self, op: Op, result: Tensor) -> bool:
-        """Return whether the encoding that ``result`` has, if any, suits all that ``op`` reads and writes.
+        """Return whether the encoding of a result suits all that an op reads and writes.
 
         Values that others read need not fit it.
         """
@@ -143,7 +154,7 @@ class EncodingGroups:
         return None
 
     def join_gathered(self, width: Callable[[Tensor], Range], joined: Callable[[Tensor], None]) -> None:
-        """Join the inputs of Concat and the like to its result where it does not cost much.
+        """Join inputs of Concat and the like to its result where that costs little.
 
         An input that nobody else reads loses nothing: its values end on the steps of the result
         anyway, and are rounded once instead of twice.
@@ -190,9 +201,10 @@ class EncodingGroups:
 
 
 def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
-    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
-    if not placement.ports:
-        return False
+    """Return whether a group of tensors is stored as signed integers.
+
+    It is if one of them is signed, or if all that read it read signed integers of as many bits.
+    """
     types = [placement.type_of(graph, member) for member in members]
     if any(dtype is not None and dtype.is_signed for dtype in types):
         return True
@@ -207,3 +219,123 @@ def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> 
                 return False
             signed = signed or bool(outside)
     return signed
+
+
+NEGLIGIBLE = 0.1
+"""Error that saturation may cost, in steps of a result that spans one unit."""
+
+
+def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
+    """Return the range beyond which readers of a tensor compute the same result."""
+    writer = rule_of(tensor.producer) if tensor.producer is not None else None
+    readers = graph.consumers(tensor)
+    if writer is None or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
+        return EVERYTHING
+    gate = _gate(graph, tensor, readers)
+    if gate is not None:
+        # x * sigmoid(x) falls off like x * exp(x): three more units do what the factor x undoes.
+        return Range(-(_tail(bits) + 3.0), math.inf)
+    limits = [_limit(op, bits) for op in readers]
+    return Range(min(limit.low for limit in limits), max(limit.high for limit in limits))
+
+
+def _tail(bits: int) -> float:
+    """Return the x for which exp(-x) is a negligible part of a step."""
+    return math.log((1 << bits) / NEGLIGIBLE)
+
+
+def _limit(op: Op, bits: int) -> Range:
+    kind, tail = single_name(op), _tail(bits)
+    if kind == "Sigmoid":
+        return Range(-tail, tail)
+    if kind == "Tanh":
+        return Range(-tail / 2, tail / 2)
+    bounds = result_range(op) if traits(op).clamps else None
+    if bounds is not None:
+        return Range(*bounds)
+    if kind == "HardSwish":
+        return Range(-3.0, math.inf)
+    if traits(op).flat_below:
+        return Range(-tail, math.inf)
+    return EVERYTHING
+
+
+def _gate(graph: Graph, tensor: Tensor, readers: tuple[Op, ...]) -> Op | None:
+    """Return the Sigmoid of ``x * sigmoid(x)`` (SiLU), or None."""
+    if len(readers) != 2:
+        return None
+    gate = next((op for op in readers if single_name(op) == "Sigmoid"), None)
+    product = next((op for op in readers if single_name(op) == "ElementWiseMultiply"), None)
+    if gate is None or product is None or graph.sole_consumer(gate.outputs[0]) is not product:
+        return None
+    return gate if set(product.inputs) == {tensor, gate.outputs[0]} else None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveRange:
+    """The part of a tensor's values that affects its readers.
+
+    Attributes:
+        low: Below this, all values are the same to them.
+        high: The same above.
+        clamped: Result of the clamp after the tensor: its values of a sample end where the tensor's may.
+        joined: Op that takes the tensor unrounded, as one with the op before.
+    """
+
+    low: float = EVERYTHING.low
+    high: float = EVERYTHING.high
+    clamped: str | None = None
+    joined: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why its values do not count as they are, for people; None if they do."""
+        if self.joined is not None:
+            return f"not rounded: computed as one with {self.joined}"
+        if self.clamped is not None:
+            return f"values that the clamp after it ({self.clamped}) cuts off do not count"
+        if (self.low, self.high) != (EVERYTHING.low, EVERYTHING.high):
+            return f"its readers saturate: values beyond [{self.low:.4g}, {self.high:.4g}] do not count"
+        return None
+
+    def cut(self, values: Array, float_values: Mapping[str, Array]) -> Array:
+        """Return the tensor's values, cut to what affects its readers.
+
+        Args:
+            values: Values of one sample.
+            float_values: Values of the same sample by tensor, that of ``clamped`` among them.
+        """
+        import numpy as np
+
+        low, high = self.low, self.high
+        if self.clamped is not None and values.size:
+            result = float_values[self.clamped]
+            low, high = float(result.min()), float(result.max())
+        return values if (low, high) == (EVERYTHING.low, EVERYTHING.high) else np.clip(values, low, high)
+
+
+def effective_range(
+    graph: Graph, placement: Placement, groups: EncodingGroups, tensor: Tensor, form: QuantType
+) -> EffectiveRange:
+    """Return the part of an activation that affects its readers.
+
+    Args:
+        groups: Which tensors share an encoding; a clamp counts if its result shares that of the tensor.
+    """
+    value, reader = tensor, graph.sole_consumer(tensor)
+    while reader is not None and reader in placement.fixed and reader.inputs[0] is value:
+        rule = rule_of(reader)
+        if rule is None or len(reader.outputs) != 1 or graph.is_output(value):
+            break
+        value = reader.outputs[0]
+        if rule.clamps:
+            if groups.find(value) is groups.find(tensor):
+                return EffectiveRange(clamped=value.name)
+            break
+        if not rule.selects:
+            break
+        reader = graph.sole_consumer(value)
+    if len(groups.members(tensor)) > 1:
+        return EffectiveRange()
+    useful = useful_range(graph, tensor, form[0].bits)
+    return EffectiveRange(useful.low, useful.high)

@@ -1,4 +1,4 @@
-"""Equalization: factors per channel move from the op that writes an activation into its readers' weights.
+"""Equalization: factors by channel move from activations into weights of readers.
 
 The results stay what they are; the activation between gets channels of like range, so that one
 scale serves them all, at the cost of weights whose inputs differ more.  Cross-layer equalization
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Model, Op, Tensor
@@ -27,7 +28,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Sample
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 
 QUIET = 1 / 32
@@ -85,8 +86,10 @@ def channel_statistics(
     """
     import numpy as np
 
-    session = engine.session(model, quantized=False, refine=_Reductions(tensors))
-    found: dict[Tensor, ChannelStatistics] = {}
+    session = engine.session(
+        model, quantized=False, refine=partial(_add_reductions, {t.name: t for t in tensors})
+    )
+    statistics: dict[Tensor, ChannelStatistics] = {}
     count = 0
     for sample in samples:
         results = session.run(sample)
@@ -94,37 +97,36 @@ def channel_statistics(
         for tensor in tensors:
             low, high, square = (np.asarray(results[f"{k}:{tensor.name}"], np.float64) for k in _KINDS)
             mean = square * (tensor.shape[-1] / tensor.size)
-            held = found.get(tensor)
-            if held is None:
-                found[tensor] = ChannelStatistics(low, high, mean)
+            channels = statistics.get(tensor)
+            if channels is None:
+                statistics[tensor] = ChannelStatistics(low, high, mean)
             else:
-                held.low, held.high = np.minimum(held.low, low), np.maximum(held.high, high)
-                held.power = held.power + mean
-    for held in found.values():
-        held.power = held.power / count
-    return found
+                channels.low, channels.high = np.minimum(channels.low, low), np.maximum(channels.high, high)
+                channels.power = channels.power + mean
+    for channels in statistics.values():
+        channels.power = channels.power / count
+    return statistics
 
 
-class _Reductions:
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._left = {tensor.name: tensor for tensor in tensors}
+def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:
+    """Add outputs with reductions of the channels of tensors."""
+    import numpy as np
 
-    def __call__(self, lowered: Lowered) -> None:
-        import numpy as np
-
-        for name in [name for name in self._left if name in lowered.graph.tensors]:
-            tensor = self._left.pop(name)
-            order = lowered.layout(name)
-            axes = np.array([place for place, axis in enumerate(order) if axis != tensor.rank - 1], np.int64)
-            inputs = [lowered.value(name, any_layout=True), lowered.add_constant(axes)]
-            for kind in _KINDS:
-                (reduced,) = lowered.add_node(kind, inputs, keepdims=0)
-                lowered.add_output(f"{kind}:{name}", reduced, dt.FLOAT32, (tensor.shape[-1],))
+    for name in [name for name in left if name in lowered.graph.tensors]:
+        tensor = left.pop(name)
+        order = lowered.layout(name)
+        axes = np.array([place for place, axis in enumerate(order) if axis != tensor.rank - 1], np.int64)
+        inputs = [lowered.value(name, any_layout=True), lowered.add_constant(axes)]
+        for kind in _KINDS:
+            (reduced,) = lowered.add_node(kind, inputs, keepdims=0)
+            lowered.add_output(f"{kind}:{name}", reduced, dt.FLOAT32, (tensor.shape[-1],))
 
 
 @dataclass(slots=True)
 class _Reader:
-    """A sink as the noise model sees it; all arrays go with its weight's [in of a group, out].
+    """A sink as the noise model sees it.
+
+    All arrays have the axes of its weight: [in of a group, out].
 
     Attributes:
         op: The op.
@@ -166,7 +168,9 @@ class _Reader:
 def best_factors(
     chain: Chain, seen: dict[Op, ChannelStatistics], options: QuantOptions, precision: Precision
 ) -> tuple[Array, float]:
-    """Return factors per channel for a chain, and by how many dB they lower the noise in the model.
+    """Return the best factors by channel of a chain, and their gain in dB.
+
+    The gain is that of the noise in the model.
 
     They are products of powers of the channel's range and of the largest weight that reads it, so
     that range is traded against weights anywhere between neither and all.
@@ -244,16 +248,10 @@ class _Change:
     gain: float
 
 
-@dataclass(slots=True)
-class _Outcome:
-    kept: list[_Change] = field(default_factory=list)
-    refused: list[_Change] = field(default_factory=list)
-
-
 def equalize(
     plan: Plan, calibration: Calibration, engine: Engine, name: str, is_source: Callable[[Op], bool]
 ) -> Plan:
-    """Return a plan whose chains after some ops are rescaled, then shifted, where a trial shows a gain.
+    """Return a plan whose chains are rescaled and shifted where outputs gain by it.
 
     First factors by the ranges that were seen are tried, where none of them helps more cautious ones.
     Last come constants ("high-bias absorption").
@@ -269,29 +267,30 @@ def equalize(
     seen = _seen(plan, engine, guard, chains)
     before = guard.score_of_float(plan.model)
     reached = before
-    rescaled, shifted = _Outcome(), _Outcome()
+    rescaled, refused = list[_Change](), list[_Change]()
     for cautious, most in ((False, TRIALS), (True, MORE_TRIALS)):
-        if rescaled.kept:
+        if rescaled:
             break
         changes = []
         for chain in chains.values():
             known = {s: seen[s].expected() if cautious else seen[s] for s in chain.sinks}
             factors, gain = best_factors(chain, known, plan.options, plan.precision)
             changes.append(_Change(chain.source.name, rescale, factors, gain))
-        reached = _try(plan.model, guard, changes, rescaled, reached, most)
-    factors_of = {change.name: change.values for change in rescaled.kept}
+        rescaled, tried, reached = _try(plan.model, guard, changes, reached, most)
+        refused += tried
+    factors_of = {change.name: change.values for change in rescaled}
     changes = [_absorption(chain, seen, factors_of.get(key)) for key, chain in chains.items()]
-    reached = _try(plan.model, guard, changes, shifted, reached, MORE_TRIALS)
+    shifted, unshifted, reached = _try(plan.model, guard, changes, reached, MORE_TRIALS)
     notes = [
-        f"{name}: {len(rescaled.kept)} of {len(chains)} chains rescaled, {len(shifted.kept)} shifted; "
+        f"{name}: {len(rescaled)} of {len(chains)} chains rescaled, {len(shifted)} shifted; "
         f"SQNR of the outputs {before.mean_db:.1f} dB before, {reached.mean_db:.1f} dB after"
     ]
-    for done, outcome in (("rescaled", rescaled), ("shifted", shifted)):
-        for change in outcome.kept:
+    for done, kept, left in (("rescaled", rescaled, refused), ("shifted", shifted, unshifted)):
+        for change in kept:
             notes.append(f"{name}: {done} after {change.name!r}, {change.gain:.1f} dB less noise expected")
-        settled = {change.name for change in outcome.kept}
-        for refused in dict.fromkeys(change.name for change in outcome.refused if change.name not in settled):
-            notes.append(f"{name}: not {done} after {refused!r}: the outputs did not gain by it")
+        for source in dict.fromkeys(change.name for change in left):
+            if all(source != change.name for change in kept):
+                notes.append(f"{name}: not {done} after {source!r}: the outputs did not gain by it")
     return plan.noted(*notes)
 
 
@@ -303,17 +302,15 @@ def _seen(plan: Plan, engine: Engine, guard: Guard, chains: dict[str, Chain]) ->
 
 
 def _try(
-    model: Model, guard: Guard, changes: list[_Change], outcome: _Outcome, reached: Score, most: int
-) -> Score:
-    """Make those of some changes that help; return the score with them."""
+    model: Model, guard: Guard, changes: list[_Change], reached: Score, most: int
+) -> tuple[list[_Change], list[_Change], Score]:
+    """Make the changes that help; return these, the refused ones, and the new score."""
     worth = (change for change in changes if change.gain >= WORTH_TRYING)
     tried = sorted(worth, key=lambda change: -change.gain)
     kept, reached = keep_what_helps(guard, model, tried, _make, reached, most)
     for change in kept:
         _make(model, change)
-    outcome.kept += kept
-    outcome.refused += [change for change in tried if change not in kept]
-    return reached
+    return kept, [change for change in tried if change not in kept], reached
 
 
 def _make(model: Model, change: _Change) -> None:
@@ -322,7 +319,10 @@ def _make(model: Model, change: _Change) -> None:
 
 
 def _absorption(chain: Chain, seen: dict[Op, ChannelStatistics], factors: Array | None) -> _Change:
-    """Plan to take from each channel the middle of its range, after Relu what all its values exceed."""
+    """Plan a shift of each channel by the middle of its range.
+
+    After a Relu it is the largest constant below all values.
+    """
     import numpy as np
 
     scale = np.ones(chain.count) if factors is None else factors

@@ -1,4 +1,4 @@
-"""Chains of ops along which factors and constants per channel can move, and the move itself.
+"""Chains of ops along which factors and constants by channel can move.
 
 A chain begins at an op, goes through ops that factors pass, and ends in the weights of its readers.
 """
@@ -22,7 +22,7 @@ Axes = tuple[int, ...]
 
 
 class Shift(IntEnum):
-    """Which constants per channel may be taken from the source's results and put into the sinks' biases."""
+    """Constants by channel that may move from a source to biases of the sinks."""
 
     NONE = 0
     BELOW = 1
@@ -32,7 +32,7 @@ class Shift(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """An op whose results may be divided by positive factors, and those whose weights take them up.
+    """An op that may be divided by factors, and the ops whose weights absorb these.
 
     Attributes:
         source: The op that is divided.
@@ -48,22 +48,22 @@ class Chain:
 
 
 def find_chains(graph: Graph, is_source: Callable[[Op], bool]) -> list[Chain]:
-    """Return the chains that begin at ops of which ``is_source`` holds, in execution order.
+    """Return the chains that begin at certain ops, in execution order.
 
     Clamps with an upper end (Relu6, ReluMinMax) end a chain, for the end would have to differ between
     channels; so do ops that mix channels, graph outputs, and values with an encoding.
     """
-    found = []
+    chains = []
     for op in graph.ops:
         if is_source(op) and divided_inputs(graph, op):
             chain = _Walk(graph, op).chain()
             if chain is not None:
-                found.append(chain)
-    return found
+                chains.append(chain)
+    return chains
 
 
 def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return which static inputs of an op to divide so that its results are divided; none: impossible."""
+    """Return the static inputs of an op that divide its results; none: impossible."""
     if op.package != NATIVE_PACKAGE or len(op.outputs) != 1 or op.outputs[0].rank < 2:
         return ()
     channels = op.outputs[0].shape[-1]
@@ -103,7 +103,7 @@ def _is_own(graph: Graph, op: Op, index: int) -> bool:
 
 
 def _takes_up(graph: Graph, op: Op, tensor: Tensor) -> bool:
-    """Return whether the weights of ``op`` can absorb factors of the channels of its input ``tensor``."""
+    """Return whether an op's weights can absorb factors of its input's channels."""
     found = traits(op)
     if not (found.is_convolution or found.macs == "dense") or len(op.inputs) < 2:
         return False
@@ -154,13 +154,16 @@ class _Walk:
         return Chain(self._source, tuple(self._sinks), result.shape[-1], self._shift)
 
     def _takes_shift(self, sink: Op) -> bool:
-        """Return whether every result of ``sink`` reads all its weights, so that a constant in is one out."""
+        """Return whether a constant added to a sink's input is a constant in its result.
+
+        It is where every result reads all weights.
+        """
         pads = sink.param("pad_amount")
         full = sink.type != "TransposeConv2d" and (pads is None or not pads.any())
         return full and _has_bias(self._graph, sink)
 
     def _through(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
-        """Return the axes of the channels after ``op``, or None if it does not let factors pass."""
+        """Return the axes of the channels after an op, or None if factors do not pass it."""
         if op.package != NATIVE_PACKAGE or len(op.outputs) != 1:
             return None
         kind, result = single_name(op), op.outputs[0]
@@ -202,7 +205,7 @@ def _has_bias(graph: Graph, op: Op) -> bool:
 
 
 def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> Axes | None:
-    """Return the axes of ``after`` that a reshape makes of neighbouring axes of ``before``, or None."""
+    """Return the axes after a reshape that hold the given neighbouring axes, or None."""
     wanted = [axis for axis in axes if before[axis] != 1]
     if not wanted or wanted != list(range(wanted[0], wanted[-1] + 1)):
         return None
@@ -216,7 +219,7 @@ def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> A
 
 
 def rescale(graph: Graph, chain: Chain, factors: Array) -> None:
-    """Divide the results of the chain's source by ``factors`` and make up for it in the sinks.
+    """Divide the source's results by factors, and multiply the sinks' weights.
 
     The new weights are computed when they are read.
 
@@ -236,7 +239,7 @@ def rescale(graph: Graph, chain: Chain, factors: Array) -> None:
 
 
 def shift(graph: Graph, chain: Chain, constants: Array) -> None:
-    """Take ``constants`` from the results of the chain's source and add what they give to the sinks' biases.
+    """Subtract constants from the source's results, and adjust the sinks' biases.
 
     Args:
         chain: A chain of this graph that constants pass.
@@ -250,7 +253,7 @@ def shift(graph: Graph, chain: Chain, constants: Array) -> None:
 
 
 def beside_weight(sink: Op, channels: Array) -> Array:
-    """Return numbers per input channel in a shape that goes with the weight of ``sink``.
+    """Return numbers by input channel in a shape that broadcasts to a sink's weight.
 
     Args:
         sink: A convolution or FullyConnected.

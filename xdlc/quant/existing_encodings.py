@@ -24,6 +24,7 @@ from xdlc.ir import (
 from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
@@ -42,7 +43,7 @@ def forget_given(graph: Graph) -> int:
 
 
 def adopt_borders(graph: Graph) -> None:
-    """Give floats beside Quantize and Dequantize of the source the encoding of the other side.
+    """Give floats beside Quantize and Dequantize the encoding of the other side.
 
     What the source leaves between them in float is then quantized with the encodings that it has learned.
     """
@@ -67,7 +68,7 @@ def _adopt(real: Tensor | None, stored: Tensor | None) -> None:
 
 
 def join_borders(graph: Graph) -> None:
-    """Let quantized values that are dequantized and quantized again be read as they are, or converted."""
+    """Remove a Dequantize and Quantize in a row, or replace them by a Convert."""
     for op in list(graph.ops):
         real = op.inputs[0] if is_border(op, "Quantize") else None
         before = real.producer if real is not None else None
@@ -86,7 +87,7 @@ def join_borders(graph: Graph) -> None:
 
 
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
-    """Dequantize what float operations store as integers; return the integers by the floats."""
+    """Dequantize integer weights of float ops; return the integers by the floats."""
     before = {op: op.inputs for op in graph.ops}
     stored_weights.dequantize_weights(graph, refused_only=False)
     return {
@@ -98,13 +99,15 @@ def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
 
 
 def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DType]:
-    """Give weights the encodings of the integers that they came from; return their types by name.
+    """Give weights the encodings of the integers they came from.
+
+    Their types are returned by name.
 
     Args:
         graph: The graph, its products turned into FullyConnected.
         stored: Static integers by the floats that they denote.
     """
-    found: dict[str, DType] = {}
+    types: dict[str, DType] = {}
     for op in graph.ops:
         rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
         held = stored.get(weight) if weight is not None else None
@@ -119,12 +122,12 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
             continue
         if dtype is SFIXED4 and isinstance(encoding, AxisScaleOffset | ScaleOffset):
             encoding, dtype = replace(encoding, bits=4), SFIXED8
-        weight.encoding, found[weight.name] = encoding, dtype
-    return found
+        weight.encoding, types[weight.name] = encoding, dtype
+    return types
 
 
 def given_bits(tensor: Tensor) -> int | None:
-    """Return the bits of the encoding that a tensor has in the model already, or None: 8 or 16."""
+    """Return the bits of the encoding of a tensor in the model: 8, 16 or None."""
     if tensor.dtype.is_fixed:
         bits: int | None = tensor.dtype.bits
     else:
@@ -141,7 +144,7 @@ def spread_encodings(graph: Graph) -> None:
     if not any(_is_given(tensor) for tensor in graph.tensors.values()):
         raise UsageError(
             "no activation has an encoding, so that all would stay float",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="give encodings as overrides, or calibration samples and no float fallback",
         )
     pairs = [
@@ -173,7 +176,10 @@ def _give(source: Tensor, target: Tensor) -> None:
 
 
 def was_quantized(model: Model) -> bool:
-    """Return whether a quantizer made a model: its history names one, and it has fixed-point values."""
+    """Return whether a quantizer made a model.
+
+    Its history names one then, and it has fixed-point values.
+    """
     tools = [str(step.get("tool")) for step in model.metadata.get("history", ()) if isinstance(step, dict)]
     return any("quant" in tool for tool in tools) and any(
         tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs
@@ -181,7 +187,7 @@ def was_quantized(model: Model) -> bool:
 
 
 def float_model(model: Model) -> tuple[Model, int]:
-    """Return a float copy of a quantized model, and the number of tensors whose encodings were dropped.
+    """Return a float copy of a quantized model, and the number of dropped encodings.
 
     Static fixed-point data become their float values; Quantize, Dequantize and Convert go, and so
     does a Cast between fixed point and float32.  Inputs and outputs become float32, those too that hold
@@ -212,7 +218,7 @@ def float_model(model: Model) -> tuple[Model, int]:
 
 
 def _is_border(op: Op) -> bool:
-    """Return whether an op hands float values on from one form to another, one of them fixed point."""
+    """Return whether an op converts float values from or to fixed point."""
     ends = (op.inputs[0] if op.inputs else None, *op.outputs)
     converts = (op.package, op.type) in _MOVES or traits(op).recodes
     return converts and any(end is not None and end.dtype.is_fixed for end in ends)
@@ -228,7 +234,7 @@ def _hands_on_integers(op: Op) -> bool:
 
 
 def _check_moves(graph: Graph) -> None:
-    """Check that quantized values become plain ones at inputs and outputs of the graph only.
+    """Check that quantized values become integers at the ends of the graph only.
 
     Raises:
         UsageError: If an op passes quantized values to others inside, or reads them.
@@ -252,7 +258,7 @@ def _check_moves(graph: Graph) -> None:
 
 
 def _drop(graph: Graph, op: Op) -> None:
-    """Take an op out that hands float values on; between an input and an output it stays a move."""
+    """Remove an op that passes values on; between input and output it stays a move."""
     import numpy
 
     source, result = op.inputs[0], op.outputs[0]

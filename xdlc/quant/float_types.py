@@ -1,4 +1,4 @@
-"""Float graphs as quantization needs them: FullyConnected for MatMul, no NaN checks, 16-bit floats.
+"""Float graphs in the form that is quantized, and 16-bit floats between ops.
 
 Tensors that stay float are of 32 bits, or of 16 with Cast where others begin.
 """
@@ -12,7 +12,6 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
-from xdlc.quant.apply import insert_beside
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.placement import Placement
@@ -24,7 +23,7 @@ _TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
 
 
 def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
-    """Store what is float32 between ops in another type; return a note of each constant that does not fit it.
+    """Store floats between ops in another type; return notes on lost constants.
 
     Inputs and outputs of the graph keep their type, and so does what ops of other packages and ops that
     run graphs read and write; a Cast is between.  Constants beyond the largest float16 become that.
@@ -44,8 +43,8 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
             first = float(tensor.numpy().flat[0]) if tensor.size == 1 and narrow else 0.0
             if dtype is FLOAT16 and 0.0 < abs(first) <= LEAST_FLOAT16 / 2:
                 notes.append(
-                    f"{tensor.name!r} is {first:g}, which is 0 in float16, HTP's floats: use "
-                    f"{LEAST_FLOAT16:.1g} or more"
+                    f"{tensor.name!r} is {first:g}, which is 0 in float16, the type of HTP's floats: "
+                    f"use {LEAST_FLOAT16:.1g} or more"
                 )
             values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
             if max(-values.low, values.high) > FLOAT16.largest:
@@ -65,15 +64,15 @@ def _is_free(op: Op) -> bool:
 def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
     if not readers or tensor.data is None:
         return
-    held = tensor
+    narrow = tensor
     if len(readers) < len(graph.consumers(tensor)):
-        held = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
-        held.role, held.data = Role.STATIC, tensor.data
-        graph.add_tensor(held)
-        _reroute(graph, readers, tensor, held)
+        narrow = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
+        narrow.role, narrow.data = Role.STATIC, tensor.data
+        graph.add_tensor(narrow)
+        _reroute(graph, readers, tensor, narrow)
     largest = FLOAT16.largest if dtype is FLOAT16 else None
-    held.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
-    held.dtype = dtype
+    narrow.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
+    narrow.dtype = dtype
 
 
 def _narrow(array: Array, *, dtype: DType, largest: float | None) -> Array:
@@ -90,22 +89,30 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
         return
     if not written and not readers:
         return
-    other = Tensor(
+    cast_result = Tensor(
         graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, dtype, dynamic_axes=tensor.dynamic_axes
     )
-    name = f"{other.name}_op"
+    name = f"{cast_result.name}_op"
     if producer is None or not written:
         nodes = producer.origin.nodes if producer is not None else readers[0].origin.nodes
         cast = make_op(
-            graph, "Cast", [tensor], [other], name=name, origin=Origin(nodes, _reason(tensor, dtype))
+            graph, "Cast", [tensor], [cast_result], name=name, origin=Origin(nodes, _reason(tensor, dtype))
         )
         insert_beside(graph, tensor, cast)
-        _reroute(graph, readers, tensor, other)
+        _reroute(graph, readers, tensor, cast_result)
         return
     origin = Origin(producer.origin.nodes, _reason(tensor, dtype))
-    graph.set_output(producer, producer.outputs.index(tensor), other)
-    graph.insert_after(producer, make_op(graph, "Cast", [other], [tensor], name=name, origin=origin))
-    _reroute(graph, readers, tensor, other)
+    graph.set_output(producer, producer.outputs.index(tensor), cast_result)
+    graph.insert_after(producer, make_op(graph, "Cast", [cast_result], [tensor], name=name, origin=origin))
+    _reroute(graph, readers, tensor, cast_result)
+
+
+def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
+    """Insert an op after the op that writes its input, or before all others."""
+    if tensor.producer is not None:
+        graph.insert_after(tensor.producer, op)
+    else:
+        graph.insert_before(graph.ops[0], op)
 
 
 def _reason(tensor: Tensor, dtype: DType) -> str:
@@ -118,7 +125,9 @@ def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
 
 
 def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
-    """Turn each MatMul by a static float matrix into FullyConnected; return new static tensors, and the old.
+    """Turn MatMul by a static float matrix into FullyConnected.
+
+    New static tensors are returned with the old ones.
 
     A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
     are read.  FullyConnected folds all leading axes of its input into one; a Reshape restores them,
@@ -172,7 +181,7 @@ def _turn(graph: Graph, op: Op, moved: dict[Tensor, Tensor]) -> None:
 
 
 def _write_product(graph: Graph, target: Op, inputs: list[Tensor | None], name: str, origin: Origin) -> None:
-    """Put FullyConnected in the place of ``target``; more than two axes come back by a Reshape."""
+    """Replace an op by FullyConnected, with a Reshape for more than two axes."""
     result, weight = target.outputs[0], inputs[1]
     if weight is None:
         raise ValueError(f"{name!r} has no weight")
@@ -194,7 +203,7 @@ def _write_product(graph: Graph, target: Op, inputs: list[Tensor | None], name: 
 
 
 def _bias_of(addition: Op, result: Tensor, weight: Tensor) -> Tensor | None:
-    """Return the vector that ``addition`` adds to the last axis of ``result``, or None if it does not."""
+    """Return the vector that an op adds to the last axis of a product, or None."""
     if single_name(addition) != "ElementWiseAdd" or addition.outputs[0].shape != result.shape:
         return None
     for bias in addition.inputs:
@@ -220,7 +229,7 @@ def _flat(graph: Graph, bias: Tensor, moved: dict[Tensor, Tensor]) -> Tensor:
 
 
 def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
-    """Remove the NaN checks of what is stored in fixed point, and return a note on them, if there are any.
+    """Remove NaN checks of fixed-point values; return a note on them, or nothing.
 
     Args:
         placement: Which of its ops are quantized; it is to be resolved anew after a change.
@@ -249,7 +258,10 @@ def _is_native(op: Op, kind: str) -> bool:
 
 
 def _drops(op: Op, flags: Tensor, source: Tensor) -> bool:
-    """Return whether an op returns ``source`` where no flag is set, without an encoding of its own."""
+    """Return whether an op returns ``source`` where no flag is set.
+
+    It has no encoding of its own.
+    """
     return (
         _is_native(op, "ElementWiseSelect")
         and op.inputs[0] is flags
@@ -271,6 +283,6 @@ def _take_out(graph: Graph, select: Op, source: Tensor) -> None:
 
 
 def _hand_over(op: Op, source: Tensor) -> None:
-    """Add the source nodes of an op that goes to those of the op that writes ``source``."""
+    """Add the source nodes of a removed op to those of the op before it."""
     if source.producer is not None:
         source.producer.origin = source.producer.origin.merged(op.origin)

@@ -1,4 +1,4 @@
-"""Judge of quantized outputs: by what an application reads from them, with dB as the finer scale.
+"""Judge of quantized outputs: by what applications read, and by SQNR in dB.
 
 Guards of algorithms, the choice of ranges, trials of widths, warnings and reports compare models by it.  Use:
 ``OutputJudge(parts_of_outputs(graph, floats, kinds), floats)`` with the float values of some samples, run a
@@ -8,16 +8,18 @@ quantized model on the same samples with ``names`` as outputs, and ``score(resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xdlc.ir import Graph, Tensor
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.options import spell
+from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import hides
-from xdlc.quant.kind_inference import SOFTMAXES, OutputKind, has_unit_range, kind_of
-from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
-from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
+from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.quant.verdicts import Verdict, is_picture, sqnr, verdict_of
+from xdlc.quant.widening.mixed_scales import TensorSlice, parts_of, unlike_parts, writer
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""
@@ -35,7 +37,9 @@ def judged(graph: Graph) -> list[str]:
 
 
 def judged_by(output: Tensor) -> Tensor:
-    """Return the tensor that an output is judged by: channels last, and the input of a Softmax without masks.
+    """Return the tensor that an output is judged by.
+
+    It has channels last, and is the input of a Softmax without masks.
 
     A class that is sure to win has the same probability with much noise as with little.
     """
@@ -83,7 +87,10 @@ class Score:
         return float(self.db.mean()) if self.db.size else 0.0
 
     def is_worse(self, before: Score) -> bool:
-        """Return whether an output keeps less of its task than under another model of the same judge."""
+        """Return whether an output keeps less of its task than under another model.
+
+        Both are scores of the same judge.
+        """
         pairs = zip(self.verdicts, before.verdicts, strict=True)
         return any(after.kept < first.kept - TOLERANCE for after, first in pairs)
 
@@ -128,7 +135,7 @@ class Part:
     is_probability: bool = False
 
     def of(self, results: Mapping[str, Array]) -> Array:
-        """Return the part from the tensors of a run, in a type whose squares and differences fit."""
+        """Return the values of this part in results, in a type that holds their squares."""
         import numpy as np
 
         array = np.atleast_1d(results[self.name])
@@ -140,7 +147,7 @@ class Part:
         return array if self.place is None else self.place.of(array)
 
     def fine(self, array: Array) -> Array:
-        """Return the values that dB are measured of: probabilities of logits beside a threshold.
+        """Return the values to measure dB of; logits of scores and masks as probabilities.
 
         A far negative logit has no probability, whatever its error.
         """
@@ -154,7 +161,7 @@ class Part:
 def parts_of_outputs(
     graph: Graph, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
 ) -> list[Part]:
-    """Return what outputs with values are judged by: each as a whole, or its unlike parts.
+    """Return the outputs to judge, each as a whole or as its unlike parts.
 
     Args:
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
@@ -238,3 +245,143 @@ class OutputJudge:
                 verdicts[part.output] = verdict
         table = np.asarray(columns, np.float64).reshape(-1, len(results)).T
         return Score(tuple(verdicts.values()), table)
+
+
+SOFTMAXES = ("Softmax", "LogSoftmax")
+BOX = 4
+"""Values of a box."""
+CANDIDATES = 32
+"""Least candidates of a detector."""
+VECTOR = 64
+"""The length of an embedding is a multiple of this."""
+LONGEST = 4096
+"""Most values of an embedding; longer ones are audio."""
+UNDECIDED = 0.25
+"""Most values of a mask between 0.2 and 0.8, where pictures and depths have most of theirs."""
+RARE = 0.05
+"""Share of logits on the rarer side of 0, at most, whatever their density."""
+OFF_MODE = 0.3
+"""Density of logits at 0 over that at their mode, at most; a signal has its mode near 0."""
+STEADY = 0.5
+"""Spread over mean of a coordinate, at most, in the middle of all coordinates."""
+UNIT_NORM = 0.01
+"""How far the norms of embeddings are from 1 at most."""
+
+
+def kind_of(output: Tensor, sources: Sequence[Tensor], values: Sequence[Array]) -> OutputKind:
+    """Infer the kind of an output, or of a part of it.
+
+    Args:
+        output: The output as the network writes it.
+        sources: The tensors whose values it holds; itself, or what a Concat joined.
+        values: Values of the float model, an array a sample, before a last Softmax.
+    """
+    if not is_real(output):
+        return OutputKind.LABELS
+    ends = [op for op in map(writer, sources) if op is not None]
+    kinds = {single_name(op) for op in ends}
+    shape = values[0].shape if values else output.shape
+    if kinds and kinds <= set(SOFTMAXES) and all(_is_last(op) for op in ends):
+        return OutputKind.CLASSES
+    if has_unit_range(sources):
+        is_mask = is_picture(shape) and not _is_undecided(values)
+        return OutputKind.MAP if is_mask else OutputKind.SIGNAL if is_picture(shape) else OutputKind.SCORES
+    length = shape[-1] if shape else 1
+    rows = _rows(shape)
+    if kinds == {"L2Norm"} or (length >= VECTOR and _has_unit_norm(values)):
+        return OutputKind.EMBEDDING
+    if is_picture(shape):
+        is_mask = length == 1 and _is_off_mode(values)
+        return OutputKind.MAP if is_mask else OutputKind.SIGNAL
+    if rows >= CANDIDATES:
+        if length != BOX and _is_off_mode(values):
+            return OutputKind.SCORES
+        return OutputKind.BOXES if length % 2 == 0 and length <= BOX * BOX else OutputKind.SIGNAL
+    if rows == 1:
+        return _kind_of_vector(kinds, length, values)
+    return OutputKind.SIGNAL
+
+
+def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
+    """Check that names are those of outputs.
+
+    Raises:
+        UsageError: Naming one that is not.
+    """
+    names = [tensor.name for tensor in graph.outputs]
+    for name in kinds:
+        if name not in names:
+            hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
+            raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint)
+
+
+def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> OutputKind:
+    if length < 2:
+        return OutputKind.SIGNAL
+    if length >= BOX and _is_steady(values):
+        return OutputKind.LANDMARKS
+    if length % VECTOR == 0 and length <= LONGEST:
+        return OutputKind.EMBEDDING
+    return OutputKind.CLASSES if kinds & {"FullyConnected", "Conv2d"} else OutputKind.SIGNAL
+
+
+def has_unit_range(sources: Sequence[Tensor]) -> bool:
+    """Return whether tensors hold what a Sigmoid, or an op like it, bounds to 0 and 1."""
+    rules = [None if op is None else rule_of(op) for op in map(writer, sources)]
+    return bool(rules) and all(rule is not None and rule.unit_low == 0 for rule in rules)
+
+
+def _is_last(op: Op) -> bool:
+    rank = op.outputs[0].rank
+    return int(op.param("axis", rank - 1)) in (-1, rank - 1)
+
+
+def _rows(shape: Sequence[int]) -> int:
+    rows = 1
+    for size in shape[:-1]:
+        rows *= size
+    return rows
+
+
+def _is_undecided(values: Sequence[Array]) -> bool:
+    import numpy as np
+
+    inside = sum(int(np.count_nonzero((array > 0.2) & (array < 0.8))) for array in values)
+    return bool(inside > UNDECIDED * max(sum(array.size for array in values), 1))
+
+
+def _is_off_mode(values: Sequence[Array]) -> bool:
+    """Return whether values are on both sides of 0, with few on one, or near 0."""
+    import numpy as np
+
+    flat = (np.asarray(array, np.float32).ravel() for array in values)
+    joined = np.concatenate([np.zeros(0, np.float32), *flat])
+    joined = joined[np.isfinite(joined)]
+    if not joined.size or not float(joined.min()) < 0.0 < float(joined.max()):
+        return False
+    above = float(np.count_nonzero(joined > 0.0)) / joined.size
+    if min(above, 1.0 - above) < RARE:
+        return True
+    low, high = np.percentile(joined, (1, 99))
+    low, high = min(low, 0.0), max(high, 0.0)
+    counts, edges = np.histogram(joined, bins=40, range=(low, high + 1e-9 * (high - low) + 1e-30))
+    place = min(int(np.searchsorted(edges, 0.0, side="right")) - 1, counts.size - 1)
+    return bool(counts[place] < OFF_MODE * counts.max())
+
+
+def _is_steady(values: Sequence[Array]) -> bool:
+    """Return whether most coordinates change little from sample to sample."""
+    import numpy as np
+
+    if len(values) < 2 or len({array.shape for array in values}) > 1:
+        return False
+    stacked = np.stack([np.asarray(array, np.float64).ravel() for array in values])
+    means = np.abs(stacked.mean(axis=0))
+    return bool(np.median(stacked.std(axis=0) / np.maximum(means, 1e-30)) < STEADY)
+
+
+def _has_unit_norm(values: Sequence[Array]) -> bool:
+    import numpy as np
+
+    norms = [np.sqrt(np.square(np.asarray(array, np.float64)).sum(axis=-1)) for array in values]
+    return bool(norms) and all(bool((np.abs(norm - 1.0) < UNIT_NORM).all()) for norm in norms)

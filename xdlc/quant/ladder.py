@@ -1,4 +1,4 @@
-"""Ladder of widths: the first that keeps the task of every output, tried in the order of their cost.
+"""Ladder of widths: the cheapest that keep the task of every output.
 
 Widths of the whole network come first, for each is one session; what is enough as a whole is then lowered
 op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged on held-out samples.
@@ -7,7 +7,7 @@ op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged o
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from xdlc.quant.mixed.search import SearchResult, WidthSearch, search
 from xdlc.quant.mixed.trials import Goal
 from xdlc.quant.output_accuracy import figures_of
 from xdlc.quant.plan import Change, Plan
-from xdlc.quant.verdicts import worst
+from xdlc.quant.verdicts import Verdict
 
 if TYPE_CHECKING:
     from xdlc.quant.mixed.search import Levels
@@ -61,7 +61,9 @@ class Rung:
 
 
 def climb(plan: Plan, calibration: Calibration, engine: Engine, trials: Trials) -> tuple[Plan, SearchResult]:
-    """Return the cheapest levels found that keep the task, or the best tried, and a plan with the trials.
+    """Return the cheapest widths that keep the task, and a plan with the trials.
+
+    Where none keeps it, they are the best that were tried.
 
     Args:
         trials: Trials of its groups.
@@ -133,8 +135,13 @@ def _tried(
     return Rung(name, kept, enough, moved, text, seconds)
 
 
+def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Return the verdict of the output that keeps least, None if there are none."""
+    return min(verdicts, key=lambda verdict: (verdict.at_most, verdict.kept), default=None)
+
+
 def _ended(plan: Plan, rungs: dict[Levels, Rung], stage: int) -> Plan:
-    """Return a plan with the rungs, and the widths of a stage for branches and loop bodies."""
+    """Return a plan with the rungs, and with widths of a stage for inner graphs."""
     ended = plan.under(lambda precision: precision, _inner(stage))
     return replace(ended, search=WidthSearch(rungs=tuple(rungs.values())))
 

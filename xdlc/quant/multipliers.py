@@ -60,7 +60,9 @@ def shifts_sums(op: Op) -> bool:
 
 
 def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8) -> Array:
-    """Return the least factor that HTP computes an op right with: one, or one for each channel.
+    """Return the least factor of products that HTP computes right.
+
+    It is one, or one for each channel.
 
     Args:
         source: Encoding of its first input, 16 bits.
@@ -80,7 +82,7 @@ def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8
 
 
 def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
-    """Return the least factor that HTP computes a product before a Prelu right with, one for each slope.
+    """Return the least factor of a product that a Prelu follows, for each slope.
 
     Negative sums have a factor of their own: that of the product in steps of the Prelu's result, times the
     slope.  Where that is below 2^-24 and the product's below 2^-18, the result is the lowest value or any
@@ -103,7 +105,7 @@ def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
 
 
 def _largest_results(op: Op, values: Range) -> Array:
-    """Return bounds of the results of a depthwise convolution, before they saturate, one for each channel."""
+    """Return the largest results of a depthwise convolution by channel, unclipped."""
     import numpy as np
 
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
@@ -119,7 +121,7 @@ def _largest_results(op: Op, values: Range) -> Array:
 
 
 def rest_of(op: Op, decision: Decision) -> float:
-    """Return the scale of an op's 16-bit first input over that of its result, 0.0 where one has none."""
+    """Return the scale of an op's 16-bit first input over that of its result, or 0."""
     source, result = op.inputs[0], decision.activations.get(op.outputs[0])
     form = decision.statics.get((op, 0))
     if form is None and source is not None:

@@ -1,4 +1,4 @@
-"""Per-op quantization: fixed-point kernels, float operands and why an op stays float."""
+"""Per-op quantization: fixed-point kernels, operands, and reasons to stay float."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.opdefs.traits import Traits, operation_name, traits
 
 
 def single_name(op: Op) -> str:
-    """Return the op type that has the one operation of an op; of a UDO, its package and type."""
+    """Return the name of the operation of an op; of a UDO with its package."""
     return f"{op.package}::{op.type}" if is_udo(op) else operation_name(op)
 
 
@@ -20,8 +20,15 @@ def rule_of(op: Op) -> Traits | None:
     return found if found.activation_bits else None
 
 
+def weight_of(op: Op) -> Tensor | None:
+    """Return the static weight of an op with a fixed-point kernel, or None."""
+    rule = rule_of(op)
+    weight = op.inputs[1] if rule is not None and rule.weight is not None and len(op.inputs) > 1 else None
+    return weight if weight is not None and weight.is_static else None
+
+
 def float_tensors(op: Op) -> list[Tensor]:
-    """Return the inputs and outputs of an op that hold float values, quantized already or not."""
+    """Return the inputs and outputs of an op that hold float or quantized values."""
     return [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and is_real(tensor)]
 
 
@@ -67,3 +74,9 @@ def why_float(op: Op, act_bits: int) -> str | None:
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
         return "it pads with an infinite value"
     return None
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return names in words: all, or the first ones and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Unpack
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.options import check_values, options_of
+from xdlc.options import check_values, options_of, spell
 from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import KernelOptions
 from xdlc.runtime import timeout
@@ -33,7 +33,7 @@ _COMPUTED = {
 
 
 class QuantOptions(SimpleNamespace):
-    """Values of the options of ``xdlc.options.quantizing`` that decide how a model is quantized.
+    """Values of the options that decide how a model is quantized.
 
     Each is an attribute of its name.
 
@@ -61,22 +61,22 @@ class QuantOptions(SimpleNamespace):
         if self.weights_bitwidth == 16 and self.act_bitwidth == 8:
             raise UsageError(
                 "16-bit weights with 8-bit activations: HTP has no such kernel",
-                where="weights_bitwidth",
-                fix="pass act_bitwidth=16 too, or weights_bitwidth=8",
+                where=spell("weights_bitwidth"),
+                fix=f"pass {spell('act_bitwidth', 16)} too, or {spell('weights_bitwidth', 8)}",
             )
 
         steps = self.restrict_quantization_steps
         if steps is not None and not (len(steps) == 2 and steps[0] < 0 < steps[1]):
             raise UsageError(
                 f"expected an integer below zero and one above, found {steps!r}",
-                where="restrict_quantization_steps",
+                where=spell("restrict_quantization_steps"),
                 fix="pass the smallest and the largest step, like -0x80 and 0x7F",
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
-                "LPBQ has scales per block, and no size of a block is given",
-                where="use_lpbq",
-                fix="pass weights_block_size too, like 64",
+                "LPBQ has scales per block and needs the size of a block",
+                where=spell("use_lpbq"),
+                fix=f"pass {spell('weights_block_size')} too, like 64",
             )
 
     @property

@@ -1,4 +1,4 @@
-"""SQNR and verdicts of a quantized network's outputs on samples that its ranges have not seen.
+"""SQNR and verdicts of outputs on samples that no range was computed from.
 
 Every fifth sample is held out: the network is measured with it under the ranges of the others, which the
 stored ones, of all samples, hardly differ from.  Of a Softmax the input is measured, and which element is
@@ -20,17 +20,13 @@ from xdlc.quant.bias import corrected_ops
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged, judged_by
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Verdict
+from xdlc.quant.verdicts import Noise, Verdict
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
-
-MOST_HELD_OUT = 8
-"""Samples that are measured."""
 
 JUDGED = 4
 """Samples that bias correction is judged by."""
@@ -88,7 +84,10 @@ def target_session(
 def measured_results(
     plan: Plan, calibration: Calibration, engine: Engine, *, corrected: bool
 ) -> Iterator[Mapping[str, Array]]:
-    """Yield the quantized model's results for each sample to measure with, under the ranges of the others."""
+    """Yield the quantized model's results for each sample to measure with.
+
+    Ranges are those of the other samples.
+    """
     if not calibration.measured or not judged(plan.graph):
         return
     session = target_session(plan.without_held_out(calibration), calibration, engine, corrected=corrected)
@@ -120,7 +119,7 @@ def measure_figures(
 
 
 def kinds_note(figures: Sequence[Figure]) -> str:
-    """Return a line with what each output was judged as, of the worst where there are many."""
+    """Return a line with the kinds and verdicts of the outputs, the worst of many."""
     verdicts = [figure.verdict for figure in figures]
     shown = (
         sorted(verdicts, key=lambda verdict: verdict.kept)[:_SHOWN] if len(verdicts) > _SHOWN else verdicts
@@ -131,7 +130,7 @@ def kinds_note(figures: Sequence[Figure]) -> str:
 
 
 def figure_note(figures: Sequence[Figure]) -> str:
-    """Return a line with the figures of all outputs, of the worst where there are many."""
+    """Return a line with the figures of the outputs, the worst of many."""
     ranked = sorted(figures, key=lambda figure: math.inf if figure.sqnr is None else figure.sqnr)
     shown = figures if len(figures) <= _SHOWN else ranked[:_SHOWN]
     more = f", {len(figures) - len(shown)} more outputs above" if len(shown) < len(figures) else ""
@@ -143,7 +142,7 @@ def figure_note(figures: Sequence[Figure]) -> str:
 def choose_correction(
     plan: Plan, calibration: Calibration, engine: Engine
 ) -> tuple[Plan, list[Mapping[str, Array]]]:
-    """Return a plan that corrects biases if outputs gain by it, and its results for the measured samples."""
+    """Return a plan that corrects biases if outputs gain by it, and its results."""
     layers = sum(
         len(corrected_ops(part.graph, part.placement, part.decision))
         for part in plan.parts
@@ -170,6 +169,6 @@ def choose_correction(
 
 
 def figures_of(plan: Plan, calibration: Calibration, engine: Engine) -> tuple[list[Figure], bool]:
-    """Return the figures of a decided plan, and whether it corrects biases: where outputs gain by it."""
+    """Return the figures of a decided plan, and whether it corrects biases."""
     chosen, results = choose_correction(replace(plan, corrects_biases=False), calibration, engine)
     return measure_figures(chosen, calibration, results), chosen.corrects_biases

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model
 from xdlc.ir.data import has_nan
-from xdlc.quant.advice import Remedies, check_figures, goal_warnings, in_command, stretched_warnings, warnings
+from xdlc.options import spell
+from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.apply import sign
-from xdlc.quant.attention_masks import bound_masks, find_masks
+from xdlc.quant.attention_masks import bound_masks, bounded_samples, find_masks
 from xdlc.quant.auto_range import choose
-from xdlc.quant.calibrating import calibrated, measure_with
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.engine import Engine, KernelSource, Paths, Step
+from xdlc.quant.engine import Engine, Evaluate, KernelSource, Metric, Paths, Step, checked
 from xdlc.quant.existing_encodings import (
     adopt_borders,
     dequantize_weights,
@@ -29,7 +28,7 @@ from xdlc.quant.existing_encodings import (
     was_quantized,
 )
 from xdlc.quant.float_types import drop_nan_checks, matmul_to_fully_connected
-from xdlc.quant.kind_inference import check_kinds
+from xdlc.quant.judge import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import (
@@ -50,16 +49,20 @@ from xdlc.quant.ranges import used_bits
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
-from xdlc.quant.samples import Samples, Source, check_held_out
-from xdlc.quant.states import in_order, sequence_notes
-from xdlc.quant.storing import inner_graphs, store
-from xdlc.quant.udo import UdoConstraints
-from xdlc.quant.udo_notes import check_udos, one_scale_notes
-from xdlc.quant.user_metric import Evaluate, Metric, checked
+from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
+from xdlc.quant.states import InOrder, sequence_notes
+from xdlc.quant.storing import inner_graphs, sign, store
+from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+if TYPE_CHECKING:
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ def _quantized(graph: Graph) -> UsageError:
     return UsageError(
         "is already quantized",
         where=f"graph {graph.name!r}",
-        fix="add requantize=True to quantize it anew from the weights that it stores, or use it as it is",
+        fix=f"add {spell('requantize', True)} to quantize it anew from its own weights, or use it as it is",
     )
 
 
@@ -99,10 +102,12 @@ def quantize(
     udo_package_path: Paths | None = None,
     udo_timeout: float | None = None,
     fail_below: float | None = None,
-    command: Sequence[str] = (),
+    phrase: Phrase = str,
     **options: Any,
 ) -> Model:
-    """Return a quantized copy of a model; the arguments are those of :func:`xdlc.quantize`.
+    """Return a quantized copy of a model.
+
+    The arguments are those of :func:`xdlc.quantize`.
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
@@ -138,34 +143,35 @@ def quantize(
         raise _quantized(model.main)
     if (evaluate is None) is not (min_score is None):
         raise UsageError(
-            "one of evaluate and min_score is missing",
-            where="evaluate",
-            fix="give both: evaluate=FUNCTION and min_score=NUMBER, what it has to return at least",
+            f"{spell('evaluate')} or {spell('min_score')} is missing",
+            where=spell("evaluate"),
+            fix="give both: a function, and the number that it has to return at least",
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
             f"{algorithms[0].name} needs calibration, which float fallback omits",
-            where="enable_float_fallback",
+            where=spell("enable_float_fallback"),
             fix="omit one of the two",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
             "without calibration no output is measured",
-            where="fail_below",
-            fix="give calibration samples and no float fallback, or omit fail_below",
+            where=spell("fail_below"),
+            fix="give calibration samples and no float fallback, or omit it",
         )
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
-    again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
+    states = next_values(model)
+    again = bool(algorithms or states) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,
-        Samples(read := in_order(samples, model, kernels), again=again) as kept,
-        Samples(() if own is None else in_order(own, model, kernels)) as held_out,
+        Samples(read := _read(samples, model, states, kernels), again=again) as kept,
+        Samples(() if own is None else _read(own, model, states, kernels)) as held_out,
     ):
         if own is not None:
             check_held_out(held_out, model.main)
@@ -185,26 +191,28 @@ def quantize(
             plan, figures = _measure(plan, algorithms, calibration, engine, own_samples)
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
-                reporter.finish(remedies, command)
-            plan, lost = _advise(remedies, fail_below, command)
+                reporter.finish(remedies, phrase)
+            plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
-                error.fix = f"pass bound_attention_masks=True, for there are masks, or {error.fix}"
+                error.fix = f"{spell('bound_attention_masks', True)} bounds the masks; or {error.fix}"
             raise
         unbound = dynamic_dims.notice(model)
         notes = [] if unbound is None else [unbound]
         if requantize:
             notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
         notes += [*plan.notes, *refused_by_target(twin, asked.soc)]
-        notes += [*sequence_notes(plan, kept, engine, figures, read), *source.notes(model, kernels)]
+        if isinstance(read, InOrder):
+            notes += sequence_notes(plan, kept, engine, figures, read)
+        notes += source.notes(model, kernels)
     note_names(twin, model, moved)
     sign(twin, asked)
     importing.sign(twin)
     for line in (*notes, *lost):
-        text = in_command(line, command)
+        text = phrase(line)
         if notify is not None:
             notify(text)
         elif text.startswith("warning"):
@@ -212,8 +220,25 @@ def quantize(
     return twin
 
 
+def _read(
+    source: Source, model: Model, states: Mapping[str, str], kernels: Kernels | None
+) -> Iterable[Sample]:
+    """Return the samples of a source, each with a value of every variable.
+
+    Args:
+        source: The samples, in any form that ``read_samples`` supports.
+        states: The output with the next value of each input that holds a variable.
+
+    Raises:
+        XdlcError: As ``read_samples`` does.
+    """
+    samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
+    samples = as_stored(samples, model.main)
+    return InOrder(samples, model, kernels) if states else samples
+
+
 def _check_weights(model: Model) -> None:
-    """Refuse a model whose weights hold NaN: no sample is the cause of what it computes.
+    """Refuse a model whose weights hold NaN.
 
     Raises:
         ModelError: If there are any; it names the first.
@@ -229,7 +254,7 @@ def _check_weights(model: Model) -> None:
 
 
 def _names(options: QuantOptions, metric: Metric | None) -> list[str]:
-    """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
+    """Return the algorithms to run; mixed precision too for a goal or a ladder."""
     names = list(options.algorithms)
     has_goal = options.has_goal or metric is not None
     if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
@@ -245,7 +270,7 @@ def _prepare(
     samples: Samples,
     engine: Engine,
 ) -> tuple[Plan, dict[str, str]]:
-    """Bring the graphs of a model into the form that is quantized, and place their ops.
+    """Bring the graphs of a model into the form to quantize, and place their ops.
 
     Returns:
         The plan, and the names of static tensors in new shapes with the old names.
@@ -306,7 +331,7 @@ def _calibrate(plan: Plan, samples: Samples, engine: Engine) -> tuple[Plan, Cali
 
 
 def _check(plan: Plan, importing: Importing, *, is_per_channel_asked: bool) -> Plan:
-    """Refuse widths that the target does not support; note what differs from the request."""
+    """Refuse widths that the target lacks; note what differs from the request."""
     if is_per_channel_asked:
         plan = plan.noted(*one_scale_notes(plan.parts))
     for part in plan.parts:
@@ -336,7 +361,7 @@ def _measure(
     return plan, measure_figures(plan, calibration, results)
 
 
-def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]) -> tuple[Plan, list[str]]:
+def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
     """Note the figures of the outputs; return warnings of what is lost, with advice.
 
     Raises:
@@ -345,7 +370,7 @@ def _advise(remedies: Remedies, fail_below: float | None, command: Sequence[str]
     plan, figures = remedies.plan, remedies.figures
     if plan.search.rungs:
         plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
-    check_figures(remedies, fail_below, command)
+    check_figures(remedies, fail_below, phrase)
     if figures:
         plan = plan.noted(figure_note(figures), kinds_note(figures))
     return plan, [

@@ -1,4 +1,4 @@
-"""Placement: the ops of a graph that are quantized, their bits, and the types of the tensors between."""
+"""Placement: the ops of a graph that are quantized, and the types between them."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ class Placement:
         It is that of its encoding in the model, else of the op that writes it; for what the graph
         is given, or is written as floats, that of the widest op that reads it, or writes its next value.
         """
-        given = given_bits(tensor)
-        if given is not None and tensor.dtype.is_fixed:
+        stated_bits = given_bits(tensor)
+        if stated_bits is not None and tensor.dtype.is_fixed:
             return tensor.dtype
-        held = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
-        if held is None:
-            held = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
+        dtype = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
+        if dtype is None:
+            dtype = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
             following = self.states.get(tensor)
-            if following is not None and following.producer is not None and held is not None:
-                held = widest([held, self._port_type(following.producer, following)])
-        if given is None or (held is not None and held.bits == given):
-            return held
-        return activation_type(given)
+            if following is not None and following.producer is not None and dtype is not None:
+                dtype = widest([dtype, self._port_type(following.producer, following)])
+        if stated_bits is None or (dtype is not None and dtype.bits == stated_bits):
+            return dtype
+        return activation_type(stated_bits)
 
     def port_bits(self, op: Op, tensor: Tensor) -> int | None:
         """Return the bits in which an op writes or reads a tensor, None for floats."""
@@ -74,7 +74,7 @@ class Placement:
         return None if bits is None else activation_type(bits)
 
     def read_bits(self, graph: Graph, op: Op, index: int) -> int | None:
-        """Return the bits in which an op reads the activation at ``index``, None for floats.
+        """Return the bits in which an op reads an activation, None for floats.
 
         All ops of QNN want what they write, only the second input of MatMul may be narrower.
         """
@@ -96,7 +96,7 @@ class Placement:
         return self.fixed.get(op)
 
     def read_type(self, graph: Graph, op: Op, index: int) -> DType | None:
-        """Return the type in which an op reads the activation at ``index``, None for floats."""
+        """Return the type in which an op reads an activation, None for floats."""
         ports, tensor = self.ports.get(op), op.inputs[index]
         if ports is not None:
             return ports.inputs[index]
@@ -108,13 +108,16 @@ class Placement:
         return tensor.dtype if has_own else activation_type(bits)
 
     def readers(self, graph: Graph, tensor: Tensor) -> dict[DType | None, list[Use]]:
-        """Return what reads an activation, by the type in which it does; None denotes floats."""
-        found: dict[DType | None, list[Use]] = {}
+        """Return the uses of an activation by the type in which they read it.
+
+        None denotes floats.
+        """
+        uses: dict[DType | None, list[Use]] = {}
         for op in graph.consumers(tensor):
             for index, read in enumerate(op.inputs):
                 if read is tensor:
-                    found.setdefault(self.read_type(graph, op, index), []).append((op, index))
-        return found
+                    uses.setdefault(self.read_type(graph, op, index), []).append((op, index))
+        return uses
 
     def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:
         """Return what reads an activation in another type than it has, by type."""
@@ -135,7 +138,7 @@ class Placement:
         return self._is_read(graph, tensor)
 
     def is_read_fixed(self, graph: Graph, tensor: Tensor) -> bool:
-        """Return whether an op writes or reads the activation in fixed point: it needs an encoding then."""
+        """Return whether an activation needs an encoding: fixed point on one side."""
         return self.is_fixed(graph, tensor) or (
             not tensor.is_static and is_real(tensor) and self._is_read(graph, tensor)
         )
@@ -220,14 +223,17 @@ def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
 
 
 def _asked(op: Op, precision: Precision) -> int | None:
-    """Return the bits that the encoding of an op's result has already, else the requested ones."""
+    """Return the bits of an op's result: of its encoding, or the requested ones."""
     bits = precision.act_bits_of(op)
     held = next((found for tensor in op.outputs if (found := given_bits(tensor)) is not None), None)
     return bits if bits is None or held is None else held
 
 
 def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
-    """Return the bits of an op on the target: 8 where it has no kernel for ``bits`` and the SoC no floats."""
+    """Return the bits of an op that the target supports.
+
+    That is 8 where it has no kernel for ``bits`` and the SoC no floats.
+    """
     rule, soc = rule_of(op), precision.soc
     if bits is None or rule is None or soc is None or soc.fp16 or bits in rule.activation_bits:
         return bits
@@ -235,7 +241,7 @@ def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
 
 
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
-    """Return the bits of an op; one that only moves values, or outputs none, has those of its input.
+    """Return the bits of an op; one that moves values has those of its input.
 
     Args:
         placement: The bits of all quantized ops; those before ``op`` are settled.
@@ -255,7 +261,7 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
 
 
 def _why_constants(op: Op) -> str | None:
-    """Return why the constants of an op cannot be quantized, or None; weights are not looked at here."""
+    """Return why an op's constants cannot be quantized, or None; weights do not count."""
     rule = rule_of(op)
     for index, tensor in enumerate(op.inputs):
         is_weight = rule is not None and rule.is_weighted and index in (1, 2)
@@ -268,7 +274,7 @@ def _why_constants(op: Op) -> str | None:
 
 
 def _why_not_given(op: Op) -> str | None:
-    """Return which activation of an op has no encoding in the model, or None if all have one."""
+    """Return which activation of an op has no encoding in the model, or None."""
     for tensor in (*op.inputs, *op.outputs):
         if (
             tensor is not None

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from xdlc.ir import DType, Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.activation_encodings import ActivationEncodings, watch_list
+from xdlc.quant.activation_encodings import ActivationEncodings, unit_low, watch_list
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.bias import averaged_inputs
 from xdlc.quant.calibration.calibrate import Calibration
@@ -84,7 +84,7 @@ class GraphPlan:
 
     @cached_property
     def activations(self) -> dict[Tensor, Sequence[DType]]:
-        """The activations that quantized ops touch, with the other types in which ops read each."""
+        """The activations of quantized ops, with the other types in which ops read each."""
         return {
             tensor: tuple(self.placement.converted(self.graph, tensor))
             for tensor in self.graph.tensors.values()
@@ -92,14 +92,14 @@ class GraphPlan:
         }
 
     @cached_property
-    def types(self) -> dict[Tensor, DType]:
-        """The types of activations, filled in by decisions."""
-        return {}
+    def types(self) -> dict[Tensor, DType | None]:
+        """The type of each tensor in fixed point; None: it is float only."""
+        return {tensor: self.placement.type_of(self.graph, tensor) for tensor in self.graph.tensors.values()}
 
     @cached_property
     def lows(self) -> dict[Tensor, int | None]:
-        """The lower ends of activations whose op fixes their range, filled in by decisions."""
-        return {}
+        """The lower end of the range of each tensor; None: its op does not fix it."""
+        return {tensor: unit_low(tensor) for tensor in self.graph.tensors.values()}
 
     @cached_property
     def watched(self) -> list[Tensor]:
@@ -266,7 +266,7 @@ class Plan:
         return replace(self, main=main, inner=tuple(inner))
 
     def without_held_out(self, calibration: Calibration) -> Plan:
-        """Return the plan with activations under the ranges of the samples that are not held out."""
+        """Return the plan with ranges of the samples that are not held out."""
         apart = calibration.without_held_out
         if apart is calibration:
             return self

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.udo import UdoConstraints
@@ -48,7 +49,7 @@ class Precision:
     fine: frozenset[str] = frozenset()
 
     def act_bits_of(self, op: Op) -> int | None:
-        """Return the bits of what an op reads and writes, or None if the user wants it in float."""
+        """Return the bits of an op's activations, or None if it stays float."""
         return self.acts.get(op.name, self.act_bits)
 
     def weight_bits_of(self, op: Op) -> int:
@@ -106,7 +107,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
         if precision.act_bits_of(op) == 8 and precision.weights.get(op.name) == 16:
             raise UsageError(
                 f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no such kernel",
-                where="weights_bitwidth_of",
+                where=spell("weights_bitwidth_of"),
                 fix="set 16-bit activations for that op too, or 8-bit weights",
             )
     return precision
@@ -125,14 +126,17 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
         nearest = nearest_names(name, named)
         raise UsageError(
             f"no op, source node or written tensor is named {name!r}",
-            where=option,
+            where=spell(option),
             fix=nearest or "list the ops with: xdlc-info MODEL",
         )
     return named[name]
 
 
 def follows(op: Op) -> bool:
-    """Return whether an op has the width of what it reads: it moves values, or writes no float values."""
+    """Return whether an op has the width of what it reads.
+
+    It moves values, or writes no float values.
+    """
     rule = rule_of(op)
     hands_on = op.type == "Cast" or (rule is not None and rule.selects)
     return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
@@ -147,29 +151,29 @@ def followed(op: Op) -> list[Tensor]:
 
 
 def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
-    """Return those of some ops that have a width of their own; if none has, what they take it from.
+    """Return the ops that have a width of their own, or those that they take it from.
 
     An op that moves inputs of the graph, or what no quantized op writes, keeps its own.
     """
     own = [op for op in ops if not follows(op)]
     if own:
         return own
-    found: dict[Op, None] = {}
+    deciding: dict[Op, None] = {}
     waiting = list(reversed(ops))
     while waiting:
         op = waiting.pop()
         writers = [tensor.producer for tensor in followed(op)] if follows(op) else []
         if not writers or any(writer is None for writer in writers):
-            found[op] = None
+            deciding[op] = None
         waiting += [writer for writer in reversed(writers) if writer is not None]
-    return list(found)
+    return list(deciding)
 
 
 def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     names = " and ".join(f"{bits} by {name!r}" for name, bits in asked.items())
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
-        where="act_bitwidth_of",
+        where=spell("act_bitwidth_of"),
         fix=f"name {op.name!r} alone: ops that only move its result have its width",
     )
 
@@ -179,6 +183,6 @@ def _check_width(option: str, name: str, bits: int, choices: Iterable[int]) -> N
         accepted = ", ".join(map(str, choices))
         raise UsageError(
             f"expected one of {accepted} for {name!r}, found {bits!r}",
-            where=option,
+            where=spell(option),
             fix=f"pass one of {accepted}",
         )

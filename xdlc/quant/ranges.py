@@ -1,4 +1,4 @@
-"""Ranges of float values, their affine encodings, and the types decided for tensors.
+"""Ranges of float values, affine encodings, and the types of tensors.
 
 Formulas of the SNPE and QNN documents: ``scale = (max - min) / (2^bits - 1)``,
 ``offset = round(min / scale)``, ``float = (quantized + offset) * scale``.  Zero is always exact.
@@ -61,7 +61,7 @@ class Range:
         return around_zero.high - around_zero.low
 
     def merge(self, other: Range) -> Range:
-        """Return the range of both sets of values; associative and commutative, NaN included.
+        """Return the range of both sets of values; NaN stays NaN.
 
         Example:
             >>> Range(-1.0, 2.0).merge(NOTHING).merge(Range(0.0, 3.0))
@@ -87,11 +87,12 @@ class Range:
 
 
 NOTHING = Range(math.inf, -math.inf)
+EVERYTHING = Range(-math.inf, math.inf)
 NOT_A_NUMBER = Range(math.nan, math.nan)
 
 
 def range_of(array: Array) -> Range:
-    """Return the range of an array: ``NOTHING`` of an empty one, NaN at both ends if it holds any NaN."""
+    """Return the range of an array: ``NOTHING`` if it is empty, NaN if it holds NaN."""
     if array.size == 0:
         return NOTHING
     low, high = float(array.min()), float(array.max())
@@ -113,20 +114,22 @@ def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Sca
         >>> asymmetric(Range(-5.1, 5.1), 8)
         ScaleOffset(scale=0.03999999910593033, offset=-128, bits=None)
     """
-    held = Range(0.0, 0.0) if values.is_empty else values.with_zero()
-    if held.high - held.low < min_width:
-        held = (
-            Range(held.low, held.low + min_width)
-            if held.high >= -held.low
-            else Range(held.high - min_width, held.high)
+    stored = Range(0.0, 0.0) if values.is_empty else values.with_zero()
+    if stored.high - stored.low < min_width:
+        stored = (
+            Range(stored.low, stored.low + min_width)
+            if stored.high >= -stored.low
+            else Range(stored.high - min_width, stored.high)
         )
     steps = (1 << bits) - 1
-    scale = as_float32(max((held.high - held.low) / steps, MIN_SCALE))
-    return ScaleOffset(scale, max(-steps, min(0, round(held.low / scale))))
+    scale = as_float32(max((stored.high - stored.low) / steps, MIN_SCALE))
+    return ScaleOffset(scale, max(-steps, min(0, round(stored.low / scale))))
 
 
 def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
-    """Return the unsigned encoding that reaches as far below zero as above: offset ``-2^(bits - 1)``.
+    """Return the unsigned encoding with its zero in the middle.
+
+    Its offset is ``-2^(bits - 1)``.
 
     The upper end is half a step short, so that data of the range are off by at most that.
 
@@ -163,7 +166,10 @@ def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Scal
 
 
 def in_type(encoding: ScaleOffset, held: DType, dtype: DType) -> ScaleOffset:
-    """Return the encoding of another type: equal values for as many bits, else one that covers them."""
+    """Return an encoding in another type that covers the same values.
+
+    With as many bits the values are equal.
+    """
     if held.bits == dtype.bits:
         # The middle of unsigned integers is the zero of signed ones.
         shift = (dtype.is_signed - held.is_signed) << (dtype.bits - 1)
@@ -173,12 +179,14 @@ def in_type(encoding: ScaleOffset, held: DType, dtype: DType) -> ScaleOffset:
 
 
 def symmetric_scale(largest: float, bits: int) -> float:
-    """Return the scale of a signed encoding with offset 0 for values of magnitude up to ``largest``."""
+    """Return the scale of a signed encoding for magnitudes up to ``largest``."""
     return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))
 
 
 def unit_encoding(low: int, bits: int, top: float = 1.0) -> ScaleOffset:
-    """Return the encoding of an op whose results lie in [0, 1] (``low`` 0) or [-1, 1] (``low`` -1).
+    """Return the encoding of an op with results in [0, 1] or [-1, 1].
+
+    ``low`` is 0 or -1.
 
     A whole power of two as HTP has it; the upper end is one step short of ``top``.
 
@@ -191,7 +199,7 @@ def unit_encoding(low: int, bits: int, top: float = 1.0) -> ScaleOffset:
 
 
 def softmax_top(largest: float, bits: int) -> float:
-    """Return the upper end of a Softmax's range: 1, or a power of two where results are far smaller.
+    """Return the upper end of a Softmax's range: 1, or a smaller power of two.
 
     Over a thousand classes all of them may be less than a step of 1/256.  Where the largest result takes
     less than a sixteenth of the range, the range ends at the next power of two above it.  HTP's
@@ -207,7 +215,7 @@ def softmax_top(largest: float, bits: int) -> float:
 
 
 def quantized_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
-    """Return the smallest and largest quantized value when ``bits`` of the type are used."""
+    """Return the smallest and the largest quantized value of some bits of a type."""
     if bits is None or bits == dtype.bits:
         return dtype.limits
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
@@ -236,7 +244,7 @@ def used_bits(encoding: Encoding) -> int | None:
 
 
 def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
-    """Return float values as quantized values: nearest step, ties to even, clipped to the encoding's ends.
+    """Return the quantized values of floats: nearest, ties to even, clipped.
 
     Args:
         encoding: Per tensor, per axis or per block.
@@ -269,7 +277,7 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
 
 
 def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:
-    """Return a form without a mark of bits in its encoding if all bits of the type are used.
+    """Return a form whose encoding names bits only if its type has more.
 
     Existing encodings are marked with their bits while the tensor is still of floats.
     """
@@ -279,7 +287,7 @@ def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:
 
 
 def given_form(form: tuple[DType, Encoding], dtype: DType, *, is_own: bool) -> tuple[DType, Encoding]:
-    """Return a given form in the type of its tensor, or in that of what is read in its place."""
+    """Return a form of the model in the type of its tensor, or in that of its readers."""
     held, given = form
     stays = is_own and (held.is_signed or not dtype.is_signed)
     if stays or held is dtype or not isinstance(given, ScaleOffset):
@@ -293,7 +301,7 @@ def activation_type(bits: int) -> DType:
 
 
 def weight_type(bits: int) -> DType:
-    """Return the signed fixed-point type of weights; two and four bits are kept in eight."""
+    """Return the signed fixed-point type of weights; 8 bits hold two and four bits."""
     return {2: dt.SFIXED8, 4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]
 
 
@@ -324,7 +332,7 @@ class Decision:
     notes: list[str] = field(default_factory=list)
 
     def read(self, tensor: Tensor, dtype: DType) -> QuantType | None:
-        """Return the form in which ops of a type read an activation, or None if it has none."""
+        """Return the form in which ops of a type read an activation, or None."""
         return self.converted.get((tensor, dtype), self.activations.get(tensor))
 
     def moved(self, ops: Mapping[Op, Op], tensors: Mapping[str, Tensor], *, statics: bool = True) -> Decision:

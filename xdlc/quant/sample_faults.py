@@ -1,4 +1,4 @@
-"""Faults of calibration samples, each with its cure: by what the inputs hold, and what the network reads."""
+"""Faults of calibration samples, each with its remedy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes.fold_preprocessing import factor_and_term
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
@@ -147,7 +148,10 @@ def _tokens(entry: InputSummary, rows: int) -> Iterator[Fault]:
 
 
 def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
-    """Return the range that an input should have: its encoding's, or 0..255 if the network scales that."""
+    """Return the range that an input should have, or None.
+
+    It is that of its encoding, or 0..255 if the network scales that.
+    """
     import numpy as np
 
     bits = given_bits(tensor)
@@ -163,7 +167,9 @@ def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
 
 
 def _affine(entry: InputSummary, graph: Graph) -> np.ndarray | None:
-    """Return factor and term of each channel that a network of pictures begins with; None if it has none.
+    """Return the factor and term by channel that a network of pictures begins with.
+
+    None: it has none.
 
     A constant that differs by row or column ends them.
     """
@@ -220,7 +226,10 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
 
 
 def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
-    """Yield a question if the means of the samples are in reverse to those that the network subtracts."""
+    """Yield a question if channels seem reversed.
+
+    The means of the samples are in reverse to those that the network subtracts.
+    """
     if pair is None or pair.shape[1] != 3 or entry.count < FEW or not pair[0].all():
         return
     both = (-pair[1] / pair[0], entry.channels)
@@ -232,7 +241,7 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
 
 
 def _form(entry: InputSummary) -> Iterator[Fault]:
-    """Yield a fault if rows of pictures follow each other in another form than the stated one."""
+    """Yield a fault if the samples hold pictures in another layout than stated."""
     import numpy as np
 
     picture, shares = entry.picture, entry.shares
@@ -244,7 +253,7 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     if not is_best[best] or shares[1 + best] >= SMOOTH:
         return
     name, words = entry.tensor.name, ("NHWC", "NCHW")
-    own, other = words[picture.is_planar], words[not picture.is_planar]
+    stated, actual = words[picture.is_planar], words[not picture.is_planar]
     if picture.channels == 1 or best == 2:
         text = f"input {name!r} has {picture.rows} rows of {picture.columns}, and rows of the samples have "
         yield Fault("turned", f"{text}{picture.rows} values", "exchange rows and columns of the arrays")
@@ -252,15 +261,17 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     fix = "apply .transpose(2, 1, 0) to each array"
     if best == 1:
         axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
-        option = f"--desired_input_layout {quote(name)} {other}"
+        option = f"{spell('desired_input_layout')} {quote(name)} {actual}"
         fix = f"apply .transpose{axes} to each array, or convert with {option}"
-    yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
+    yield Fault("layout", f"input {name!r} is {stated}, and the samples hold {actual}", fix)
 
 
 def _response(
     plan: Plan, calibration: Calibration, engine: Engine, entry: InputSummary
 ) -> tuple[float, float]:
-    """Return how large results of the first layers are for an input, and how much those of the first vary.
+    """Return how large results of the first layers are, and how much they vary.
+
+    The second is of the first layer alone.
 
     Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
     """
@@ -308,4 +319,4 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
         text = (
             f"{near} of {len(measured)} held-out samples are near copies of others, so figures are too good"
         )
-        yield Fault("copies", text, "give other samples as report_list", is_certain=False)
+        yield Fault("copies", text, f"give other samples as {spell('report_list')}", is_certain=False)

@@ -1,4 +1,4 @@
-"""Summary of calibration samples: what each input holds, gathered while they are read.
+"""Summary of calibration samples: what each input holds.
 
 Large arrays are read in part, except for their ends and sums: at most ``MOST`` elements in even steps, and
 ``PLACES`` elements with their neighbours.
@@ -49,7 +49,7 @@ class Picture:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Picture | None:
-        """Return the axes of an input; None: it has none of pictures, or it is not clear which they are."""
+        """Return the axes of an input that may hold pictures; None: no, or not clear."""
         sides = tensor.shape[1:] if tensor.rank == 4 else tensor.shape
         if len(sides) != 3 or not tensor.dtype.is_float:
             return None
@@ -67,7 +67,7 @@ class Picture:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Distances in elements of neighbours in a row, and of those in a column in four forms.
+        """Distances in elements of neighbours in a row or column, in five layouts.
 
         They are the stated form, the other layout, and both with rows and columns exchanged.
         """
@@ -139,14 +139,14 @@ class InputSummary:
 
     @property
     def shares(self) -> np.ndarray:
-        """Mean distances of neighbours as shares of that of any two values; none: not known."""
+        """Mean distances of neighbours over that of any two values; none: not known."""
         import numpy as np
 
         total = np.sum(self.neighbours, axis=0) if self.neighbours else np.zeros(1)
         return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
 
     def add(self, number: int, array: np.ndarray) -> None:
-        """Count a sample; one with NaN or infinite values is left to the session that runs it."""
+        """Count a sample; one with NaN or infinite values does not count."""
         import numpy as np
 
         total = float(array.sum(dtype=np.float64))
@@ -245,7 +245,9 @@ class SampleSummary:
         return len({tuple(entry.digests.get(number) for entry in inputs) for number in self.numbers})
 
     def distances(self, number: int, others: Sequence[int]) -> np.ndarray:
-        """Return how far a sample is from others, or from their mirror images, and from their median.
+        """Return the distances of a sample from others, and from their median.
+
+        The nearer of a sample and its mirror image counts.
 
         Args:
             number: Number of the sample, one of ``numbers``.
@@ -292,7 +294,10 @@ def _table_rows(graph: Graph) -> dict[str, int]:
 
 
 def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
-    """Yield the ops that read a tensor, as it is or after views and conversions, and what they read."""
+    """Yield the ops that read a tensor, and what they read.
+
+    That is the tensor, or the result of views and conversions of it.
+    """
     pending = [tensor]
     for source in pending:  # grows
         for op in graph.consumers(source):
@@ -315,7 +320,7 @@ def _part(array: np.ndarray) -> np.ndarray:
 
 
 def _blocks(part: np.ndarray, picture: Picture | None) -> np.ndarray:
-    """Return the means of 8x8 blocks of each channel of a picture, of 64 blocks of another array.
+    """Return the means of 8x8 blocks of each channel of a picture, or of 64 blocks.
 
     Short axes have a block for each element.  Blocks of pictures are in the order channels, columns, rows.
     """

@@ -1,26 +1,38 @@
-"""Calibration samples: from any source, read as often as algorithms need."""
+"""Calibration samples: from any source, read as often as algorithms need.
+
+Those of .npy and .npz files are read one at a time, however large the file.
+"""
 
 from __future__ import annotations
 
+import lzma
 import os
+import weakref
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.errors import UsageError, XdlcError
-from xdlc.ir import Graph
+from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.files import open_file
 from xdlc.ir.quantization import to_float, to_quantized
-from xdlc.quant.sample_files import FileSamples
+from xdlc.ir.zip_files import open_zip
+from xdlc.options import spell
+from xdlc.runtime import array_files
+from xdlc.runtime.array_files import fits, is_permuted, shape_fix
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
 from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     import numpy as np
+
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
 HELD_OUT = 5
@@ -55,7 +67,7 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
     if isinstance(source, str | os.PathLike):
         return from_list(Path(source), graph, optional=optional)
     if isinstance(source, Mapping):
-        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
+        raise UsageError("samples is a mapping, not a list", fix="give samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
         raise UsageError(
             f"samples is of type {type(source).__name__}",
@@ -78,14 +90,17 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
 
 
 def mapped(source: Iterable[Any], function: Callable[[Any, int], Sample]) -> Iterable[Sample]:
-    """Return what a function makes of each item and its number, as often as the source can be read."""
+    """Return the results of a function for each item and its number.
+
+    They can be read as often as the source.
+    """
     if iter(source) is source:
         return (function(item, number) for number, item in enumerate(source))
     return (_Sized if isinstance(source, Sized) else _Each)(source, function)
 
 
 def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
-    """Return samples with the floats of inputs that the model has quantized rounded as it rounds them.
+    """Return samples whose floats are rounded to the encodings of quantized inputs.
 
     What holds NaN or infinite values is refused by those that read it.
     """
@@ -113,7 +128,9 @@ def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
 def from_list(
     path: Path | None, graph: Graph, *, native: bool = False, optional: Collection[str] = ()
 ) -> Iterable[Sample]:
-    """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
+    """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file.
+
+    Without a path there are none.
 
     Args:
         native: Whether raw files hold the inputs' stored types instead of float32.
@@ -150,12 +167,12 @@ class _Sized(_Each):
 
 
 def is_held_out(number: int) -> bool:
-    """Return whether the sample of this number is one to measure with, under the ranges of the others."""
+    """Return whether the sample of this number is held out, to be measured with."""
     return number % HELD_OUT == HELD_OUT - 1
 
 
 class Samples:
-    """Samples in order; an iterator, which can be read but once, is written to disk as it is read."""
+    """Samples in order; those of an iterator are stored on disk as they are read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -198,11 +215,11 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """Look at the first of the samples that do not calibrate, before the work begins.
 
     Raises:
-        UsageError: If it does not fit the graph, or there is none.
+        UsageError: If it does not fit the graph, or there are no samples.
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
+        raise UsageError("holds no sample", where=spell("report_list"), fix="give at least one sample")
     with _placed("held-out sample 0"):
         feeds_of(graph, first)
 
@@ -263,78 +280,213 @@ def stored_samples(file: Path | IO[bytes]) -> Iterator[Sample]:
             yield {str(name): arrays[f"{index}/{place}"] for place, name in enumerate(names)}
 
 
-@dataclass(slots=True)
-class KeptSample:
-    """A sample, and what the float model makes of it.
+_UNNAMED = "arr_0"
+"""Name of an array that numpy saved without one."""
+
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # an encrypted or unknown compression
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What reading a damaged file may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The values of one input for all samples.
 
     Attributes:
-        number: Its number among all samples.
-        sample: Arrays by input name, copies.
-        floats: Values of the float model by tensor name; empty until they are given.
+        open: Opens the array's file at its start.
+        tensor: The input.
+        count: Number of samples.
+        shape: Shape of one.
+        dtype: Its numpy dtype.
+        where: The file, and the array in it, for errors.
     """
 
-    number: int
-    sample: Sample
-    floats: Mapping[str, Array] = field(default_factory=dict)
+    open: Callable[[], IO[bytes]]
+    tensor: Tensor
+    count: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    where: str
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in (*self.sample.values(), *self.floats.values()))
-
-
-class Spread:
-    """Keeps a copy of every n-th sample, n doubling as they come.
-
-    Args:
-        most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
-    """
-
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
-        self._stride = 1
-        self.kept: list[KeptSample] = []
-        self.count = 0
-
-    def add(self, number: int, sample: Sample) -> None:
-        """Count a sample, and keep it if it is its turn.
-
-        Args:
-            number: Its number among all samples, of which some may not be added.
-            sample: Arrays by input name.
-        """
+    def read(self, file: IO[bytes]) -> np.ndarray:
+        """Return the next sample of an open file whose header has been read."""
         import numpy as np
 
-        if self.count % self._stride == 0:
-            self.kept.append(
-                KeptSample(number, {name: np.array(array_of(array)) for name, array in sample.items()})
+        done = 0
+        try:
+            array = np.empty(self.shape, self.dtype)
+            buffer = array.reshape(-1).view(np.uint8)
+            while done < array.nbytes:
+                piece = file.read(array.nbytes - done)
+                if not piece:
+                    raise EOFError("it ends too early")
+                buffer[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+                done += len(piece)
+        except _DAMAGE as error:
+            raise _unreadable(self.where, error) from error
+        return array
+
+
+class FileSamples:
+    """Samples of a file; can be iterated over again and again.
+
+    Args:
+        path: The file: ``.npz`` with an array for each input by name, or ``.npy`` for the only input.  The
+            first axis counts samples; a leading 1 of the input's shape may be omitted after it, and
+            of an input of batch B > 1 the first axis may count items, B to a sample.
+        optional: Inputs that the file need not have.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        UsageError: If it does not fit the inputs; several problems make a ProblemList.
+    """
+
+    def __init__(self, path: Path, graph: Graph, optional: Collection[str] = ()) -> None:
+        self._columns = _npz(path, graph, optional) if path.suffix == ".npz" else _npy(path, graph, optional)
+        counts = {column.tensor.name: column.count for column in self._columns}
+        if len(set(counts.values())) > 1:
+            raise UsageError(
+                "arrays differ in their number of samples: "
+                + ", ".join(f"{name} has {count}" for name, count in counts.items()),
+                where=str(path),
+                fix="save as many samples of each input",
             )
-            self._thin()
-        self.count += 1
+        if not any(counts.values()):
+            raise UsageError("holds no sample", where=str(path), fix="save at least one; 32 is usual")
 
-    def give(self, number: int, floats: Mapping[str, Array]) -> None:
-        """Take what the float model makes of a sample; keep it if the sample is kept."""
-        for kept in self.kept:
-            if kept.number == number:
-                kept.floats = floats
-                self._thin()
-                return
+    def __len__(self) -> int:
+        return self._columns[0].count
 
-    def evenly(self, most: int) -> list[KeptSample]:
-        """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        with ExitStack() as stack:
+            files = []
+            for column in self._columns:
+                file = stack.enter_context(column.open())
+                _header(file, column.where)
+                files.append(file)
+            for _ in range(len(self)):
+                yield {
+                    column.tensor.name: column.read(file)
+                    for column, file in zip(self._columns, files, strict=True)
+                }
 
-        Args:
-            most: At least two.
-        """
-        last = len(self.kept) - 1
-        if last < most:
-            return self.kept
-        return [self.kept[place * last // (most - 1)] for place in range(most)]
 
-    def _thin(self) -> None:
-        while len(self.kept) > 1 and self._is_too_much():
-            self.kept, self._stride = self.kept[::2], self._stride * 2
+def _npy(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
+    inputs = [tensor for tensor in graph.inputs if tensor.name not in optional]
+    if len(inputs) != 1:
+        names = ", ".join(tensor.name for tensor in graph.inputs)
+        raise UsageError(
+            f"holds one array, and the model has {len(graph.inputs)} inputs",
+            where=str(path),
+            fix=f"save an .npz with one array for each of: {names}",
+        )
 
-    def _is_too_much(self) -> bool:
-        return len(self.kept) > self._most or sum(kept.nbytes for kept in self.kept) > self._most_bytes
+    return [_column(lambda: open_file(path), inputs[0], str(path))]
+
+
+def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
+    try:
+        with open_file(path) as file, open_zip(file) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+    except _DAMAGE as error:
+        raise _unreadable(str(path), error) from error
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    if len(inputs) == 1 and list(members) == [_UNNAMED]:
+        members = {next(iter(inputs)): members[_UNNAMED]}
+    problems: list[XdlcError] = []
+    for name in members:
+        if name not in inputs:
+            hint = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            problems.append(UsageError(f"the model has no input {name!r}", where=str(path), fix=hint))
+    columns = []
+    for name, tensor in inputs.items():
+        if name not in members and name in optional:
+            continue
+        if name not in members:
+            fix = f"save an array of that name; the file has: {', '.join(members) or 'none'}"
+            problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
+            continue
+        try:
+            columns.append(_column(_member(path, members[name]), tensor, f"{path}: {name}"))
+        except XdlcError as error:
+            problems.append(error)
+    raise_all(problems, where=str(path))
+    return columns
+
+
+def _member(path: Path, name: str) -> Callable[[], IO[bytes]]:
+    def opened() -> IO[bytes]:
+        try:
+            file = open_file(path)
+            with open_zip(file) as archive:
+                member = archive.open(name)  # stays open when the archive is closed
+            weakref.finalize(member, file.close)
+            return member
+        except _DAMAGE as error:
+            raise _unreadable(f"{path}: {name}", error) from error
+
+    return opened
+
+
+def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Column:
+    with opened() as file:
+        shape, fortran, dtype = _header(file, where)
+    if dtype.kind not in "biuf":
+        raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
+    if fortran and len([dim for dim in shape if dim > 1]) > 1:
+        raise UsageError(
+            "is in column-major order, which cannot be read sample by sample",
+            where=where,
+            fix="save numpy.ascontiguousarray(array)",
+        )
+    division = _divided(shape, tensor)
+    if division is None:
+        raise UsageError(
+            f"has shape {list(shape)}, input {tensor.name!r} has {list(tensor.shape)}",
+            where=where,
+            fix=_fix(shape, tensor),
+        )
+    return _Column(opened, tensor, *division, dtype, where)
+
+
+def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ...]] | None:
+    """Return the number of samples in an array and the shape of each, or None."""
+    if not shape:
+        return None
+    if fits(shape[1:], tensor.shape, tensor.dynamic_axes):
+        return shape[0], shape[1:]
+    if tensor.rank and fits(shape[1:], tensor.shape[1:], [axis - 1 for axis in tensor.dynamic_axes]):
+        items = 1 if 0 in tensor.dynamic_axes else tensor.shape[0]
+        if items and shape[0] % items == 0:
+            return shape[0] // items, (items, *shape[1:])
+    return None
+
+
+def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
+    """Return how an array of another shape is made one of samples."""
+    if len(shape) > 1 and is_permuted(shape[1:], tensor.shape):
+        lead = shape[:1] if len(shape) == tensor.rank else (*shape[:1], *tensor.shape[:1])
+        fix = shape_fix(shape, (*lead, *tensor.shape[1:]))
+        return fix.replace("give", "save", 1)
+    return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
+
+
+def _header(file: IO[bytes], where: str) -> array_files.Header:
+    """Return the shape, the order and the dtype of an array from its header."""
+    try:
+        return array_files.read_header(file, where)
+    except _DAMAGE as error:
+        raise _unreadable(where, error) from error
+
+
+def _unreadable(where: str, error: Exception) -> StorageError:
+    return array_files.unreadable(where, str(getattr(error, "strerror", None) or error))

@@ -1,4 +1,4 @@
-"""Variables of a model under quantization: values in calibration, encodings, and errors that add up.
+"""Variables of a model: values in calibration, encodings, and errors over time.
 
 A sample without the value of a variable has the one that the sample before has left.
 """
@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
-from xdlc.quant.attention_masks import bounded_samples
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
-from xdlc.quant.samples import Sample, Samples, Source, as_stored, read_samples, run_sample
-from xdlc.quant.verdicts import LOST_DB
+from xdlc.quant.samples import Sample, Samples, run_sample
+from xdlc.quant.verdicts import LOST_DB, Noise
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 
@@ -32,23 +30,10 @@ DRIFT_DB, FAIR_DB = 6.0, 30.0
 """Errors that are fed back are worth a warning from this loss on, where an output is below this."""
 
 
-def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[Sample]:
-    """Return samples of a source with a value of each variable of the float model.
-
-    Args:
-        source: The samples, in any form that ``read_samples`` supports.
-
-    Raises:
-        XdlcError: As ``read_samples`` does.
-    """
-    states = next_values(model)
-    samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
-    samples = as_stored(samples, model.main)
-    return InOrder(samples, model, kernels) if states else samples
-
-
 class InOrder:
-    """Samples with a value of each variable, from the float model where a sample has none.
+    """Samples in order, completed with values of variables.
+
+    Missing ones are what the float model leaves after the sample before.
 
     Attributes:
         filled: Names of the inputs for which each sample so far had no value.
@@ -86,28 +71,26 @@ class InOrder:
 
 
 def sequence_notes(
-    plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: Iterable[Sample]
+    plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: InOrder
 ) -> Iterator[str]:
-    """Yield notes on the variables of a quantized model: values in calibration, encodings, errors over steps.
+    """Yield notes on variables: values in calibration, encodings, errors over steps.
 
     Args:
         kept: The samples, which can be read again.
     """
-    if not isinstance(samples, InOrder):
-        return
     yield from _unlike_encodings(plan.graph, plan.main.states)
     names = dict.fromkeys(chain(*samples.filled))
     if names:
         yield (
-            f"state {', '.join(map(repr, names))}: calibrated in the order of samples, each with "
-            "the value that the one before has left; a sample that holds a value starts anew"
+            f"state {', '.join(map(repr, names))}: each sample was calibrated with the value that the "
+            "one before has left; a sample that holds a value begins a new sequence"
         )
     if not figures:
         return
     if not any(samples.filled[1:STEPS]):
         yield (
-            "figures are of single steps; samples in the order of time without values of states show what "
-            "becomes of errors that are fed back"
+            "figures are of single steps; for errors that are fed back, give samples in the order of time "
+            "without values of states"
         )
         return
     steps = kept.first(STEPS)
@@ -128,7 +111,7 @@ def sequence_notes(
 def _fed_back(
     plan: Plan, engine: Engine, steps: Iterable[Sample], filled: Iterable[list[str]]
 ) -> dict[str, Noise]:
-    """Return the noise of each output of real numbers when both models run a sequence by themselves.
+    """Return the noise of each output after steps that feed variables back.
 
     Args:
         steps: The samples in the order of time.
@@ -149,7 +132,7 @@ def _fed_back(
 
 
 def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable whose input and output have encodings of their own.
+    """Yield a warning for each variable whose two ends differ in encoding.
 
     Args:
         states: The output of each input that holds a variable.
@@ -158,4 +141,4 @@ def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
         ends = [graph.tensors[name] for name in names]
         if all(end.dtype.is_fixed for end in ends) and len({(end.dtype, end.encoding) for end in ends}) > 1:
             forms = " and ".join(f"{end.name!r} {end.dtype} {end.encoding}" for end in ends)
-            yield f"warning: a state is rounded anew in each step: {forms} have encodings of their own"
+            yield f"warning: a state is rounded anew in each step: {forms} have different encodings"

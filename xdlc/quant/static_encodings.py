@@ -18,6 +18,7 @@ from xdlc.ir import (
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_udo
+from xdlc.options import spell
 from xdlc.passes.multiply_slopes import takes_wide_slopes
 from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
@@ -36,9 +37,8 @@ from xdlc.quant.ranges import (
 )
 from xdlc.quant.udo import Place
 from xdlc.quant.weights import (
-    Around,
     Channels,
-    Fitted,
+    WeightFit,
     bias_encoding,
     channel_ranges,
     channel_scales,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
 ) -> QuantType | None:
-    """Return the stored form of a static input or parameter, or None if it stays float.
+    """Return the stored form of a UDO's static data, or None if it stays float.
 
     Args:
         tensor: Static floats; an encoding that they have is kept.
@@ -87,17 +87,17 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
     bits = used_bits(encoding) or (stated.bits if stated is not None else types[0].bits)
     if stated in types:
         return stored_form(stated, encoding)
-    fits = [held for held in types if held.bits == bits]
+    fits = [dtype for dtype in types if dtype.bits == bits]
     if isinstance(encoding, ScaleOffset):
-        for held in fits:
-            if stated is None or held.is_signed is stated.is_signed:
-                return stored_form(held, encoding)
-            return stored_form(held, in_type(encoding, stated, held))
+        for dtype in fits:
+            if stated is None or dtype.is_signed is stated.is_signed:
+                return stored_form(dtype, encoding)
+            return stored_form(dtype, in_type(encoding, stated, dtype))
     elif isinstance(encoding, AxisScaleOffset | BlockScaleOffset | BlockwiseExpansion):
         signed = not any(encoding.offsets)
-        for held in fits:
-            if held.is_signed is signed:
-                return stored_form(held, encoding)
+        for dtype in fits:
+            if dtype.is_signed is signed:
+                return stored_form(dtype, encoding)
     raise ConstraintError(
         f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
         f"the definition supports {place}",
@@ -154,9 +154,9 @@ class StaticEncodings:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
-            given = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
-            if given is not None:
-                form = given
+            stated = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
+            if stated is not None:
+                form = stated
             elif rule.selects and index == 0:
                 form = self._activations.activation(tensor)
             elif index in rule.gathers:
@@ -168,7 +168,7 @@ class StaticEncodings:
             else:
                 kind = UFIXED8 if self._has_narrow_slopes(op) else dtype
                 form = self._constant(tensor, kind, centred_16=index in rule.centred_16)
-            if given is None and tensor.encoding is not None:
+            if stated is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
 
@@ -187,19 +187,25 @@ class StaticEncodings:
                 decision.params[op, name] = form
 
     def _has_narrow_slopes(self, op: Op) -> bool:
-        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several, no room for a product."""
+        """Return whether HTP compiles a Prelu with 8-bit slopes only.
+
+        It has several slopes, and no room for a product.
+        """
         slopes = op.inputs[1] if op.type == "Prelu" else None
         return slopes is not None and slopes.size > 1 and not takes_wide_slopes(self.graph, op)
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> QuantType:
-        """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
+        """Return the form of a constant, as wide as activations where HTP supports that."""
         if centred_16 and dtype.bits == 16 and not self._wide_factors:
             dtype = UFIXED8
         grid = centred if centred_16 and dtype.bits == 16 else asymmetric
         return dtype, grid(self._activations.static_range(tensor), dtype.bits, min_width=0.0)
 
     def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> QuantType | None:
-        """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
+        """Return the form of a static tensor with an encoding in the model, or None.
+
+        A weight or bias keeps its type; another constant gets the bits of its op.
+        """
         stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
         if stored is None or encoding is None:
             return None
@@ -251,16 +257,18 @@ class StaticEncodings:
                     least = np.maximum(least, least_before(reader, written, after[1]))
             least = least * (written.scale / scale)
             floor = least if floor is None else np.maximum(floor, least)
-        around = Around(axis, bits, floor)
-        dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
+        fitted = WeightFit(axis, bits, floor)
+        dtype, encoding = weight_form(op, tensor, fitted, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:
             encoding = exact(encoding, rest_of(op, decision))
-        self._remember(op, tensor, around.fitted, encoding, for_bias)
+        self._remember(op, tensor, fitted, encoding, for_bias)
         return dtype, encoding
 
-    def _remember(self, op: Op, weight: Tensor, fitted: Fitted, encoding: Encoding, for_bias: Array) -> None:
-        """Remember what a weight lost, for notes: its clipped values, and scales beyond those that fit."""
+    def _remember(
+        self, op: Op, weight: Tensor, fitted: WeightFit, encoding: Encoding, for_bias: Array
+    ) -> None:
+        """Record what a weight lost, for notes: clipped values and larger scales."""
         import numpy as np
 
         if fitted.clipped:
@@ -269,7 +277,7 @@ class StaticEncodings:
             stored = np.asarray(getattr(encoding, "scales", None) or getattr(encoding, "scale", 0.0))
             growth = stored / np.where(fitted.scales > 0.0, fitted.scales, stored)
             is_for_bias = ((for_bias > fitted.scales) & (fitted.scales > 0.0)).any()
-            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them rightly"
+            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them correctly"
             if count := int((growth > 1.0 + 1e-5).sum()):
                 self._grown.setdefault(why, []).append((float(growth.max()), op.name, count))
 
@@ -280,7 +288,7 @@ class StaticEncodings:
             yield (
                 f"weights of {len(self._clipped)} layer(s): {100 * part:.2g} % are clipped, the "
                 f"largest is {largest:.3g} times the end of its scale, in {name!r}; "
-                "param_quantizer_calibration min-max clips none"
+                f"{spell('param_quantizer_calibration', 'min-max')} clips none"
             )
         for why, grown in self._grown.items():
             (factor, name, _), count = max(grown), sum(layer[2] for layer in grown)
@@ -293,16 +301,16 @@ class StaticEncodings:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))
-        held = form[1] if form is not None else (weight.encoding if weight is not None else None)
-        if held is None and weight is not None:
+        stored = form[1] if form is not None else (weight.encoding if weight is not None else None)
+        if stored is None and weight is not None:
             bits = self.placement.read_bits(self.graph, op, 1)
             form = decision.read(weight, activation_type(bits)) if bits is not None else None
-            held = form[1] if form is not None else None
-        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
+            stored = form[1] if form is not None else None
+        if self.options.bias_bitwidth == 8 and not isinstance(stored, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         # After factors any scale will do, and its own holds every bias.
         source = self._input_encoding(op, decision) if _is_weighted(op) else None
-        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, held)
+        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, stored)
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(
@@ -323,6 +331,6 @@ def _refuse_without_blocks(decision: Decision) -> None:
         why = decision.notes[0] if decision.notes else "no quantized op has weights"
         raise UsageError(
             f"no weight of the graph can have a scale per block: {why}",
-            where="weights_block_size",
+            where=spell("weights_block_size"),
             fix="omit it, or pass a number that divides the input channels of 1x1 convolutions",
         )

@@ -10,17 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from xdlc import opdefs
-from xdlc.errors import ConstraintError, ModelError
+from xdlc.errors import ConstraintError, ModelError, raise_all
 from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs import backends
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
+from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import is_real
+from xdlc.quant.op_specs import is_real, listed
+
+if TYPE_CHECKING:
+    from xdlc.quant.placement import Placement
+    from xdlc.quant.plan import GraphPlan
+    from xdlc.quant.precision import Precision
+
 
 _ACTIVATIONS = (dt.UFIXED8, dt.UFIXED16, dt.SFIXED8, dt.SFIXED16)
 """Types of activations; the first that fits is taken: what surrounds an op is unsigned."""
@@ -49,7 +58,7 @@ class Place:
         return any(dtype.is_float for dtype in self.dtypes)
 
     def activation(self, wanted: int) -> DType | None:
-        """Return the type of an activation, of the bits wanted if they are allowed; None: floats only.
+        """Return the type of an activation, of the wanted bits if allowed; None: floats.
 
         Plain signed integers beside floats are what a kernel for integers takes.
         """
@@ -62,7 +71,7 @@ class Place:
         return [dtype for dtype in _STATICS if self._allows(dtype)]
 
     def static(self, wanted: int) -> DType | None:
-        """Return the type of static data, of the bits wanted if they are allowed; None: floats.
+        """Return the type of static data, of the wanted bits if allowed; None: floats.
 
         Four bits are not chosen unasked where there is anything wider.
         """
@@ -97,13 +106,13 @@ class Ports:
         return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
     def of(self, op: Op, tensor: Tensor) -> DType | None:
-        """Return the widest type in which the op reads or writes a tensor; None: only as it is."""
+        """Return the widest type in which the op reads or writes a tensor, or None."""
         pairs = chain(zip(op.inputs, self.inputs, strict=True), zip(op.outputs, self.outputs, strict=True))
         return widest(held for read, held in pairs if read is tensor)
 
 
 def widest(dtypes: Iterable[DType | None]) -> DType | None:
-    """Return the type of most bits, of two with as many the unsigned one; None if there is none."""
+    """Return the type with the most bits, unsigned before signed, or None."""
     known = (dtype for dtype in dtypes if dtype is not None)
     return max(known, key=lambda dtype: (dtype.bits, not dtype.is_signed), default=None)
 
@@ -170,19 +179,19 @@ class UdoConstraints:
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
-        """Return the parameters of an op that are tensors of float values, and what is allowed for each."""
-        found = self.places.get((op.package, op.type))
+        """Return the float tensors among an op's parameters, and what each may be."""
+        places = self.places.get((op.package, op.type))
         return [
-            (name, param, found.params[name])
+            (name, param, places.params[name])
             for name, param in op.params.items()
-            if found is not None
-            and name in found.params
+            if places is not None
+            and name in places.params
             and isinstance(param, Tensor)
             and param.dtype.is_float
         ]
 
     def ports(self, op: Op, wanted: int) -> Ports:
-        """Return how an op is read and written where activations are to have ``wanted`` bits.
+        """Return how an op is read and written with some bits of activations.
 
         A result whose encoding is given has the bits of that.
         """
@@ -208,7 +217,7 @@ class UdoConstraints:
         return f"its definition supports {'; '.join(dict.fromkeys(named))}"
 
     def conflicts(self, op: Op) -> Iterator[ConstraintError]:
-        """Yield an error for each encoding that a result of an op has and its definition does not support."""
+        """Yield an error for each encoding of a result that the definition lacks."""
         for tensor, place in zip(op.outputs, self.outputs(op), strict=True):
             stated = given_bits(tensor)
             taken = None if stated is None else place.activation(stated)
@@ -257,7 +266,7 @@ def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
 
 
 def _finest(dtypes: Sequence[DType]) -> list[DType]:
-    """Return the floats of some types if there are any, else those of 16 bits, else all."""
+    """Return the floats of some types, else those of 16 bits, else all."""
     floats = [dtype for dtype in dtypes if dtype.is_float]
     return floats or [dtype for dtype in dtypes if dtype.bits == 16] or list(dtypes)
 
@@ -272,14 +281,14 @@ def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[O
 
 
 def _place(name: str, types: Sequence[Sequence[DType]]) -> Place:
-    """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
+    """Return the types that a tensor may have on all cores, else on any of them."""
     known = [frozenset(held) for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
     return Place(name, common or frozenset().union(*known), differs=bool(known) and not common)
 
 
 def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
-    """Return the backends whose types count: the DSP of the target, else all DSPs, else the CPU."""
+    """Return the backends whose types count: the target's DSP, all DSPs, or the CPU."""
     offers = offered(collection)[opdef.name]
     own = f"DSP_V{arch}"
     if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
@@ -288,3 +297,109 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
     named = [name for name in backends.NAMES if name in offered_by and name != "HTP_FP16"]
     fixed = [name for name in named if backends.is_fixed_point(name)]
     return fixed or (["CPU"] if "CPU" in named else named[:1])
+
+
+def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
+    """Refuse encodings that definitions lack; return notes on other differences.
+
+    Raises:
+        ConstraintError: For each encoding of a result that the definition of its op does not support.
+    """
+    udos = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
+    raise_all(
+        [
+            problem
+            for op, part in udos
+            if op in part.placement.ports
+            for problem in part.precision.udos.conflicts(op)
+        ]
+    )
+    found: dict[str, list[str]] = {}
+    for op, part in udos:
+        for what in _notes(op, part.placement, part.precision):
+            found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
+    return [f"{text} ({listed(names)})" for text, names in found.items()]
+
+
+def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
+    """Return a note on static data with one scale where one per channel was requested."""
+    names = [
+        f"{op.package}::{op.type} {place.name!r}"
+        for part in parts
+        for op in part.placement.ports
+        for tensor, place in _statics(op, part.precision)
+        if place.static(part.precision.weight_bits_of(op)) is not None and tensor.size > 1
+    ]
+    if not names:
+        return []
+    return [
+        "static data of UDOs have one scale, since definitions do not name the axis of channels; "
+        f"{spell('quantization_overrides')} can give them one per channel "
+        f"({listed(list(dict.fromkeys(names)))})"
+    ]
+
+
+def narrow_udo(plan: GraphPlan, output: str) -> str | None:
+    """Return the UDO before an output that has only 8 bits of fixed point, or None."""
+    pending, seen = [plan.graph.tensors[output]], set[Op]()
+    for tensor in pending:  # grows
+        op = tensor.producer
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        ports = plan.placement.ports.get(op) if is_udo(op) else None
+        if ports is not None and ports.bits == 8 and plan.precision.udos.ports(op, 16).bits == 8:
+            return f"{op.package}::{op.type}"
+        pending += [source for source in op.inputs if source is not None]
+    return None
+
+
+def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
+    """Return the float static data of an op, and what its definition supports."""
+    inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
+    params = ((param, place) for _, param, place in precision.udos.params(op))
+    return [
+        (tensor, place)
+        for tensor, place in (*inputs, *params)
+        if tensor is not None and tensor.is_static and tensor.dtype.is_float and tensor.encoding is None
+    ]
+
+
+def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
+    others = precision.udos.elsewhere.get((op.package, op.type))
+    if others:
+        yield f"is not for the DSP of the target: its definition names {', '.join(others)}"
+    ports = placement.ports.get(op)
+    if ports is None:
+        if op in placement.reasons:
+            yield f"stays float: {placement.reasons[op]}"
+        return
+    requested = precision.act_bits_of(op) or precision.act_bits
+    udos = precision.udos
+    read = zip(op.inputs, ports.inputs, udos.inputs(op), strict=True)
+    written = zip(op.outputs, ports.outputs, udos.outputs(op), strict=True)
+    for verb, side in (("reads", read), ("writes", written)):
+        for tensor, dtype, place in side:
+            if tensor is None or tensor.is_static or not is_real(tensor):
+                continue
+            if dtype is not None and dtype.bits == requested:
+                continue
+            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {requested}"
+            yield f"{verb} {place.name!r} {how}: its definition supports {place}"
+    differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
+    if differing:
+        names = ", ".join(map(repr, dict.fromkeys(differing)))
+        yield f"has no type for {names} that all its DSPs support: name the target"
+    yield from _static_notes(op, precision)
+
+
+def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
+    """Yield a note for static data whose bits are not the requested ones."""
+    requested = precision.weight_bits_of(op)
+    for _, place in _statics(op, precision):
+        dtype = place.static(requested)
+        if dtype is None and place.static_types():
+            yield f"keeps {place.name!r} float, as 4 bits were not requested: its definition supports {place}"
+        elif dtype is not None and dtype.bits not in (requested, 32):
+            bits = f"{dtype.bits} bits, not {requested}"
+            yield f"stores {place.name!r} with {bits}: its definition supports {place}"

@@ -1,4 +1,4 @@
-"""Verdicts about outputs: the share of what an application reads from values that a quantized model keeps."""
+"""Verdicts about outputs: how much of what applications read is kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,74 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xdlc.ir.data import Array
-from xdlc.quant.kind_inference import OutputKind, is_picture
-from xdlc.quant.noise_power import Noise
+from xdlc.options.quantizing import OutputKind
+
+EXACT = 200.0
+"""Ratio in dB of no noise at all, and with a minus of noise without a signal or that is no number."""
+
+
+def _power(values: Array) -> float:
+    """Return the sum of squares of an array, in float64."""
+    import numpy as np
+
+    flat = values.reshape(-1)
+    return float(np.einsum("i,i->", flat, flat, dtype=np.float64, casting="unsafe"))
+
+
+@dataclass(slots=True)
+class Noise:
+    """Signal and noise of one place.
+
+    Attributes:
+        signal: Sum of squares of the wanted values.
+        noise: Sum of squares of the differences.
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Array, Array]]) -> Noise:
+        """Return what pairs of wanted values and others have together."""
+        noise = cls()
+        for exact, rounded in pairs:
+            noise.add(exact, rounded)
+        return noise
+
+    @property
+    def kept(self) -> float:
+        """Share of the signal's power that the noise leaves, 0 to 1."""
+        if self.signal == 0.0:
+            return 1.0
+        return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
+
+    def add(self, exact: Array, rounded: Array) -> None:
+        """Count the values of an array; those that are not finite do not count."""
+        import numpy as np
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = exact - rounded
+            signal, noise = _power(exact), _power(difference)
+        if not math.isfinite(signal):
+            finite = np.isfinite(exact)
+            signal, noise = _power(exact[finite]), _power(difference[finite])
+        self.signal += signal
+        self.noise += noise
+
+    def plus(self, other: Noise) -> Noise:
+        """Return what both noises make together if they are independent, of one signal."""
+        return Noise(max(self.signal, other.signal), self.noise + other.noise)
+
+    @property
+    def db(self) -> float:
+        """Signal-to-noise ratio in dB, between -``EXACT`` and ``EXACT``."""
+        if self.noise == 0.0:
+            return EXACT
+        if self.signal == 0.0 or not math.isfinite(self.noise):
+            return -EXACT
+        ratio = 10.0 * (math.log10(self.signal) - math.log10(self.noise))
+        return max(-EXACT, min(EXACT, ratio))
+
 
 USELESS, POOR = 0.90, 0.97
 """An output that keeps less of the float task than this is useless, or poor."""
@@ -24,6 +90,12 @@ LEAST_SPREAD = 0.05
 
 LEAST_SPREAD_OF_MANY = 0.2
 """The same of coordinates of many candidates, which differ by their places more than by their boxes."""
+
+SIDE = 8
+"""Least height and width of a picture."""
+
+SQUARE = 100
+"""The same of one without channels, which has the shape of candidates with scores."""
 
 LEAST_AREA = 0.001
 """Least part of a picture that an IoU is taken of."""
@@ -54,7 +126,6 @@ MOST_VECTORS = 1024
 
 _Z = 1.645
 """Standard errors of the one-sided bound of 95 %."""
-
 _LOWEST, _HIGHEST = -20.0, 120.0
 
 Pairs = Sequence[tuple[Array, Array]]
@@ -101,9 +172,14 @@ class Verdict:
         return f"{self.place}: {text}" if self.place else text
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the verdict of the output that keeps least, None if there are none."""
-    return min(verdicts, key=lambda verdict: (verdict.at_most, verdict.kept), default=None)
+def is_picture(shape: Sequence[int]) -> bool:
+    """Return whether a shape has height and width.
+
+    They stand before the channels, or are the last two axes of a shape without channels.
+    """
+    if len(shape) > 3:
+        return min(shape[-3:-1]) >= SIDE
+    return len(shape) == 3 and min(shape[1:]) >= SQUARE and max(shape[1:]) <= 4 * min(shape[1:])
 
 
 def sqnr(exact: Array, rounded: Array) -> float:
@@ -159,7 +235,7 @@ def _spread(pairs: Pairs, side: int) -> float:
 
 
 def _share(agreed: float, total: float) -> tuple[float, float]:
-    """Return a share and the upper end of its confidence interval (Wilson), one-sided at 95 %."""
+    """Return a share and its upper bound at 95 % confidence (Wilson, one-sided)."""
     share = agreed / total
     square = _Z * _Z / total
     spread = math.sqrt(share * (1 - share) * square + square * square / 4)
@@ -172,13 +248,13 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
     del threshold
     labels = [(exact, rounded, exact == rounded) for exact, rounded in pairs if exact.shape == rounded.shape]
     if len(labels) < len(pairs):
-        return Verdict(0.0, 0.0, "another number of labels", equal=0.0)
+        return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
     return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal)
 
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure agreement about the largest class; one that is nearly as large in float will do."""
+    """Measure agreement of the largest class; one nearly as large in float counts."""
     import numpy as np
 
     del threshold
@@ -196,7 +272,9 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement about labels, of the rarer ones where most have the same: blanks and backgrounds.
+    """Measure agreement of labels; where most are the same, of the rarer ones.
+
+    Blanks and backgrounds are such.
 
     Args:
         labels: Of each sample the labels in float, those of the quantized model, and where both will do.
@@ -253,7 +331,7 @@ def _of_map(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure agreement about what is above the threshold; a float score close to it decides nothing.
+    """Measure agreement of what is above the threshold, but for scores close to it.
 
     A sample without any is right if it stays without.
     """
@@ -290,7 +368,7 @@ def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
 
 
 def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure how many coordinates are off by less than a part of what they differ by between samples."""
+    """Measure the share of coordinates with an error small beside their spread."""
     import numpy as np
 
     del threshold
@@ -359,18 +437,18 @@ def _units(vectors: Array) -> Array:
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0.0)
 
 
-def _cosines(one: Array, other: Array) -> Array:
+def _cosines(exact: Array, rounded: Array) -> Array:
     """Return the cosines of vectors; 1 of two that are zero."""
     import numpy as np
 
-    squares = np.square(one).sum(axis=-1), np.square(other).sum(axis=-1)
+    squares = np.square(exact).sum(axis=-1), np.square(rounded).sum(axis=-1)
     norms = np.sqrt(squares[0] * squares[1])
     alike = np.where(squares[0] == squares[1], 1.0, 0.0)
-    return np.divide((one * other).sum(axis=-1), norms, out=alike, where=norms > 0.0)
+    return np.divide((exact * rounded).sum(axis=-1), norms, out=alike, where=norms > 0.0)
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the share of the variance that is kept, of the worst small channel where that is less."""
+    """Measure the kept share of the variance, of the worst small channel if less."""
     del threshold
     verdict = _of_variance(pairs)
     for channel in _small_channels(pairs):
@@ -382,7 +460,7 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _small_channels(pairs: Pairs) -> list[int]:
-    """Return the channels whose values are small beside others: noise of the whole hides theirs."""
+    """Return the channels with small values: the noise of others hides theirs."""
     import numpy as np
 
     count = pairs[0][0].shape[-1]

@@ -5,7 +5,7 @@ They are symmetric, and per output channel where the operation allows it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from xdlc.errors import ModelError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
@@ -117,7 +117,9 @@ def weight_steps(bits: int, options: QuantOptions) -> Steps:
 
 
 def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> Array:
-    """Return the scales, float64, that a method finds for static data; 0 for channels of zeros.
+    """Return the scales by channel that a method finds for static data, float64.
+
+    Those of zeros are 0.
 
     Args:
         axis: Channel axis, or None for one scale.
@@ -138,7 +140,7 @@ def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> 
 
 
 def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
-    """Return the scales, float64, that a method finds for each index of the first axis of an array.
+    """Return the scales that a method finds for each row of an array, float64.
 
     Args:
         rows: Floats of any shape, read piece by piece.
@@ -151,12 +153,12 @@ def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
     import numpy as np
 
     count = max(1, _CHUNK * len(rows) // max(rows.size, 1))
-    found = [np.zeros(len(rows) if not rows.size else 0)]
+    scales = [np.zeros(len(rows) if not rows.size else 0)]
     for at in range(0, len(rows) if rows.size else 0, count):
         part = np.ascontiguousarray(rows[at : at + count], np.float32)
         checked_range(part, tensor)
-        found.append(fit(part.reshape(len(part), -1), steps))
-    return np.concatenate(found)
+        scales.append(fit(part.reshape(len(part), -1), steps))
+    return np.concatenate(scales)
 
 
 def weight_encoding(
@@ -188,7 +190,7 @@ def weight_encoding(
 def bias_encoding(
     values: Channels, size: int, input_scale: float | None, weight: Encoding | None
 ) -> ScaleOffset | AxisScaleOffset:
-    """Return the 32-bit encoding of a bias: scale of the input times that of the weight, offset 0.
+    """Return the 32-bit encoding of a bias: the input's scale times the weight's.
 
     Where there are no such scales the bias has its own range.
 
@@ -224,7 +226,10 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
 
 
 def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
-    """Return why a weight cannot have a scale per block of ``size`` input channels, or None if it can."""
+    """Return why a weight cannot have scales per block, or None if it can.
+
+    A block has ``size`` input channels.
+    """
     if op.type == "FullyConnected":
         dim = weight.shape[1]
     elif op.type == "Conv2d" and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1:
@@ -232,12 +237,12 @@ def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
     else:
         return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
     if dim % size:
-        return f"its {dim} input channels are no multiple of {size}"
+        return f"its {dim} input channels are not a multiple of {size}"
     return None
 
 
 def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> Array:
-    """Return the scales of blocks, float64, [channels out, blocks]; 0 for a block of zeros.
+    """Return the scales of blocks, float64, [channels out, blocks]; 0 for zeros.
 
     Args:
         op: An op for which ``why_no_blocks`` has no reason.
@@ -284,41 +289,47 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
     """
     import numpy as np
 
-    held = _without_zeros(scales)
-    channels = held.max(axis=1) / _TOP
+    block_scales = _without_zeros(scales)
+    channels = block_scales.max(axis=1) / _TOP
     if floor is not None:
         channels = np.maximum(channels, floor if floor.size == channels.size else floor.max(initial=0.0))
     channels = channels.astype(np.float32).astype(np.float64)
-    ratios = held / channels[:, None]
+    ratios = block_scales / channels[:, None]
     # A hair less, so that a scale which is a multiple but for its last bit does not take the next one.
     integers = np.clip(np.rint(ratios) if clips else np.ceil(ratios * (1 - 2.0**-20)), 1, _TOP)
     return BlockwiseExpansion(
         3 if weight.rank == 4 else 0,
         tuple(channels.tolist()),
         (0,) * len(channels),
-        held.shape[1],
+        block_scales.shape[1],
         LPBQ_BITS,
         tuple(integers.astype(int).reshape(-1).tolist()),
     )
 
 
 def _without_zeros(scales: Array) -> Array:
-    """Return scales in which a block of zeros has that of the largest block: any holds it exactly."""
+    """Return scales in which blocks of zeros have that of the largest block."""
     import numpy as np
 
     return np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
 
 
-@dataclass(slots=True)
-class Fitted:
-    """What a range method chose for a weight, before floors raise its scales.
+@dataclass(slots=True, eq=False)
+class WeightFit:
+    """Inputs of the form of a weight beside its data, and the scales chosen for it.
 
     Attributes:
-        scales: Scale of each channel; None: no floor raises it.
+        axis: Axis of the output channels; None: the op takes one scale only.
+        bits: 2, 4, 8 or 16.
+        floor: Smallest scale of each output channel that keeps the bias within 32 bits, or None.
+        scales: Scale of each channel before floors raise it; None: no floor raises it.
         clipped: Number of values beyond the ends of their scales.
         largest: Largest value in units of its end.
     """
 
+    axis: int | None
+    bits: int
+    floor: Array | None = None
     scales: Array | None = None
     clipped: int = 0
     largest: float = 0.0
@@ -340,28 +351,13 @@ class Fitted:
         return counted
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What the form of a weight depends on beside its data.
-
-    Attributes:
-        axis: Axis of the output channels; None: the op takes one scale only.
-        bits: 2, 4, 8 or 16.
-        floor: Smallest scale of each output channel that keeps the bias within 32 bits, or None.
-        fitted: Gets what the range method chose.
-    """
-
-    axis: int | None
-    bits: int
-    floor: Array | None = None
-    fitted: Fitted = field(default_factory=Fitted)
-
-
-def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> QuantType:
+def weight_form(
+    op: Op, tensor: Tensor, fitted: WeightFit, options: QuantOptions, notes: list[str]
+) -> QuantType:
     """Return the stored form of an op's weight.
 
     Args:
-        around: What it depends on beside the data.
+        fitted: What it depends on beside the data; gets what the range method chose.
         options: Granularity, range method, schema and steps.
         notes: Gets a line where the form is not the requested one.
 
@@ -369,25 +365,25 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
         ModelError: If the weight holds NaN or infinite values.
         UsageError: If there is no such range method.
     """
-    axis = around.axis if _wants_channels(op, options) else None
+    axis = fitted.axis if _wants_channels(op, options) else None
     if options.weights_block_size is not None and axis is not None:
-        reason = _why_not_in_blocks(op, tensor, around, options)
+        reason = _why_not_in_blocks(op, tensor, fitted, options)
         if reason is None:
             notes += _note_on_parts(op, tensor, options)
-            return _in_blocks(op, tensor, around, options)
+            return _in_blocks(op, tensor, fitted, options)
         notes.append(f"weights of {op.name!r} have one scale per channel, not per block: {reason}")
     schema = legacy(options.param_quantizer_calibration)[1]
     if schema != "symmetric":
         schema = options.param_quantizer_schema
-    if axis is None and around.bits == 8 and schema == "asymmetric":
+    if axis is None and fitted.bits == 8 and schema == "asymmetric":
         return UFIXED8, asymmetric(_asymmetric_range(tensor, options), 8, min_width=0.0)
-    steps = weight_steps(around.bits, options)
-    scales = channel_scales(tensor, axis, steps, around.fitted.counting(symmetric_method(options).fit))
-    around.fitted.scales = scales
-    encoding = weight_encoding(scales, axis, around.bits, around.floor)
-    if isinstance(encoding, ScaleOffset) and around.bits == 8 and schema == "unsignedsymmetric":
+    steps = weight_steps(fitted.bits, options)
+    scales = channel_scales(tensor, axis, steps, fitted.counting(symmetric_method(options).fit))
+    fitted.scales = scales
+    encoding = weight_encoding(scales, axis, fitted.bits, fitted.floor)
+    if isinstance(encoding, ScaleOffset) and fitted.bits == 8 and schema == "unsignedsymmetric":
         return UFIXED8, replace(encoding, offset=-128)
-    return weight_type(around.bits), encoding
+    return weight_type(fitted.bits), encoding
 
 
 def _wants_channels(op: Op, options: QuantOptions) -> bool:
@@ -409,36 +405,38 @@ def _asymmetric_range(tensor: Tensor, options: QuantOptions) -> Range:
     return found
 
 
-def _why_not_in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> str | None:
-    if options.use_lpbq and around.bits != LPBQ_BITS:
-        return f"LPBQ is for weights of {LPBQ_BITS} bits, these have {around.bits}"
+def _why_not_in_blocks(op: Op, tensor: Tensor, fitted: WeightFit, options: QuantOptions) -> str | None:
+    if options.use_lpbq and fitted.bits != LPBQ_BITS:
+        return f"LPBQ is for weights of {LPBQ_BITS} bits, these have {fitted.bits}"
     return why_no_blocks(op, tensor, options.weights_block_size or 1)
 
 
 def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
-    """Return a note if HTP computes a weight with blockwise expansion as one of 8 bits."""
+    """Return a note if HTP computes blockwise weights as weights of 8 bits."""
     size, features = options.weights_block_size or 1, tensor.shape[1 if tensor.rank == 2 else 2]
     if not options.use_lpbq or block_parts(size, features // size):
         return []
     return [
-        f"weights of {op.name!r} have 8 bits on HTP, which computes blocks of {size} of {features} channels "
-        "wrongly: xdlc prepares exact ones with a scale per channel; 4 bits take blocks of 16 or 32, and a "
-        "multiple of 32 channels"
+        f"HTP computes blocks of {size} of {features} channels wrongly: weights of {op.name!r} are prepared "
+        "with 8 bits and a scale per channel; 4 bits need blocks of 16 or 32, and a multiple of 32 channels"
     ]
 
 
-def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> QuantType:
+def _in_blocks(op: Op, tensor: Tensor, fitted: WeightFit, options: QuantOptions) -> QuantType:
     size, method = options.weights_block_size or 1, symmetric_method(options)
-    fit = around.fitted.counting(method.fit)
-    scales = block_scales(op, tensor, size, weight_steps(around.bits, options), fit)
-    dtype = weight_type(around.bits)
+    fit = fitted.counting(method.fit)
+    scales = block_scales(op, tensor, size, weight_steps(fitted.bits, options), fit)
+    dtype = weight_type(fitted.bits)
     if not options.use_lpbq:
-        return dtype, block_encoding(scales, tensor, size, around.bits)
-    around.fitted.scales = scales.max(axis=1) / _TOP
-    return dtype, lpbq_encoding(scales, tensor, clips=method.name != "min-max", floor=around.floor)
+        return dtype, block_encoding(scales, tensor, size, fitted.bits)
+    fitted.scales = scales.max(axis=1) / _TOP
+    return dtype, lpbq_encoding(scales, tensor, clips=method.name != "min-max", floor=fitted.floor)
 
 
 def symmetric_method(options: QuantOptions) -> RangeMethod:
-    """Return the range method of symmetric weights; restricted steps have to hold all data."""
+    """Return the range method of symmetric weights.
+
+    Restricted steps have to hold all data.
+    """
     method = find_range_method(options.param_quantizer_calibration, weights=True)
     return method if options.restrict_quantization_steps is None else find_range_method("min-max")

@@ -15,7 +15,7 @@ from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession as CpuSession
-    from xdlc.runtime.lowered import Lowered as Lowered
+    from xdlc.runtime.lower import Lowered as Lowered
     from xdlc.runtime.ops import known_types as known_types
     from xdlc.runtime.ops import lowering as lowering
 
@@ -25,7 +25,7 @@ __all__ = ["CpuSession", "Lowered", "known_types", "lowering"]
 
 _HOMES = {
     "CpuSession": ".cpu",
-    "Lowered": ".lowered",
+    "Lowered": ".lower",
     "known_types": ".ops",
     "lowering": ".ops",
 }

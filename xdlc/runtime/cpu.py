@@ -10,11 +10,10 @@ from xdlc.ir import Encoding, Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.runtime.array_files import check_shape
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.file_shapes import check_shape
 from xdlc.runtime.htp_fusion import came_quantized, has_halves
-from xdlc.runtime.lower import lower
-from xdlc.runtime.lowered import Lowered, as_float
+from xdlc.runtime.lower import Lowered, as_float, lower
 from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Observer
@@ -191,7 +190,6 @@ def feed(tensor: Tensor, value: Array) -> Array:
     """Return the engine's input.
 
     Args:
-        tensor: The input.
         value: Real numbers, or quantized values for a fixed-point input.
 
     Raises:

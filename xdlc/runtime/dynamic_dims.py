@@ -7,6 +7,7 @@ from shlex import quote
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Model, Op, Tensor
+from xdlc.options import spell
 
 REASON = "reads values with open dimensions"
 """Reason of an op on the host that QNN would support with fixed dimensions."""
@@ -68,15 +69,16 @@ def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
     shapes = {tensor.name: _example(tensor, symbols.get(tensor.name, ()), numbers) for tensor in inputs}
     named = sum(name is not None for tensor in inputs for name in symbols.get(tensor.name, ()))
     if len(inputs) > 1 and named == sum(len(tensor.dynamic_axes) for tensor in inputs):
-        return [f"--define_symbol {quote(name)} {number}" for name, number in numbers.items()]
-    return [f"-d {quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()]
+        return [f"{spell('define_symbol')} {quote(name)} {number}" for name, number in numbers.items()]
+    return [
+        f"{spell('input_dims')} {quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()
+    ]
 
 
 def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int]) -> list[int]:
     """Return an example shape: batches of 1, images of 480 x 640, else 128.
 
     Args:
-        tensor: The input.
         names: Symbol of each axis.
         numbers: Numbers that symbols are bound to so far; new ones are added.
     """

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import BackendError
 from xdlc.ir import MappedData
 from xdlc.runtime.builder import describe
-from xdlc.runtime.lowered import Lowered
 
 if TYPE_CHECKING:
+    from xdlc.runtime.lower import Lowered
     from xdlc.runtime.profile import Profiler
 
 Array = Any  # numpy.ndarray

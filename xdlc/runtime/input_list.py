@@ -34,7 +34,7 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import open_file, read_bytes
-from xdlc.runtime import file_shapes, npy
+from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
@@ -59,7 +59,7 @@ class InputFile:
     path: Path
     tensor: Tensor
     native: bool
-    shape: file_shapes.Shape
+    shape: array_files.Shape
 
     def read(self) -> Array:
         """Return the values in the type of the runtime.
@@ -73,7 +73,7 @@ class InputFile:
         stored = tensor.dtype.numpy
         try:
             if self.path.suffix == ".npy":
-                array = np.array(npy.load(self.path).reshape(self.shape))
+                array = np.array(array_files.load(self.path).reshape(self.shape))
                 if tensor.encoding is not None and array.dtype == stored:
                     return array
             else:
@@ -186,7 +186,6 @@ def read_input_list(
     """Return the inferences that a list names, after a check of every line and file.
 
     Args:
-        path: The list.
         graph: The graph that will read the files.
         native: Whether raw files hold the inputs' stored types instead of float32, or names of inputs whose
             files do.
@@ -325,26 +324,26 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
     size = _size(path, where)
     if path.suffix == ".npy":
         return _checked_npy(path, tensor, native, where)
-    is_stored = native or file_shapes.holds_integers(tensor)
+    is_stored = native or array_files.holds_integers(tensor)
     if is_stored and not native:
         native = _holds_stored(path, size, tensor)
     shape = _shape(size, tensor, native)
     if shape is None:
-        unit = _nbytes(tensor, file_shapes.unit_shape(tensor), is_stored)
+        unit = _nbytes(tensor, array_files.unit_shape(tensor), is_stored)
         kind = tensor.dtype.name if is_stored else "float32"
-        problem, fix = file_shapes.size_problem(path, size, unit, tensor, kind)
+        problem, fix = array_files.size_problem(path, size, unit, tensor, kind)
         raise UsageError(problem, where=where, fix=fix)
     return InputFile(path, tensor, native, shape)
 
 
-def _nbytes(tensor: Tensor, shape: file_shapes.Shape, native: bool) -> int:
+def _nbytes(tensor: Tensor, shape: array_files.Shape, native: bool) -> int:
     return tensor.dtype.nbytes(shape) if native else 4 * math.prod(shape)
 
 
-def _shape(size: int, tensor: Tensor, native: bool) -> file_shapes.Shape | None:
+def _shape(size: int, tensor: Tensor, native: bool) -> array_files.Shape | None:
     """Return the shape that a raw file of a size holds, None if it does not fit."""
-    unit = file_shapes.unit_shape(tensor)
-    return file_shapes.of_size(
+    unit = array_files.unit_shape(tensor)
+    return array_files.of_size(
         size, _nbytes(tensor, tensor.shape, native), _nbytes(tensor, unit, native), tensor
     )
 
@@ -364,17 +363,17 @@ def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
 
 def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
     try:
-        array = npy.load(path)
+        array = array_files.load(path)
     except StorageError as error:
         error.problem, error.where = f"{path} {error.problem}", where
         raise
-    shape = file_shapes.of_array(array.shape, tensor)
+    shape = array_files.of_array(array.shape, tensor)
     if shape is None or array.dtype.kind not in "biuf":
         raise UsageError(
             f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
-            f"{file_shapes.shown(tensor)}",
+            f"{array_files.shown(tensor)}",
             where=where,
-            fix=file_shapes.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
+            fix=array_files.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
             if array.dtype.kind in "biuf"
             else "save an array of numbers in the shape of the input",
         )

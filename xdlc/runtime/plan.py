@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
@@ -18,10 +18,21 @@ from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.loop_body import accumulators, iteration
-from xdlc.runtime.lower import check_outputs, lower
-from xdlc.runtime.lowered import Lowered, as_float
-from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, SessionStep, Step, UdoStep, place, truth
+from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
+from xdlc.runtime.steps import (
+    Array,
+    Branch,
+    Observer,
+    Plan,
+    Repeat,
+    SessionStep,
+    Step,
+    UdoStep,
+    accumulators,
+    iteration,
+    place,
+    truth,
+)
 
 if TYPE_CHECKING:
     from xdlc.runtime.profile import Profiler
@@ -31,14 +42,11 @@ SMALL = 1 << 20  # bytes of all tensors of a partition
 Refine = Callable[[Lowered], None]
 
 
-class Accelerator(Protocol):
-    """Another engine, which has compiled partitions of graphs."""
+Accelerator = Callable[[Graph], list[tuple[Step | None, Sequence[Op]]]]
+"""Returns the ops of a graph, or of an iteration, in groups that run in turn.
 
-    def schedule(self, graph: Graph) -> Sequence[tuple[Step | None, Sequence[Op]]]:
-        """Return the ops of a graph, or of an iteration, in groups that run in turn.
-
-        Each group is beside the step that runs it, which is None for the CPU.
-        """
+Each group is beside the step that runs it, which is None for the CPU.
+"""
 
 
 def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = True) -> Plan:
@@ -71,7 +79,6 @@ def make_plan(
     """Return the plan of a graph.
 
     Args:
-        graph: The graph.
         graphs: The graphs that it may run, by name.
         quantized: Whether fixed-point tensors are rounded to their encodings.
         outputs: Names of tensors to give out beside the graph's outputs.
@@ -141,7 +148,7 @@ class _Maker:
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
         whole: list[tuple[Step | None, Sequence[Op]]] = [(None, list(graph.ops))]
-        for step, ops in whole if self.accelerator is None else self.accelerator.schedule(graph):
+        for step, ops in whole if self.accelerator is None else self.accelerator(graph):
             if step is not None:
                 plan.steps.append(step)
             else:

@@ -128,8 +128,6 @@ def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) 
     for its kernels once, when they are constants, and would dequantize integers in each run.
 
     Args:
-        b: The builder.
-        tensor: The data.
         order: Axis order of the value.
         any_zeros: Whether each channel may have a zero point of its own, and each block a scale.
     """
@@ -198,7 +196,6 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     """Return a bias for an op with integer kernels.
 
     Args:
-        b: The builder.
         tensor: The bias, one number per output channel.
         source: The op's input activation.
         weight: Its weights.
@@ -238,7 +235,6 @@ def bias_steps(
     None where there is no integer kernel, or the bias has no such form.
 
     Args:
-        b: The builder.
         tensor: The bias, one number per output channel.
         source: The op's input activation.
         weight: Its weights.

@@ -140,7 +140,7 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
     if not listed:
         raise ContainerError(
             "holds no AIP record, which lists the sections for HTA",
-            fix="run xdlc-quantize --enable_hta on it",
+            fix="prepare it for HTA: `xdlc-quantize --enable_hta`",
         )
     return next((one for one in listed if one[1].flavour == OWN_FLAVOUR), listed[0])
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
+from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.fusion_groups import Partition, partitions_of
-from xdlc.runtime.htp_fusion import came_quantized
+from xdlc.runtime.htp_fusion import Partition, came_quantized, partitions_of
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed
@@ -111,7 +111,7 @@ def _extra(graph: Graph, parts: Sequence[Partition], outputs: Iterable[str]) -> 
         UsageError(
             f"{name!r} is inside a section, whose values are not available",
             where=f"graph {graph.name!r}",
-            fix="run the model without --use_aip",
+            fix=f"run the model without {spell('use_aip', True)}",
         )
         for name in names
         if name not in had

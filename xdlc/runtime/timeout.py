@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import BackendError, UsageError
+from xdlc.options import spell
 
 DEFAULT = 2.0
 OBSERVED = 3.0
@@ -36,7 +37,8 @@ def checked(seconds: float | None) -> float:
         return DEFAULT
     if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds <= 0:
         raise UsageError(
-            f"loop_timeout is {seconds!r}", fix=f"give seconds, more than 0 and at most {LONGEST:g}"
+            f"{spell('loop_timeout')} is {seconds!r}",
+            fix=f"give seconds, at most {LONGEST:g}",
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(
@@ -141,7 +143,7 @@ class Watch:
         longer = (
             "make the condition of the loop end it, or let it do less"
             if self.timeout >= LONGEST
-            else f"give it more time with --loop_timeout, at most {LONGEST:g} s, or make its condition end it"
+            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or let it do less"
         )
         return BackendError(
             f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",

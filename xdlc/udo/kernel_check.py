@@ -16,7 +16,7 @@ from xdlc.opdefs import read_valid
 from xdlc.opdefs.backend_view import on_cpu
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.runtime.udo.activations import kernel_dtype
+from xdlc.runtime.udo.build_descriptor import kernel_dtype
 from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray

@@ -18,6 +18,7 @@ from xdlc.ir.files import checked_path
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import ShapeFunction, Udo, UdoSet
+from xdlc.options import spell
 from xdlc.runtime.udo.sources import paths_of
 from xdlc.udo.config.reader import Config, clashes, read_config
 
@@ -63,7 +64,7 @@ def udo_set(
     """
     if package_name is not None and op_package_config:
         raise UsageError(
-            "package_name and op_package_config exclude each other",
+            f"{spell('package_name')} and {spell('op_package_config')} exclude each other",
             fix="name the packages in the configuration alone",
         )
     configured = configured_ops(udo_config_paths, op_package_config, notify)

@@ -47,7 +47,6 @@ def send(
     """Send a message.
 
     Args:
-        line: The own end of the line.
         message: What JSON can hold.
         files: Open files that the other side gets.
         deadline: When the whole message has to be sent, as ``time.monotonic`` counts; default: never.
@@ -77,7 +76,6 @@ def receive(line: socket.socket, deadline: float | None = None) -> tuple[dict[st
     The other side sends nothing more before it is answered.
 
     Args:
-        line: The own end of the line.
         deadline: When the whole message has to be there, as ``time.monotonic`` counts; default: never.
 
     Raises:

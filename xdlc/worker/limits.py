@@ -25,14 +25,15 @@ def limited(seconds: float | None, memory: int | None) -> Iterator[dict[str, flo
         memory: Bytes beside those that it has now; the system refuses more.
     """
     used: dict[str, float] = {}
-    if seconds is None:
+    if seconds is None and memory is None:
         yield used
         return
     start = time.process_time()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    if seconds is not None:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
     if memory is not None:
         _limit_memory(memory, before[1])
     try:

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from xdlc import errors
 from xdlc.errors import BackendError, raise_all
@@ -61,19 +61,6 @@ class ChildDiedError(BackendError):
         return self.status == -signal.SIGKILL
 
 
-class _Running(Protocol):
-    """A process that the system has started."""
-
-    def status(self, seconds: float) -> int | None:
-        """Return its status, or None if it has not ended within some seconds."""
-
-    def end(self) -> None:
-        """End it and all that it has started, unless it has ended."""
-
-    def disown(self) -> None:
-        """Leave it to the process that has started it; this one is a copy."""
-
-
 class Process:
     """A child process that serves requests by the commands of a module.
 
@@ -106,7 +93,7 @@ class Process:
             fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
             self._line, far_end = channel.pair()
             unless_started.enter_context(self._line)
-            running: _Running
+            running: _Started | _Copied
             with far_end:
                 if origin is None:
                     running = _Started(service, variables or {}, far_end, self._log)
@@ -127,11 +114,13 @@ class Process:
             timeout: Seconds that it may take.
 
         Raises:
-            ChildDiedError: If it did not answer; it has ended then.
+            ChildDiedError: If it has been ended, or does not answer, which ends it.
             XdlcError: What the child reports.
         """
         with self._turn:
             try:
+                if not self.is_alive:
+                    raise ChildDiedError("has been ended", "")
                 answer = self._asked(request, files, time.monotonic() + timeout, timeout)
                 problems = [error_of(words) for words in answer.get("errors", ())]
             except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -289,22 +278,25 @@ class _Started:
             ) from error
 
     def status(self, seconds: float) -> int | None:
+        """Return its status, or None if it has not ended within some seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def end(self) -> None:
+        """End it and all that it has started, unless it has ended."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def disown(self) -> None:
+        """Leave it to the process that has started it; this one is a copy."""
         self._process.returncode = 0  # for subprocess, which would wait for it
 
 
 class _Copied:
-    """A process that is a copy of another one, whose child it is."""
+    """A copy of another process, whose child it is; see ``_Started``."""
 
     def __init__(self, origin: Process, far_end: socket.socket, log: IO[bytes]) -> None:
         self._origin = origin
@@ -325,12 +317,12 @@ class _Copied:
         """End it and return its status, or None if its origin has died."""
         if not self._is_ended:
             self._is_ended = True
-            with contextlib.suppress(ChildDiedError, OSError):
+            with contextlib.suppress(ChildDiedError):
                 self._status = self._origin.ask({"do": "reap", "pid": self._pid}, timeout=_COPYING)["status"]
         return self._status
 
 
-def _end(running: _Running, line: socket.socket, log: IO[bytes], owner: int) -> None:
+def _end(running: _Started | _Copied, line: socket.socket, log: IO[bytes], owner: int) -> None:
     line.close()
     log.close()
     if os.getpid() == owner:

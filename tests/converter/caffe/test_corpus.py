@@ -15,7 +15,7 @@ import pytest
 import xdlc
 from tests.converter.caffe import nets
 from tests.support.corpus_models import relative_error
-from xdlc.converter.caffe import layers, params
+from xdlc.converter.caffe import layers, registry
 from xdlc.errors import UnsupportedOp, XdlcError, each_problem
 
 pytestmark = pytest.mark.corpus
@@ -128,7 +128,7 @@ def random_weights(net: Path, **options: Any) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
         for entry in pkgutil.iter_modules(layers.__path__):
             module = importlib.import_module(f"{layers.__name__}.{entry.name}")
-            if getattr(module, "weights", None) is params.weights:
+            if getattr(module, "weights", None) is registry.weights:
                 patch.setattr(module, "weights", weights)
         xdlc.convert(net, notify=lambda _: None, **options)
     return nets.caffemodel(blobs)

@@ -8,7 +8,7 @@ import pytest
 import xdlc
 from tests.converter.caffe2.nets import Net, TinyNet, argument, field, fill, net, operator
 from xdlc import ir
-from xdlc.converter.caffe2.fills import filled, is_constant
+from xdlc.converter.caffe2.inputs import filled, is_constant
 from xdlc.converter.caffe2.netdef import read_net
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError

@@ -8,7 +8,7 @@ from onnx import helper
 
 import xdlc
 from xdlc.converter.emitter import RecordedNames
-from xdlc.converter.onnx.roundtrip_metadata import LONGEST, recorded_names
+from xdlc.converter.onnx.reader import LONGEST, recorded_names
 
 
 def noted(node, op=None, origin=None):

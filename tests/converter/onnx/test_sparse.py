@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import xdlc
-from xdlc.converter.onnx.sparse import DENSE_BYTES
+from xdlc.converter.onnx.reader import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
 DENSE = np.array([[0, 2, 0], [0, 0, 0], [-3, 0, 4]], np.float32)

@@ -25,7 +25,7 @@ def session(model):
 
 
 def same(folder, model, *feeds, exported=True, **options):
-    """Convert, save, load and run a model, and its export; return the model as it was loaded."""
+    """Convert, save, load and run a model, and its export; return the loaded model."""
     if isinstance(model, str):
         model = parsed(model)
     onnx.save(model, folder / "m.onnx")

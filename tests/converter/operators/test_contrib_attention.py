@@ -66,7 +66,7 @@ def test_projections(models, options):
 
 
 def test_projections_without_biases(models):
-    """onnxruntime's CPU kernel crashes without biases: they are compared with biases of 0."""
+    """Missing biases, with which onnxruntime crashes, are compared with biases of 0."""
     inputs, options = merged(b=np.zeros(3 * HIDDEN, np.float32)), dict(num_heads=HEADS, static=(1,))
     expected = reference(*contrib(models, "Attention", inputs, **options))["y0"]
     check(models, "Attention", [*inputs[:2], None], wanted=[expected], **options)
@@ -151,7 +151,7 @@ def test_past_keys_and_values(models, bias, causal):
 
 
 def test_values_packed_side_by_side(models):
-    """onnxruntime's CPU kernel does not take them: they are compared with values that lie apart."""
+    """Packed values, which onnxruntime refuses, are compared with separate ones."""
     apart = [floats(BATCH, LENGTH, HEADS, SIZE) for _ in range(3)]
     flat = [array.reshape(BATCH, LENGTH, HIDDEN) for array in apart]
     expected = reference(*contrib(models, "MultiHeadAttention", flat, num_heads=HEADS))["y0"]

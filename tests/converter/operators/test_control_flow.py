@@ -1,4 +1,4 @@
-"""If, Loop and Scan, held to onnxruntime through the DLC on disk and through the export as ONNX."""
+"""If, Loop and Scan, compared with onnxruntime from the DLC and from the export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import xdlc
 from tests.converter.operators.control_flow import FALSE, TRUE, X, constant_loop, kinds, parsed, runners, same
 from xdlc.errors import BackendError
 from xdlc.opdefs.control_flow import Loop, called
-from xdlc.runtime.loop_body import accumulators
+from xdlc.runtime.steps import accumulators
 
 # ---------------------------------------------------------------------------- If
 
@@ -72,7 +72,7 @@ def test_conditions_on_known_shapes_are_known(tmp_path):
 
 
 def test_branches_that_do_not_fit_the_shapes_are_kept_for_others(tmp_path):
-    """With the bound shape only one branch is valid; that the other is never taken is not known."""
+    """Only one branch fits the bound shape, and the condition is not known."""
     text = """g (int64 n, float[N,3] x) => (float[A,B] y)
         <int64 two = {2}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[1,3] z = {0, 0, 1}> {
             c = Equal(n, two)
@@ -460,7 +460,7 @@ def test_no_iteration_transposes_what_it_hands_on(tmp_path, states, body, transp
 
 
 def test_name_that_one_branch_stores_and_the_other_captures(tmp_path):
-    """onnxruntime gives both branches the value outside; a name that only one branch has is its own."""
+    """Both branches read the outer value; a name that one branch has is its own."""
     model = parsed(
         """
         m (float[2,3] x, bool k) => (float[2,3] y)

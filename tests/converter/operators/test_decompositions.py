@@ -1,4 +1,4 @@
-"""Operators that QNN has under another name or not at all: what they become gives the same."""
+"""Operators that QNN lacks or has under another name, compared by their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of known inputs become what onnxruntime makes of them, or an error with its reason."""
+"""Nodes of known inputs: the results of onnxruntime, or an error with its reason."""
 
 from __future__ import annotations
 

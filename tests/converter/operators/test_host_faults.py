@@ -1,4 +1,4 @@
-"""Nodes that the host's kernels execute otherwise than ONNX says, and those next to them."""
+"""Nodes that the host's kernels execute otherwise than ONNX, and their neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml as scikit-learn's exporters write them: onnxruntime is the oracle."""
+"""Operators of ai.onnx.ml as scikit-learn writes them, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_trees_of_a_classifier(models, case):
 
 
 def test_a_tree_ensemble_of_version_5(models):
-    """A node may compare with a set; its true branch and a leaf are stated by position."""
+    """A node may compare with a set; positions state its true branch and a leaf."""
     tree = {
         "nodes_featureids": [0, 1, 2],
         "nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [3], [0, 6, 3]),

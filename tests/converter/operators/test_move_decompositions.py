@@ -68,7 +68,7 @@ def test_mask_of_dropout_keeps_all(models, opset):
 
 
 def test_dropout_in_training_form_passes_on_what_has_no_mask(models):
-    """onnxruntime removes such a node between two others, and draws numbers if its mask is read."""
+    """onnxruntime removes such a node, and draws numbers if its mask is read."""
     nodes = [node("Abs", "x", "a"), node("Dropout", "a ratio mode", "d", seed=3), node("Neg", "d")]
     weights = {"ratio": np.float32(0.5), "mode": np.array(True)}
     check(models, nodes, {"x": floats(2, 3)}, weights)

@@ -86,7 +86,7 @@ def test_batch_normalization_of_rank_1(models):
 
 
 def test_batch_normalization_of_a_column(models):
-    """onnxruntime 1.31 moves the node in front of the Transpose, where its channels are five."""
+    """onnxruntime 1.31 moves the node before the Transpose, where it has 5 channels."""
     weights = {name: RNG.uniform(0.5, 1, 5).astype(np.float32) for name in "sbmv"} | {"w": floats(5, 5)}
     nodes = [
         node("MatMul", "x w", "p"),

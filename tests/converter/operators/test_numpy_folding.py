@@ -1,4 +1,4 @@
-"""What numpy folds is what onnxruntime makes of it, and numpy leaves the rest to it."""
+"""Folding by numpy, which equals onnxruntime's, and what numpy does not fold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xdlc.converter.operators import folding
-from xdlc.converter.operators.numpy_folding import evaluation
+from xdlc.converter.operators.folding import evaluation
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, identity
 from xdlc.ir import ArrayData, Role, Tensor

@@ -1,4 +1,4 @@
-"""Each ONNX operator: our model, saved and read back, gives what onnxruntime gives on the source."""
+"""Each ONNX operator in a DLC on disk, compared with onnxruntime on the source."""
 
 from __future__ import annotations
 

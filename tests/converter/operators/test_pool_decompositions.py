@@ -1,4 +1,4 @@
-"""Pools that QNN does not have, taken apart, and depthwise convolutions that HTP does not have."""
+"""Pools that QNN lacks and depthwise convolutions that HTP lacks, taken apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized sources: encodings on the tensors, and the numbers that onnxruntime gives on the source."""
+"""Quantized sources: encodings of tensors, and results compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BORDERS = {"Quantize", "Dequantize", "Convert", "Reinterpret"}
 
 
 class Source:
-    """Nodes of a quantized model under construction; scales and zero points become initializers."""
+    """Nodes of a quantized model under construction, with scales as initializers."""
 
     def __init__(self) -> None:
         self.nodes = []
@@ -55,7 +55,7 @@ def integers(*shape, dtype=np.int8):
 
 
 def check(models, source, feeds, outputs=("y",), *, opset=21, plain=False):
-    """Convert, save, load and run; the outputs are onnxruntime's on the source, every bit."""
+    """Convert, save, load and run; compare every bit with onnxruntime on the source."""
     model = models.make(
         source.nodes,
         {name: array.shape for name, array in feeds.items()},
@@ -451,7 +451,7 @@ def test_zero_among_stored_integers_is_another_number(models, kind):
 
 
 def test_signed_values_that_no_operation_computes_with_stay_signed(models):
-    """Reals that are an output keep the convolution on reals, where unsigned copies change nothing."""
+    """Reals that are an output keep the convolution on reals and the integers signed."""
     source = Source()
     parameters = source.encoding("y", 1 / 128, np.int8(0))
     source.node("Sigmoid", [source.quantized("x", 0.03, np.int8(3))], "y")

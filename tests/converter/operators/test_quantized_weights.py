@@ -1,4 +1,4 @@
-"""Weights that a source model stores as integers beside activations that are floats."""
+"""Weights that a source model stores as integers beside float activations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READERS = {
 
 
 def weight_only(models, reader, kind, scales, zeros=None, **attributes):
-    """Save DequantizeLinear of constant integers and the op that reads it; return path, feeds."""
+    """Save DequantizeLinear of integers and its reader; return the path and feeds."""
     x_shape, shape, options = READERS[reader]
     code, low, high = STORED[kind]
     stored = RNG.integers(low, high, shape)
@@ -79,7 +79,7 @@ def with_reals(monkeypatch):
 
 
 def exact(path, feeds):
-    """Return what onnxruntime makes of a model as it stands: fused, it rounds the other operand too."""
+    """Return onnxruntime's outputs of an unfused model; fusion rounds both operands."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -87,7 +87,7 @@ def exact(path, feeds):
 
 
 def compare(models, monkeypatch, path, feeds):
-    """Compare with onnxruntime on the source, and bit for bit with weights stored as reals."""
+    """Compare with onnxruntime, and bit for bit with weights stored as reals."""
     model, size = saved(path)
     results = xdlc.run(model, feeds)
     for name, expected in exact(path, feeds).items():

@@ -1,4 +1,4 @@
-"""Resize by all rules of ONNX, held to onnxruntime, or where that refuses to the reference implementation."""
+"""Resize by all rules of ONNX, compared with onnxruntime or onnx's reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals, of which nothing is left in a DLC: held to onnxruntime by the host runtime."""
+"""Sequences and optionals, which no DLC contains, compared with onnxruntime."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ import numpy as np
 import xdlc
 from tests.converter.pytorch.arguments import DTYPES, argument
 from xdlc import ir
-from xdlc.converter.pytorch.calls import Ref, SymbolRef
-from xdlc.converter.pytorch.schemas import schema
+from xdlc.converter.pytorch.calls import Ref, SymbolRef, schema
 
 Shape = Sequence[int | str]
 _Stored = tuple[np.ndarray, dict[str, Any]]

@@ -25,7 +25,7 @@ def test_dimensions_are_those_of_the_example_unless_they_are_given(tmp_path):
     ends = rows(builder)
     notices = []
     assert builder.convert(tmp_path, ends, notify=notices.append).main.inputs[0].shape == (2, 3)
-    assert [("'x'" in text, "--input_dim" in text) for text in notices] == [(True, True)]
+    assert [("'x'" in text, "input_dims" in text) for text in notices] == [(True, True)]
     for options in ({"input_dims": {"x": (6, 3)}}, {"batch": 6}, {"define_symbol": {"s0": 3}}):
         model = builder.convert(tmp_path, ends, notify=notices.append, **options)
         assert model.main.inputs[0].shape == (6, 3)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
+from xdlc.converter.pytorch.calls import REQUIRED, Call, CallGraph, Meta, Ref, ScalarType, schema
 from xdlc.converter.pytorch.functional import functional
-from xdlc.converter.pytorch.schemas import REQUIRED, schema
 from xdlc.errors import UnsupportedOp
 
 pytestmark = pytest.mark.frameworks

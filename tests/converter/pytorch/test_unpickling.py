@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tests.converter.pytorch.pickles import Call, Global, Made, pickled, tensor
-from xdlc.converter.pytorch.pickled import Record, Storage, StoredTensor
-from xdlc.converter.pytorch.unpickling import unpickle
+from xdlc.converter.pytorch.pickled import Record, Storage, StoredTensor, unpickle
 from xdlc.errors import ModelError
 
 _STORAGE = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x01tQ"

@@ -116,7 +116,7 @@ def test_a_graph_ends_at_what_is_computed_of_inputs_and_read_by_nothing(graph, t
     notices = []
     found = run(graph, tmp_path, notify=notices.append)
     assert sorted(found) == ["a:0", "b:0"]
-    assert any("--out_node" in each for each in notices)
+    assert any("out_node" in each for each in notices)
 
 
 def test_text_is_read_as_well(graph, tmp_path):

@@ -9,9 +9,9 @@ from tests.converter.tensorflow.tf_checkpoints import Checkpoint, save, saved_mo
 from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, Type
 from xdlc import ir
 from xdlc.converter.tensorflow.bundle import Bundle, _signed, _slice_key
-from xdlc.converter.tensorflow.crc32c import crc32c
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.reader import _load
+from xdlc.converter.tensorflow.table import crc32c
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -150,7 +150,7 @@ def test_a_signature_of_strings_is_refused_and_can_be_cut(model, checkpoint, tmp
     path = save(model, tmp_path, checkpoint)
     with pytest.raises(UnsupportedOp, match="strings") as caught:
         xdlc.convert(path)
-    assert "--out_node" in caught.value.fix
+    assert "out_node" in caught.value.fix
     cut = xdlc.convert(path, {"call/add": [2, 3]}, importer_options={"out_node": ["call"]})
     assert np.array_equal(xdlc.run(cut, {"call/add": X})["call:0"], X + B)
 

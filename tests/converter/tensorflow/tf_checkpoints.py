@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tests.converter.tensorflow.tf_models import NUMBERS, Graph, set_shape
-from xdlc.converter.tensorflow.crc32c import crc32c, masked
 from xdlc.converter.tensorflow.messages import message
+from xdlc.converter.tensorflow.table import crc32c, masked
 
 MAGIC = 0xDB4775248B80FB57
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.tflite.builtins import CUSTOM, NAMES, options_of
+from xdlc.converter.tflite.file import CUSTOM, NAMES, options_of
 from xdlc.converter.tflite.tensors import DTYPES, PACKED
 from xdlc.schema._generated import tflite as schema
 

@@ -97,7 +97,7 @@ def test_open_dimensions_are_taken_as_1_with_a_notice(tmp_path):
     path = _write(made, tmp_path / "m.tflite")
     notices = []
     assert xdlc.convert(path, notify=notices.append).main.inputs[0].shape == (1, 3)
-    assert any("--input_dim" in notice for notice in notices)
+    assert any("input_dims" in notice for notice in notices)
     notices.clear()
     assert xdlc.convert(path, notify=notices.append, batch=4).main.outputs[0].shape == (4, 3)
     assert not notices

@@ -8,7 +8,7 @@ from tests.converter.tflite.integer_lstms import integer_lstm
 from tests.converter.tflite.models import TinyModel
 from tests.support.htp_models import needs_htp
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.runtime.fixed_point_functions import table
+from xdlc.runtime.ops.neuron import table
 
 FORMS = {
     "plain": {},

@@ -49,7 +49,7 @@ def test_a_dynamic_model_has_nothing_to_replace_and_a_notice_states_why(tmp_path
     )
     assert notices[0] == (
         "no op of the model is Pkg::Softmax; nodes with dynamic dimensions become no operation of QNN: bind "
-        "them with --input_dim"
+        "open dimensions with input_dims, define_symbol or batch"
     )
 
 

@@ -148,7 +148,7 @@ def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: 
     source = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])})
     with pytest.raises(UnsupportedOp, match=r"the shape of output 0 \('y'\) is not known") as caught:
         converted(tmp_path, source, SCALE)
-    assert "--converter_op_package_lib" in str(caught.value.fix)
+    assert "converter_op_package_lib FILE.py" in str(caught.value.fix)
     named = custom(
         "Scale", [place("x", [FLOAT32])], [place("y", [FLOAT32], text="[x]")], param("factor", FLOAT32)
     )

@@ -9,7 +9,7 @@ from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Tensor, make_op
 from xdlc.ir.dtype import UFIXED8
 from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, automatic, by_hand, fewest_changes
-from xdlc.runtime.fusion_groups import Bond
+from xdlc.runtime.htp_fusion import Bond
 
 
 def chain(sizes, skips=()):

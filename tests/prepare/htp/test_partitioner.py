@@ -16,8 +16,8 @@ from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import partition_plan
 from xdlc.prepare.htp.partition_plan import connected, crossings, move_later, partition, stages
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
+from xdlc.runtime.htp.session import emulated_partitions
 
 ADD = 0
 
@@ -121,7 +121,7 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     partitions = grouped(graph, taken)
     x = np.array([[1, -2, 3, 5]], np.int32)
     model = Model({"g": graph})
-    emulated = EmulatedPartitions(model, {"g": partitions}, OnCpu(graph, partitions))
+    emulated = emulated_partitions(model, {"g": partitions}, OnCpu(graph, partitions))
     session = CpuSession(model, accelerator=emulated)
     expected = CpuSession(graph).run({"v0": x})
     found = session.run({"v0": x})
@@ -143,7 +143,7 @@ def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], s
             return results
 
     model = Model({"g": build([(0, 0)])})
-    session = CpuSession(model, accelerator=EmulatedPartitions(model, {"g": {"p": ["op0"]}}, Other()))
+    session = CpuSession(model, accelerator=emulated_partitions(model, {"g": {"p": ["op0"]}}, Other()))
     with pytest.raises(BackendError) as caught:
         session.run({"v0": np.ones((1, 4), np.int32)})
     assert said in caught.value.problem

@@ -60,7 +60,7 @@ def test_damaged_facts_are_replaced_as_their_error_says() -> None:
     model.records[cache_provenance.RECORD] = raw_data(b'{"version": 9}')
     with pytest.raises(ContainerError, match="has version 9") as caught:
         prepare_all(model, ["sm8650"])
-    assert "--overwrite_cache_records" in (caught.value.fix or "")
+    assert "overwrite_cache_records=True" in (caught.value.fix or "")
     prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)
     assert prepared.notices == (
         "record 'xdlc.caches' was damaged: what it noted about caches that were there is lost",

@@ -31,10 +31,9 @@ from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
-from xdlc.runtime.htp.process import ForkServer
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import ForkServer, WorkerSession
+from xdlc.runtime.htp.session import emulated_partitions
 from xdlc.targets import find_soc
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
@@ -71,7 +70,7 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
         assert facts[name].source == "my graph"
         assert fingerprint(partition_graph(model.main, ops, name)) == facts[name].fingerprint
     with WorkerSession.of_cache(model.records[record]) as emulation:
-        emulated = EmulatedPartitions(model, {model.main.name: partitions}, emulation)
+        emulated = emulated_partitions(model, {model.main.name: partitions}, emulation)
         found = CpuSession(model, accelerator=emulated).run({"x": X}, native=True)
     composed = in_segments(model, partitions, {"x": X})
     on_cpu = CpuSession(model).run({"x": X}, native=True)
@@ -163,7 +162,7 @@ def test_loops_run_on_the_host_and_partitions_of_their_bodies_on_htp() -> None:
     }
     feeds = {"x": np.ones(3, "float32"), "n": np.full(1, 3, "int32"), "f": np.full(3, 2, "float32")}
     with WorkerSession.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
-        emulated = EmulatedPartitions(prepared.model, by_graph, emulation)
+        emulated = emulated_partitions(prepared.model, by_graph, emulation)
         found = CpuSession(prepared.model, accelerator=emulated).run(feeds)
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError, each_problem
+from xdlc.json_fields import MAX_PROBLEMS
 from xdlc.quant.overrides import read_overrides, reading
 
 GOOD = {"bitwidth": 8, "scale": 0.1, "offset": 0}
@@ -33,53 +34,53 @@ LPBQ = {"enc_type": "LPBQ", "compressed_bw": 4, "block_size": 2, "offset": [-128
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({}, "has no 'activation_encodings'"),
-        ({"activation_encodings": {}}, "has no 'param_encodings'"),
-        ({"activation_encodings": {}, "param_encodings": 3}, "not an object"),
-        ({"activation_encodings": [], "param_encodings": {"x": [GOOD]}}, "not an object"),
+        ({}, "has no activation_encodings"),
+        ({"activation_encodings": {}}, "has no param_encodings"),
+        ({"activation_encodings": {}, "param_encodings": 3}, ": param_encodings: "),
+        ({"activation_encodings": [], "param_encodings": {"x": [GOOD]}}, ": activation_encodings: "),
         ({"version": "3.0.0"}, "known: 0.4.0"),
         ({"version": ["1.0.0"] * 1000}, "known: 0.4.0"),
-        ({"version": "2.0.0", "activation_encodings": {}, "param_encodings": {}}, "no 'encodings'"),
-        ({"encodings": 5}, "not a list"),
-        ({"encodings": [5]}, "not an object"),
-        (legacy({}), "not a list"),
-        (legacy([]), "not a list"),
-        (legacy([5]), "not an object"),
-        (legacy([{}]), "no 'bitwidth'"),
+        ({"version": "2.0.0", "activation_encodings": {}, "param_encodings": {}}, "has no encodings"),
+        ({"encodings": 5}, ": encodings: "),
+        ({"encodings": [5]}, ": encodings[0]: "),
+        (legacy({}), "a list of encodings"),
+        (legacy([]), "a list of encodings"),
+        (legacy([5]), "an object"),
+        (legacy([{}]), "has no bitwidth"),
         (legacy([GOOD | {"bitwidth": 7}]), "known: 2, 4, 8, 16, 32"),
-        (legacy([GOOD | {"bitwidth": True}]), "not a number"),
-        (legacy([GOOD | {"bitwidth": 8.5}]), "not a whole number"),
+        (legacy([GOOD | {"bitwidth": True}]), "'x'.bitwidth: "),
+        (legacy([GOOD | {"bitwidth": 8.5}]), "'x'.bitwidth: "),
         (legacy([GOOD | {"dtype": "complex"}]), "dtype"),
         (legacy([{"bitwidth": 8, "dtype": "float"}]), "known: 16, 32"),
-        (legacy([GOOD | {"scale": "0.1"}]), "not a number"),
-        (legacy([GOOD | {"scale": float("nan")}]), "no encoding can hold"),
-        (legacy([GOOD | {"scale": 10**400}]), "no encoding can hold"),
+        (legacy([GOOD | {"scale": "0.1"}]), "'x'.scale: "),
+        (legacy([GOOD | {"scale": float("nan")}]), "'x'.scale: "),
+        (legacy([GOOD | {"scale": 10**400}]), "'x'.scale: "),
         (legacy([GOOD | {"scale": -0.1}]), "positive"),
-        (legacy([GOOD | {"is_symmetric": "maybe"}]), "truth value"),
-        (legacy([GOOD | {"min": float("inf"), "max": 1}]), "no encoding can hold"),
-        (legacy([GOOD, GOOD]), "an activation has one"),
+        (legacy([GOOD | {"is_symmetric": "maybe"}]), "'x'.is_symmetric: "),
+        (legacy([GOOD | {"min": float("inf"), "max": 1}]), "'x'.min: "),
+        (legacy([GOOD, GOOD]), "is an activation with several scales"),
         (legacy([GOOD, GOOD], "param_encodings"), "not symmetric"),
         (legacy([GOOD, GOOD | {"bitwidth": 4}], "param_encodings"), "differs from the first"),
-        (named(name=""), "not a name"),
-        (named(name=7), "not a name"),
+        (named(name=""), "param_encodings[0].name: "),
+        (named(name=7), "param_encodings[0].name: "),
         (named(enc_type="VECTOR"), "PER_TENSOR"),
         (named(dtype="BOOL"), "INT or FLOAT"),
         (named(bw=3), "known"),
-        (named(scale=[]), "no array"),
-        (named(scale=[[0.1], 0.1]), "no array"),
-        (named(scale=[[[[[[[[[[0.1]]]]]]]]]]), "no array"),
+        (named(scale=[]), "'x'.scale: "),
+        (named(scale=[[0.1], 0.1]), "'x'.scale: "),
+        (named(scale=[[[[[[[[[[0.1]]]]]]]]]]), "'x'.scale: "),
         (named(scale=[0.1, 0.2]), "PER_TENSOR with 2"),
         (named(scale=[0.1, 0.2], offset=[0, 0, 0], enc_type="PER_CHANNEL"), "differ in length"),
         (named(scale=[0.1, 0.2], offset=[0, -3], enc_type="PER_CHANNEL"), "not symmetric"),
         (named(offset=[0.5]), "whole number"),
         (named(enc_type="PER_BLOCK", block_size=0), "from 1 on"),
         (named(**LPBQ, per_block_int_scale=[1, 17]), "not from 1 to 16"),
-        (named(**LPBQ, per_block_int_scale=[]), "no array"),
+        (named(**LPBQ, per_block_int_scale=[]), "'x'.per_block_int_scale: "),
         (named(**LPBQ | {"offset": [3]}, per_block_int_scale=[1]), "not symmetric"),
         (named(**LPBQ, scale=[1, 2], per_block_int_scale=[1, 2, 3]), "3 scales of blocks for 2"),
         (flat(output_dtype="float8e4m3fn"), "use one of"),
         (flat(output_dtype="uint7"), "use one of"),
-        (flat(y_scale=None), "no 'y_scale'"),
+        (flat(y_scale=None), "has no y_scale"),
         (flat(y_scale=[0.1, 0.2]), "no single axis"),
         (flat(y_scale=[[1, 2], [3, 4]], axis=0), "no single axis"),
         (flat(y_scale=[1, 2], axis=0), "not symmetric"),
@@ -91,11 +92,13 @@ LPBQ = {"enc_type": "LPBQ", "compressed_bw": 4, "block_size": 2, "offset": [-128
     ],
 )
 def test_what_is_no_file_of_encodings_is_refused(content, problem):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(XdlcError) as caught:
         read_overrides(content)
-    assert problem in str(caught.value)
-    assert caught.value.where
-    assert caught.value.fix
+    first = each_problem(caught.value)[0]
+    assert type(first) is UsageError
+    assert problem in str(first)
+    assert first.where
+    assert first.fix
 
 
 def test_errors_name_file_and_entry(tmp_path):
@@ -107,10 +110,27 @@ def test_errors_name_file_and_entry(tmp_path):
 
 
 def test_all_faulty_entries_come_at_once_up_to_a_limit():
-    bad = {f"x{index}": [] for index in range(100)}
+    bad = {f"x{index}": [] for index in range(200)}
     with pytest.raises(ProblemList) as caught:
         read_overrides({"activation_encodings": bad, "param_encodings": {}})
-    assert len(caught.value.problems) == reading.MOST_PROBLEMS
+    assert len(caught.value.problems) == MAX_PROBLEMS
+
+
+def test_all_faults_of_an_entry_have_their_places():
+    rows = [GOOD | {"scale": "a", "offset": 0.5}, GOOD | {"bitwidht": 8, "bitwidth": None}]
+    content = {"activation_encodings": {}, "param_encodings": {"w": rows, "v": [GOOD | {"scale": -1.0}]}}
+    with pytest.raises(ProblemList) as caught:
+        read_overrides(content)
+    places = [problem.where.partition(": param_encodings ")[2] for problem in caught.value.problems]
+    assert places == ["'w'[0].scale", "'w'[0].offset", "'w'[1]", "'v'"]
+    assert caught.value.problems[2].fix == "nearest: bitwidht"
+
+
+def test_each_wrong_number_of_an_array_has_its_place():
+    with pytest.raises(ProblemList) as caught:
+        read_overrides(named(scale=[[0.1, "a"], [None, 0.1]], enc_type="PER_CHANNEL"))
+    places = [problem.where.rpartition(".")[2] for problem in caught.value.problems]
+    assert places == ["scale[0][1]", "scale[1][0]"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +158,7 @@ def test_large_files_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "LARGEST", 10)
     path = tmp_path / "o.json"
     path.write_bytes(b" " * 11)
-    with pytest.raises(UsageError, match="larger than"):
+    with pytest.raises(UsageError, match="has more than"):
         read_overrides(path)
     with pytest.raises(StorageError):
         read_overrides(tmp_path / "none.json")
@@ -147,7 +167,7 @@ def test_large_files_are_not_read(tmp_path, monkeypatch):
 
 
 def test_what_is_no_source_is_refused():
-    with pytest.raises(UsageError, match="is of type list"):
+    with pytest.raises(UsageError, match="type list"):
         read_overrides([])
 
 

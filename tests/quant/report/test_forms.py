@@ -2,9 +2,11 @@ import csv
 import io
 import json
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 
+from xdlc.cli.quant_flow import in_command
 from xdlc.errors import StorageError, UsageError
 from xdlc.quant import quantize
 from xdlc.quant.report import QuantReport, Reporter, TensorReport, summary, write
@@ -15,7 +17,7 @@ def test_json_holds_every_field(report, tmp_path):
     path = tmp_path / "r.json"
     write(report, path)
     content = json.loads(path.read_text("ascii"))
-    assert list(content) == [field.name for field in fields(QuantReport)]
+    assert list(content) == [field.name for field in fields(QuantReport) if field.name != "phrase"]
     assert content["schema"] == 1
     assert content["tensors"][0]["name"] == report.tensors[0].name
     assert content["tensors"][0]["cumulative"] == 12.346
@@ -108,9 +110,10 @@ def advice_of(report):
 def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     options, command = {"act_bitwidth": "8", "weights_bitwidth": "8"}, ("xdlc-quant", "-i", "m.dlc")
     few = replace(report.ops[0], name="an op", sensitivity=11.0)
-    poor = replace(report, options=options, command=command, ops=(few,))
+    poor = replace(report, options=options, phrase=partial(in_command, command), ops=(few,))
     assert advice_of(poor)[1].endswith(": xdlc-quant -i m.dlc --act_bitwidth_of 'an op' 16")
-    given = replace(poor, command=(*command, "--act_bitwidth_of", "an op", "8", "--act_bitwidth_of=c", "8"))
+    longer = [*command, "--act_bitwidth_of", "an op", "8", "--act_bitwidth_of=c", "8"]
+    given = replace(poor, phrase=partial(in_command, longer))
     assert advice_of(given)[1].endswith(" -i m.dlc --act_bitwidth_of=c 8 --act_bitwidth_of 'an op' 16")
     many = replace(poor, ops=())
     assert advice_of(many)[0].endswith("--accuracy best")
@@ -125,7 +128,7 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     assert advice_of(replace(weights, options=tried))[0].endswith("--algorithms seqmse")
     tried = {**tried, "algorithms": "seqmse,adaround,cle"}
     assert advice_of(replace(weights, options=tried))[0].endswith("--act_bitwidth 16 --weights_bitwidth 16")
-    assert advice_of(replace(weights, command=(), options={"weights_bitwidth": "4"}))[0].endswith(
+    assert advice_of(replace(weights, phrase=str, options={"weights_bitwidth": "4"}))[0].endswith(
         "weights_bitwidth=8"
     )
 

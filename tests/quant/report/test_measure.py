@@ -14,11 +14,11 @@ from xdlc.quant import quantize
 from xdlc.quant.advice import Remedies
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.comparison import groups, rounded
 from xdlc.quant.samples import HELD_OUT
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime import CpuSession
 
 
@@ -366,7 +366,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     dtype, encoding = plan.decision.statics[op, 1]
     held = Tensor("w", weight.shape, dtype, encoding)
     weight.data = ArrayData(to_float(to_quantized(weight.numpy(), held), encoding, where="w"))
-    reporter.finish(Remedies(plan, decided.calibration, Engine(), []), ())
+    reporter.finish(Remedies(plan, decided.calibration, Engine(), []), str)
     found = next(tensor for tensor in reporter.result.tensors if tensor.name == "first_w")
     assert found.isolated < 25
 

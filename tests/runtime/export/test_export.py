@@ -27,7 +27,7 @@ from xdlc.ir import (
     u32,
 )
 from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, UFIXED16
-from xdlc.runtime.export import onnx_file
+from xdlc.runtime import export
 
 
 def session(path):
@@ -282,7 +282,7 @@ def test_weights_inside_and_beside(cnn, image, tmp_path, external):
 
 
 def test_weights_beyond_one_message_go_beside(cnn, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_file, "LARGEST", 4000)
+    monkeypatch.setattr(export, "LARGEST", 4000)
     assert len(xdlc.to_onnx(cnn, tmp_path / "m.onnx")) == 2
 
 

@@ -15,8 +15,8 @@ from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
 from xdlc.runtime import CpuSession
 from xdlc.runtime.htp import library
+from xdlc.runtime.htp.process import WorkerSession
 from xdlc.runtime.htp.session import HtpSession
-from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = needs_htp
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(2)]

@@ -12,7 +12,7 @@ from xdlc.errors import each_problem
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, b8, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import htp
-from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
+from xdlc.runtime.htp.unsupported_op import RefusedOp, problems_of
 from xdlc.runtime.htp.validator_log import explain, missing_format
 
 F32 = dt.FLOAT32
@@ -201,7 +201,7 @@ def test_unknown_lines_and_ops_are_shown_as_they_are(line: str, reason: str) -> 
 
 
 def test_one_error_reports_all_ops_that_need_fp16() -> None:
-    ops = [UnsupportedOp("g", name, "Relu", "this SoC has no FP16", "quantize", "FP16") for name in "ab"]
+    ops = [RefusedOp("g", name, "Relu", "this SoC has no FP16", "quantize", "FP16") for name in "ab"]
     (problem,) = problems_of(ops, "m.dlc: sxr1230p")
     assert each_problem(problem) == (problem,)
     assert problem.problem == "this SoC has no FP16; 2 op(s) compute in FP16"

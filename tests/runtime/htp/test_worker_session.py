@@ -11,8 +11,7 @@ from tests.support import services
 from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
-from xdlc.runtime.htp.process import HtpWorker
-from xdlc.runtime.htp.worker_session import WorkerSession
+from xdlc.runtime.htp.process import HtpWorker, WorkerSession
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 ECHO = """

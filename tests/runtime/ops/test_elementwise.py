@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.runtime.ops import binary as binary_ops
+from xdlc.runtime.ops import elementwise
 from xdlc.runtime.ops import neuron as neuron_ops
-from xdlc.runtime.ops import unary as unary_ops
 
 BINARY = {
     "Add": np.add, "And": np.logical_and, "Divide": np.divide, "Equal": np.equal,
@@ -56,17 +55,17 @@ NEURON = {
 }
 
 
-@pytest.mark.parametrize("name", binary_ops.OPERATIONS)
+@pytest.mark.parametrize("name", elementwise.BINARY)
 @pytest.mark.parametrize("form", ["number", "name"])
 def test_binary(one_op, rng, name, form):
-    logic, compares = name in binary_ops.LOGIC, name in (*binary_ops.COMPARISON, "NotEqual")
+    logic, compares = name in elementwise.LOGIC, name in (*elementwise.COMPARISON, "NotEqual")
     if logic:
         x, y = rng.random((2, 3, 4)) > 0.5, rng.random((3, 1)) > 0.5
     else:
         x = rng.uniform(0.5, 4, (2, 3, 4)).astype(np.float32) * (1 if name == "Power" else -1)
         y = rng.uniform(0.5, 2, (3, 1)).astype(np.float32)
         x[0] = y if compares else x[0]
-    params = {"operation": binary_ops.OPERATIONS.index(name)} if form == "number" else {}
+    params = {"operation": elementwise.BINARY.index(name)} if form == "number" else {}
     type = "ElementWiseBinary" if form == "number" else f"ElementWise{name}"
     found = one_op(type, [x, y], [((2, 3, 4), "bool8" if logic or compares else "float32")], params)
     np.testing.assert_allclose(found, BINARY[name](x, y), rtol=1e-5, atol=1e-5)
@@ -84,7 +83,7 @@ def test_binary_of_integers(one_op, name, dtype):
     np.testing.assert_array_equal(found, want.astype(dtype))
 
 
-@pytest.mark.parametrize("name", unary_ops.OPERATIONS)
+@pytest.mark.parametrize("name", elementwise.UNARY)
 def test_unary(one_op, rng, name):
     x = rng.uniform(0.05, 0.95, (2, 5)).astype(np.float32)
     if name in ("Abs", "Neg", "Sign", "Round", "Ceil", "Floor"):
@@ -92,7 +91,7 @@ def test_unary(one_op, rng, name):
     if name == "Not":
         x = x > 0.5
     dtype = "bool8" if name == "Not" else "float32"
-    number = unary_ops.OPERATIONS.index(name)
+    number = elementwise.UNARY.index(name)
     for type, params in (("ElementWiseUnary", {"operation": number}), (f"ElementWise{name}", {})):
         found = one_op(type, [x], [((2, 5), dtype)], params)
         np.testing.assert_allclose(found, UNARY[name](x), rtol=1e-5, atol=1e-6)

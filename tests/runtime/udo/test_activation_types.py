@@ -7,7 +7,7 @@ import pytest
 from xdlc.ir.dtype import FLOAT32, INT32, UFIXED8, UINT8, UNDEFINED, DType
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.runtime.udo.activations import typed
+from xdlc.runtime.udo.build_descriptor import typed
 
 
 @pytest.mark.parametrize(

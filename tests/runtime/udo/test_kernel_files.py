@@ -19,9 +19,18 @@ from tests.support.compilers import build_library, needs_cc
 from tests.support.custom_ops import scale_graph
 from xdlc import api
 from xdlc.container import load
-from xdlc.errors import BackendError, ModelError, StorageError, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import (
+    BackendError,
+    ModelError,
+    ProblemList,
+    StorageError,
+    UnsupportedOp,
+    UsageError,
+    XdlcError,
+)
 from xdlc.ir import Model, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
+from xdlc.json_fields import MAX_PROBLEMS
 from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.kernel_files import kernel_files, read_calls
 from xdlc.runtime.udo.sources import OWN_MACHINE
@@ -78,6 +87,15 @@ def test_kernels_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
     names = {path.name for path in written(tmp_path, *calls).iterdir()}
     stems = ("k", "k_1", "k_2", "___k")
     assert names == {f"{stem}.{suffix}" for stem in stems for suffix in ("json", "so")}
+
+
+def test_a_file_with_very_many_faults_is_refused_with_the_first(tmp_path: Path) -> None:
+    model = scale_graph()
+    path = written(tmp_path, call(model, KERNEL, model.main.ops[0].name)) / "scale.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "calls": [{"type": 1}] * 200}))
+    with pytest.raises(ProblemList) as caught:
+        read_calls(path)
+    assert len(caught.value.problems) == MAX_PROBLEMS
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float16, np.float64, np.dtype(">i4")])

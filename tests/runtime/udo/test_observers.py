@@ -13,7 +13,7 @@ from tests.runtime.udo.udo_graphs import between_relus, custom_graph
 from xdlc.ir import Graph, Tensor, f32, make_op, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.lowered import Lowered
+from xdlc.runtime.lower import Lowered
 from xdlc.runtime.udo import Kernels
 
 X = np.float32([[-1, 2, 3], [4, -5, 6]])

@@ -16,8 +16,8 @@ from xdlc import api
 from xdlc.errors import UnsupportedOp, UsageError
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph
+from xdlc.runtime.htp.session import emulated_partitions
 from xdlc.runtime.htp.unsupported_op import is_host_only
 from xdlc.runtime.udo import Kernels
 
@@ -49,7 +49,7 @@ def test_the_htp_gets_no_users_ops(model: Model) -> None:
 def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Path) -> None:
     first, _, last = (op.name for op in model.main.ops)
     parts = {"a": [first], "b": [last]}
-    emulated = EmulatedPartitions(model, {model.main.name: parts}, OnCpu(model, parts))
+    emulated = emulated_partitions(model, {model.main.name: parts}, OnCpu(model, parts))
     with Kernels(python_file) as kernels:
         session = CpuSession(model, accelerator=emulated, kernels=kernels)
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)

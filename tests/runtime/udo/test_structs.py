@@ -16,7 +16,6 @@ MIRRORS = {
     "xdlc_udo_param": structs.Param,
     "xdlc_udo_op": structs.Op,
     "xdlc_udo_shape": structs.Shape,
-    "xdlc_udo_place_info": structs.PlaceInfo,
     "xdlc_udo_op_info": structs.OpInfo,
     "xdlc_udo_library_info": structs.LibraryInfo,
     "xdlc_udo_registration_info": structs.RegistrationInfo,
@@ -61,8 +60,8 @@ def test_sizes_offsets_and_numbers_are_those_of_the_header(tmp_path: Path) -> No
         "PARAM_SCALAR": structs.SCALAR,
         "PARAM_STRING": structs.STRING,
         "PARAM_TENSOR": structs.TENSOR,
-        "LAYOUT_NONE": structs.LAYOUTS[""],
-        **{name: number for name, number in structs.LAYOUTS.items() if name},
+        "LAYOUT_NONE": structs.LAYOUT_CODES[""],
+        **{name: number for name, number in structs.LAYOUT_CODES.items() if name},
         **{name: bit for bit, name in structs.CORES.items()},
     }
     for name, number in own.items():

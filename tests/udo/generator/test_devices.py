@@ -9,10 +9,10 @@ import pytest
 
 from tests.udo.generator.device_package import HALF, OPS, SCALE, collection, generated, supplement
 from xdlc.errors import ModelError
-from xdlc.udo.generator.cores import core_of
+from xdlc.udo.generator.cpp import scalar_default
 from xdlc.udo.generator.gpu import kernel_places, kernel_type
 from xdlc.udo.generator.htp import forms, takes_gaps, tensor_classes
-from xdlc.udo.generator.literals import scalar_default
+from xdlc.udo.generator.template_context import core_of
 
 
 def simple(

@@ -11,8 +11,16 @@ from pathlib import Path
 import pytest
 
 from xdlc.errors import ModelError
-from xdlc.udo.generator.naming import camel, check_name, identifier, identifiers
-from xdlc.udo.generator.quoting import c_comment, c_string, finalize, python
+from xdlc.udo.generator.naming import (
+    c_comment,
+    c_string,
+    camel,
+    check_name,
+    finalize,
+    identifier,
+    identifiers,
+    python,
+)
 from xdlc.udo.generator.rendering import TEMPLATES
 
 HOSTILE = 'a"b\\c\n*/ // ??/ {{ 7*7 }} {% raw %} $(x) `x` %s \x00 \u202e \u00e9 \U0001f600 \\'

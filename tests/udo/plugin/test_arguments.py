@@ -7,7 +7,7 @@ import pytest
 
 from xdlc.errors import UsageError
 from xdlc.ir.data import ArrayData
-from xdlc.udo.plugin.arguments import flattened
+from xdlc.udo.plugin.build import flattened
 
 
 def test_letters_and_values_come_in_one_row():

@@ -265,7 +265,7 @@ def test_installed_plugins_that_are_broken(tmp_path, monkeypatch, value, problem
     assert "my-ops 2.1" in str(caught.value)
     if value.startswith("broken"):
         assert f"{path}:4: " in caught.value.where
-    assert "--no_plugins" in caught.value.fix
+    assert "no_plugins=True" in caught.value.fix
 
 
 def test_plugins_of_a_real_installation(tmp_path, monkeypatch, models):

@@ -94,8 +94,8 @@ class Runtime:
     Attributes:
         name: Its name in ``run``, ``Session`` and ``--runtime``.
         options: Names of the options of ``run`` that it has.
-        open: Returns the engine of a model, or of the path of one, as a context manager. Gets the options
-            that were stated, and where ``times_ops`` a ``profiler``.
+        open: Returns the engine of a model as a context manager. Gets the place of the model for messages,
+            None if it has none, the options that were stated, and where ``times_ops`` a ``profiler``.
         examine: Tries the runtime on a graph of one op, as a SoC or as one of each kind.
         describe: Returns lines on what an open engine is.
         times_ops: Whether it measures the time of each op.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.models import executable, loaded
+from xdlc.api.models import executable
 from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Model
-from xdlc.options import Notify, PathLike
+from xdlc.options import Notify
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _open(
-    model: Model | PathLike, *, notify: Notify | None = None, **options: Any
+    model: Model, where: str | None = None, *, notify: Notify | None = None, **options: Any
 ) -> AbstractContextManager[SectionSession]:
     """Return the session of the sections.
 
@@ -29,10 +28,9 @@ def _open(
     from xdlc.runtime.sections import SectionSession
 
     try:
-        session = SectionSession(executable(model), records=loaded(model).records, **options)
+        session = SectionSession(executable(model, where), records=model.records, **options)
     except ContainerError as error:
-        if not isinstance(model, Model):
-            error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
+        error.where = ": ".join(filter(None, (where, error.where))) or None
         raise
     if notify is not None:
         for line in session.notices:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 from xdlc.api.models import executable
 from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried, version_of
 from xdlc.ir import Model
-from xdlc.options import PathLike
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.targets import Soc
 
 
-def _open(model: Model | PathLike, **options: Any) -> AbstractContextManager[CpuSession]:
+def _open(model: Model, where: str | None = None, **options: Any) -> AbstractContextManager[CpuSession]:
     from xdlc.runtime.cpu import CpuSession
 
-    return nullcontext(CpuSession(executable(model), **options))
+    return nullcontext(CpuSession(executable(model, where), **options))
 
 
 def _examine(_soc: Soc | None) -> RuntimeState:

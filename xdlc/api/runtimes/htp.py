@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load
 from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial, tried, version_of
-from xdlc.errors import ConstraintError, ContainerError, StorageError, XdlcError, raise_all
+from xdlc.errors import ContainerError, StorageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart
-from xdlc.options import Notify, PathLike
+from xdlc.options import Notify
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.session import HtpSession
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def _open(
-    model: Model | PathLike,
+    model: Model,
+    where: str | None = None,
     *,
     soc: str | None = None,
     cpu_fallback: bool = False,
@@ -31,12 +32,12 @@ def _open(
     from xdlc.opdefs.control_flow import has_control_flow
     from xdlc.runtime.htp.session import HtpSession
 
-    whole = executable(model)
+    whole = executable(model, where)
     if cpu_fallback or has_control_flow(whole.main):
         options["divide"] = _dividing(notify, cpu_fallback)
     if notify is not None:
         options["notify"] = notify
-    return HtpSession(whole, soc, **options)
+    return HtpSession(whole, soc, name=where or "model", **options)
 
 
 def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], Model]:
@@ -96,13 +97,11 @@ def _examine(soc: Soc | None) -> RuntimeState:
 
 def _emulated(target: str, soc: Soc) -> Trial:
     def run(model: Model, stored: Any) -> Any:
-        from xdlc.runtime.htp.worker_session import WorkerSession
+        from xdlc.runtime.htp.process import WorkerSession
+        from xdlc.runtime.htp.unsupported_op import without_htp
 
         if not soc.has_htp:
-            raise ConstraintError(
-                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-                fix="choose a SoC from v68 on",
-            )
+            raise without_htp(soc, "choose a SoC from v68 on")
         with WorkerSession.of_model(model, soc.name) as served:
             return served.run({"x": stored}, native=True)["y"]
 

@@ -105,7 +105,7 @@ def main(
     socs: tuple[str, ...],
     htp_archs: tuple[str, ...],
     input_names: tuple[str, ...],
-    input_dims: tuple[str, ...],
+    input_dimensions: tuple[str, ...],
     memorymapped_buffer_hint: bool,
     udo_package_path: str | None,
     check: tuple[str, ...],
@@ -138,7 +138,7 @@ def main(
             "--udo_package_path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
             "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
-    dims = params.dims_of(input_names, input_dims)
+    dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")
     if not socs and not htp_archs:

@@ -15,7 +15,7 @@ from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
 
@@ -137,14 +137,14 @@ def main(
     output_dir: Path,
     runtime: str,
     input_names: tuple[str, ...],
-    input_dims: tuple[str, ...],
+    input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
 
     Every line of the input list is one inference; its outputs are written as files.
     """
-    dims = params.dims_of(input_names, input_dims)
+    dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:
@@ -160,7 +160,8 @@ def main(
     from xdlc.runtime.input_list import lists_of
 
     with bars.steps("reading"):
-        model = api.executable(source)
+        stored = api.load(source)
+        model = api.executable(stored, str(source))
         lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
         model = edit(model, input_dimensions=dims) if dims else model
     if options["enable_init_cache"] and not chosen.compiles:
@@ -177,7 +178,7 @@ def main(
                 path,
                 output_dir / folders.get(graph, ""),
                 chosen,
-                {**options, "source": source, "kernels": kernels, "running": lists.keys()},
+                {**options, "source": source, "stored": stored, "kernels": kernels, "running": lists.keys()},
             )
         for unused in kernels.unused():
             notice(f"{unused} is unused: it implements no op of the model")
@@ -192,12 +193,13 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     from xdlc import api
 
     if options["use_aip"] and name not in ("cpu", "aip"):
-        raise UsageError("--use_aip requires --runtime cpu", fix="add --runtime cpu, or omit --use_aip")
+        cpu, aip = spell("runtime", "cpu"), spell("use_aip", True)
+        raise UsageError(f"{aip} requires {cpu}", fix=f"add {cpu}, or omit {aip}")
     chosen = api.find_runtime("aip" if options["use_aip"] else name)
-    for option, stated in options_of(RunOptions).items():
+    for option in options_of(RunOptions):
         runtimes = api.runtimes_with(option)
         if options.get(option) and runtimes and chosen.name not in runtimes:
-            flag, runtime = params.long_flag(option, stated), f"--runtime {runtimes[0]}"
+            flag, runtime = spell(option), spell("runtime", runtimes[0])
             raise UsageError(f"{flag} requires {runtime}", fix=f"add {runtime}, or omit {flag}")
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
@@ -302,9 +304,8 @@ def _session(
     if chosen.times_ops and options["level"] in _PER_OP:
         arguments["profiler"] = profiler
     mode = options["mode"] or "permissive"
-    if chosen.compiles:
-        arguments["name"] = str(options["source"])
-        if options["enable_init_cache"] and mode != "always_generate_new":
-            folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
-            model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
-    return chosen.open(options["source"] if chosen.name == "aip" else model, **arguments)
+    if chosen.compiles and options["enable_init_cache"] and mode != "always_generate_new":
+        folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
+        model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
+    model = options["stored"] if chosen.name == "aip" else model
+    return chosen.open(model, str(options["source"]), **arguments)

@@ -13,13 +13,14 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.caffe.params import Layer
+from xdlc.converter.caffe.registry import Layer
 from xdlc.converter.caffe.versions import current_layers
 from xdlc.converter.caffe.weights_file import WeightsFile
 from xdlc.converter.protobuf_text import Message, Word, flattened, readable
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 from xdlc.ir.names import FreeNames
+from xdlc.options import spell
 
 _MESSAGES = {"layer", "layers", "input_shape", "state"}
 _ROOT = {"name", "input", "input_dim", "force_backward", "debug_info", *_MESSAGES}
@@ -51,7 +52,6 @@ class _Entry:
     """A layer.
 
     Attributes:
-        message: Its fields.
         type: Its type; ``module.layer`` of a Python layer.
         bottoms: Names of the blobs that it reads.
         tops: Names of the blobs that it writes.
@@ -133,7 +133,6 @@ class _Net:
 
     Attributes:
         problems: Errors of layers.
-        constants: Weights by name.
     """
 
     def __init__(self, where: str, notices: list[str]) -> None:
@@ -202,7 +201,8 @@ class _Net:
             self._notices.append(f"{kind} becomes Softmax, as its result is an output")
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
             as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
-            more = f"; --out_name {quote(entry.tops[0])} outputs its probabilities" if as_softmax else ""
+            found = f"; {spell('out_name')} {quote(entry.tops[0])} outputs its probabilities"
+            more = found if as_softmax else ""
             self._notices.append(f"{kind} is dropped: it is for training or evaluation only{more}")
             return False
         return True
@@ -258,7 +258,7 @@ class _Net:
             return
         state = f"the invalid shape {sizes[:8]}" if entry.dims is not None else "no shape"
         problem = f"input {entry.name!r} has {state}"
-        fix = f"pass --input_dim {quote(entry.name)} N,C,H,W"
+        fix = f"pass {spell('input_dims')} {quote(entry.name)} N,C,H,W"
         if maker is None:
             self.problems.append(ModelError(problem, where=self._where, fix=fix))
         else:

@@ -16,6 +16,7 @@ from xdlc.converter.pipeline import Options
 from xdlc.converter.protobuf_text import read_text
 from xdlc.converter.session.context import Source
 from xdlc.errors import ModelError, UsageError
+from xdlc.options import spell
 
 
 def read(
@@ -25,7 +26,6 @@ def read(
 
     Args:
         path: The text of the net (``.prototxt``), of any version.
-        options: Options of the conversion.
         weights: The ``.caffemodel``, or the file in HDF5.
 
     Raises:
@@ -66,6 +66,6 @@ def _check_place(path: Path, weights: Path | None) -> None:
         raise UsageError(
             "net and weights are exchanged: this file holds weights",
             where=str(path),
-            fix=f"give --input_network {quote(str(weights))} and --weights {quote(str(path))}",
+            fix=f"give {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
         )
     raise ModelError(f"is {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path))

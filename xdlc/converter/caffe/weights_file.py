@@ -18,6 +18,7 @@ from xdlc import ir
 from xdlc.converter.hdf5 import Hdf5
 from xdlc.converter.protobuf_fields import BYTES, FIXED32, FIXED64, VARINT, Field, ProtobufFile
 from xdlc.errors import ModelError, UsageError, nearest_names
+from xdlc.options import spell
 
 _LAYERS_V1, _LAYERS = 2, 100
 _LAYER_OF_V0, _NAME_OF_V1, _BLOBS_OF_V1 = 1, 4, 6
@@ -35,11 +36,7 @@ _DAMAGED = "the file is damaged: obtain it again"
 
 
 class WeightsFile(ABC):
-    """A file of weights.
-
-    Attributes:
-        nbytes: Its size.
-    """
+    """A file of weights."""
 
     def __init__(self, path: Path, nbytes: int) -> None:
         self.path = path
@@ -71,7 +68,7 @@ def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return _Hdf5Weights(file)
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
-        fix = "pass the net with -i and the .caffemodel with -b"
+        fix = f"pass the net as {spell('path')} and the .caffemodel as {spell('weights')}"
         raise UsageError("is a text, not a weights file", where=str(path), fix=fix)
     return _Caffemodel(file)
 

@@ -1,4 +1,6 @@
-"""Inputs of Caffe2 nets: what no operator fills, and stand-ins of the init net.
+"""Inputs of Caffe2 nets, and operators that fill tensors with stored values.
+
+Arguments: caffe2/operators/filler_op.h, given_tensor_fill_op.h and quantized/int8_given_tensor_fill_op.h.
 
 Nets state no shapes; they are given, or in a file beside the nets, or those of a stand-in.
 """
@@ -8,13 +10,122 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
+from typing import Any
 
-from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
-from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.caffe2.netdef import (
+    DATA_TYPES,
+    NetDef,
+    OperatorDef,
+    as_integers,
+    check_dims,
+    dtype_of,
+    shaped,
+)
+from xdlc.converter.session.context import Allowance
 from xdlc.converter.session.node import GraphInput
 from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT
-from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
+from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
 from xdlc.ir import dtype as types
+from xdlc.options import spell
+
+INT8 = {"Int8GivenTensorFill": np.uint8, "Int8GivenIntTensorFill": np.int32}
+"""Fills of quantized tensors, and the type of their integers."""
+_GIVEN = {
+    "GivenTensorFill": np.float32,
+    "GivenTensorDoubleFill": np.float64,
+    "GivenTensorIntFill": np.int32,
+    "GivenTensorInt64Fill": np.int64,
+    "GivenTensorInt16Fill": np.int16,
+    "GivenTensorBoolFill": np.bool_,
+    "GivenTensorByteStringToUInt8Fill": np.uint8,
+    **INT8,
+}
+"""Fills with stored values, and their type."""
+_CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
+"""Fills with one number, and their type unless an argument states it."""
+_READ = frozenset({"shape", "values", "value", "dtype", "run_once", "Y_scale", "Y_zero_point"})
+MOST_CONSTANT = 1 << 28
+"""Bytes that the constants of a net have together."""
+
+
+def is_constant(op: OperatorDef) -> bool:
+    """Return whether an operator is a fill with a static result."""
+    known = op.type in _GIVEN or op.type in _CONSTANT or op.type == "GivenTensorStringFill"
+    return known and op.is_fill and len(op.outputs) == 1
+
+
+def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
+    """Return the result of a fill.
+
+    Args:
+        op: The operator, of which ``is_constant`` holds.
+        constants: Bytes that filling with one number may still make.
+
+    Raises:
+        ModelError: If its values do not fit its shape, or the shape is impossible.
+        UnsupportedOp: If they are not numbers, are too many, or an argument is unknown.
+    """
+    idle = {
+        name for name in ("extra_shape", "input_as_shape") if name in op.args and not op.args[name].value()
+    }
+    unread = op.args.keys() - _READ - idle
+    if unread:
+        problem = f"argument {', '.join(sorted(unread))} is not supported"
+        raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
+    if op.type in _CONSTANT:
+        return _constant(op, constants)
+    if op.type not in _GIVEN:
+        fix = "export the net without text"
+        raise UnsupportedOp("fills a tensor with strings, which a DLC cannot hold", where=op.where, fix=fix)
+    dtype, values = np.dtype(_GIVEN[op.type]), op.args.get("values")
+    if values is None:
+        raise ModelError("has no argument 'values'", where=op.where, fix="export the net again")
+    if dtype == np.uint8:
+        data = values.octets()
+    elif dtype.kind == "f":
+        data = values.reals().cast(dtype)
+    else:
+        data = as_integers(values.integers(), dtype, values.where)
+    return shaped(data, dims_of(op), op.where)
+
+
+def dims_of(op: OperatorDef) -> list[int]:
+    """Return the shape that a fill states."""
+    return op.args["shape"].integers() if "shape" in op.args else []
+
+
+def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
+    """Return the type of a fill's result.
+
+    Raises:
+        UnsupportedOp: If it is not numeric.
+    """
+    if op.type in _GIVEN:
+        return np.dtype(_GIVEN[op.type])
+    has_integer = "value" in op.args and op.args["value"].fields.get("i")
+    number = DATA_TYPES["INT64" if has_integer else _CONSTANT.get(op.type, "FLOAT")]
+    stated = op.args["dtype"].integers() if "dtype" in op.args else []
+    return dtype_of((stated or [number])[-1], op.where)
+
+
+def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
+    """Return the result of a fill with one number, 0 by default."""
+    dtype, dims = fill_dtype(op), dims_of(op)
+    value: Any = op.args["value"].value() if "value" in op.args else 0
+    check_dims(dims, op.where)
+    if not constants.take(math.prod(dims) * dtype.itemsize):
+        problem = f"fills a tensor of shape {dims}: constants have at most {MOST_CONSTANT} bytes together"
+        raise ModelError(problem, where=op.where, fix="correct the shape")
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(dtype) if isinstance(value, (int, float)) else None
+    if number is None or (dtype.kind in "iu" and number != value):
+        problem = f"its value {value!r:.40} is not a number of type {dtype.name}"
+        raise ModelError(problem, where=op.where, fix="export the net again")
+    return ir.fill(ir.ArrayData(number), dims)
+
 
 _INDICES = {"Gather": (1,), "BatchGather": (1,), "BatchOneHot": (0,), "OneHot": (0, 1)}
 """Inputs that are integers, by operator."""
@@ -64,7 +175,7 @@ def find_inputs(
         inputs[name] = stated.get(name) or GraphInput(name, dtype, dims)
     if not inputs and initial in filled:
         problem = f"has no input: the init net fills all values that it reads, {initial!r} first"
-        fix = f"name the input with its shape: --input_dim {quote(initial)} N,C,H,W"
+        fix = f"name the input with its shape: {spell('input_dims')} {quote(initial)} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in inputs.items() if entry.dims is None and name not in named]
     usable = {name: entry for name, entry in inputs.items() if entry.dims is not None or name in named}
@@ -112,14 +223,14 @@ def _errors(
     rest = [name for name in names if name not in errors]
     if not rest:
         return errors
-    shape = f"--input_dim {quote(rest[0])} N,C,H,W (its sizes, batch included)"
+    shape = f"{spell('input_dims')} {quote(rest[0])} N,C,H,W (its sizes, batch included)"
     more = f" and {len(rest) - _MOST_SHOWN} more" if len(rest) > _MOST_SHOWN else ""
     shown = ", ".join(map(repr, rest[:_MOST_SHOWN])) + more
     kind: type[XdlcError] = UsageError
     if init is None:
         beside = predict.path.with_name("init_net.pb")
         file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-        missing, fix = "weights are missing", f"give --exec_net {quote(str(file))}"
+        missing, fix = "weights are missing", f"give {spell('weights')} {quote(str(file))}"
         if count == len(rest):
             missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
         problem = f"{missing}: no operator fills or writes {len(rest)} names: {shown}"

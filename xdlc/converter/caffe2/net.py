@@ -14,12 +14,12 @@ from functools import partial
 from shlex import quote
 from typing import Any
 
-from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
-from xdlc.converter.caffe2.inputs import find_inputs
+from xdlc.converter.caffe2.inputs import INT8, MOST_CONSTANT, filled, find_inputs, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, UsageError, XdlcError
+from xdlc.options import spell
 
 _SECONDS = frozenset(
     """
@@ -105,10 +105,10 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
     problem = "only fills tensors: it is an init net, not a predict net"
-    fix = f"pass the predict net, and this one with --exec_net {quote(str(predict.path))}"
+    fix = f"pass the predict net, and this one with {spell('weights')} {quote(str(predict.path))}"
     if init is not None and not init.has_only_fills:
         problem = f"is the init net, and {init.path.name} the predict net: they are exchanged"
-        fix = f"pass {init.path}, and this one with --exec_net {quote(str(predict.path))}"
+        fix = f"pass {init.path}, and this one with {spell('weights')} {quote(str(predict.path))}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
 
@@ -120,7 +120,6 @@ class _Walk:
         values: The value that each name has now.
 
     Args:
-        ops: All operators.
         inputs: Names of inputs and missing values, which keep them.
     """
 

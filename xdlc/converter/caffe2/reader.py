@@ -28,7 +28,6 @@ def read(
 
     Args:
         path: The predict net (``predict_net.pb`` or ``.pbtxt``).
-        options: Options of the conversion.
         weights: The init net, which fills the weights.
 
     Raises:

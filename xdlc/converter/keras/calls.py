@@ -26,9 +26,7 @@ class Ref(NamedTuple):
     """A tensor: an output of a call of a layer.
 
     Attributes:
-        layer: Name of the layer.
         call: Number of the call, as the file counts.
-        output: Number of the output.
     """
 
     layer: str

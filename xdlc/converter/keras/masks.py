@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.keras.handling import Operand
+from xdlc.converter.keras.registry import Operand
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import Step, ordered
 from xdlc.errors import UnsupportedOp

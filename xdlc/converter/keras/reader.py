@@ -8,14 +8,11 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.importer import SourceModel
-from xdlc.converter.keras.archive import KerasFile
 from xdlc.converter.keras.calls import Call, Ref, invalid, is_leaf, tensors
-from xdlc.converter.keras.handling import DTYPES, Operand, handler
-from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Parser
+from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Names, Parser
 from xdlc.converter.keras.masks import with_masks
-from xdlc.converter.keras.names import Names
-from xdlc.converter.keras.options import arguments_of, described, options_of
-from xdlc.converter.keras.weights import bind, check_policy
+from xdlc.converter.keras.registry import DTYPES, Operand, arguments_of, described, handler, options_of
+from xdlc.converter.keras.weights import KerasFile, bind, check_policy
 from xdlc.converter.pipeline import Options
 from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.session.context import Source
@@ -127,7 +124,6 @@ class _Building:
         """Add the nodes of a model; return the names of its outputs.
 
         Args:
-            sources: Names of its inputs.
             prefix: Text before the names of its values.
         """
         if model.kind == "Sequential":

@@ -12,6 +12,7 @@ from xdlc.converter.nhwc.recurrent import scanned
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import cut_before
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
@@ -75,7 +76,7 @@ def softly_suppressed(
     if count > _MOST:
         raise UnsupportedOp(
             f"soft suppression in {count} steps is not supported; at most {_MOST} are",
-            fix="set soft_nms_sigma to 0, or cut the graph before it with --out_name",
+            fix=f"set soft_nms_sigma to 0, or {cut_before()}",
         )
     (total,) = dims(scores)
     check_table(total)

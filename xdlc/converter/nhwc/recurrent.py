@@ -273,7 +273,6 @@ def scanned(
 
     Args:
         x: Input, [T, ...].
-        states: Initial states.
         step: Returns the next states for a row of the input, the states, and a look-up of ``constants``.
         constants: Other values that steps read, by name.
         rows: Number of values that a step returns after the next states and that become rows of the results;

@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.shapes import cast, dims, known, number, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
@@ -43,19 +43,21 @@ def scatter_nd(g: Operators, x: Value, indices: Value, updates: Value, reduction
     return g("ScatterND", [x, positions(g, indices), updates], reduction=reduction)
 
 
-def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: Value, fill: Value) -> Value:
+def sparse_to_dense(g: Operators, indices: Value, shape: Value, values: Value, fill: Value) -> Value:
     """Return ``fill`` everywhere but at ``indices``.
 
     Args:
         indices: [count, rank], [count] for one axis, or a scalar.
+        shape: Constant dimensions of the result.
         values: [count], or a scalar for all.
         fill: One element.
     """
     count = indices.shape[0] if indices.rank else 1
-    indices = reshape(g, indices, (count, len(shape)))
+    sizes = ints(shape, "the shape")
+    indices = reshape(g, indices, (count, len(sizes)))
     if values.size != count:
         values = g("Expand", [values, vector(g, [count])])
-    base = g("Expand", [reshape(g, fill, ()), vector(g, shape)])
+    base = g("Expand", [reshape(g, fill, ()), vector(g, sizes)])
     return scatter_nd(g, base, indices, reshape(g, values, (count,)))
 
 

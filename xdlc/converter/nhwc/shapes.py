@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
-from xdlc.ir.data import Array
+from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import INT64
-
-_BIND = "bind the open dimensions with --input_dim or --batch"
 
 
 def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -29,7 +28,7 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     wanted = [] if known is None else [known[axis] for axis in (range(x.rank) if axes is None else axes)]
     found = tuple(size for size in wanted if size is not None)
     if known is None or len(found) != len(wanted):
-        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=_BIND)
+        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=bind_dims())
     return found
 
 
@@ -45,7 +44,7 @@ def known(x: Value, what: str) -> Array:
     if not x.is_static:
         raise UnsupportedOp(
             f"{what} ({x.tensor.name!r}) must be constant, but is computed",
-            fix="make it a constant, or bind the open dimensions that it is computed from with --input_dim",
+            fix=f"make it a constant, or {bind_dims()}",
         )
     return x.numpy()
 
@@ -99,6 +98,40 @@ def channel_first(g: Operators, x: Value) -> Value:
 def channel_last(g: Operators, x: Value) -> Value:
     """Return [N, C, spatial...] as [N, spatial..., C]."""
     return permuted(g, x, (0, *range(2, x.rank), 1))
+
+
+def in_channel_last(
+    is_channel_first: bool, g: Operators, x: Value, function: Callable[[Value], Value]
+) -> Value:
+    """Apply a channel-last function; return the result in the layout of the value."""
+    return channel_first(g, function(channel_last(g, x))) if is_channel_first else function(x)
+
+
+def transposed(g: Operators, x: Value, perm: Value) -> Value:
+    """Return a value with its axes in a constant order."""
+    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
+
+
+def with_axes(g: Operators, x: Value, axes: Value) -> Value:
+    """Return a value with further axes of size 1 at constant places."""
+    return g("Unsqueeze", [x, vector(g, ints(axes, "the axis"))])
+
+
+def filled(g: Operators, shape: Value, value: Value) -> Value:
+    """Return one element in all places of a shape."""
+    if value.is_static:
+        return g("ConstantOfShape", [positions(g, shape)], value=ArrayData(value.numpy().reshape(1)))
+    return broadcast_to(g, value, shape)
+
+
+def broadcast_to(g: Operators, x: Value, shape: Value) -> Value:
+    """Return a value repeated along axes of size 1 and new ones."""
+    return g("Expand", [x, positions(g, shape)])
+
+
+def tiled(g: Operators, x: Value, repeats: Value) -> Value:
+    """Return a value repeated along each axis."""
+    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
 
 
 def broadcast_shape(g: Operators, first: Value, second: Value) -> Value:

@@ -1,28 +1,145 @@
-"""Reader of ONNX files."""
+"""Reader of ONNX files: sparse tensors, and names that ``xdlc-to-onnx`` wrote.
+
+A ``SparseTensorProto`` lists the values that are not zero and where they stand: by one number each, their
+place in row-major order, or by one number for each axis.
+
+ONNX has no field for the name of an op that shares its source node with others, nor for the moment at
+which a Transpose really moves elements.  The records are entries of ``metadata_props``, a standard field
+of nodes: ``xdlc.op`` the op's name, ``xdlc.type`` its type, ``xdlc.origin`` its source nodes after the
+reason for an inserted op, as in the trace of a container, ``xdlc.statics`` the names of the op's static
+operands, where the node has them in another form.  They have no influence on what is computed: a
+name is taken if it is free, and everything else of the node is read as it is.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc import ir
 from xdlc.converter import weights
+from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.formats import ONNX, recognize
 from xdlc.converter.importer import SourceModel
-from xdlc.converter.onnx import sparse
-from xdlc.converter.onnx.roundtrip_metadata import recorded_names
 from xdlc.converter.onnx.value_info import DeclaredTypes
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.messages import MessageReader, labels_of
+from xdlc.converter.operators.protobuf import INT64
 from xdlc.converter.operators.registry import CanonicalHandlers
 from xdlc.converter.pipeline import Options
 from xdlc.converter.protobuf_scan import Layout, without_blobs
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir import TensorData
+from xdlc.json_fields import fits, json_value
+
+if TYPE_CHECKING:
+    from xdlc.ir.data import Array
+
+
+DENSE_BYTES = 1 << 30
+"""Most bytes of the sparse tensors of a model when they are dense."""
+
+
+def too_large(where: str) -> UnsupportedOp:
+    """Return the error of sparse tensors of more than ``DENSE_BYTES`` bytes."""
+    return UnsupportedOp(
+        f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
+        where=where,
+        fix="store as dense tensors what is not almost empty, or leave the embedding out of the model",
+    )
+
+
+def dense(file: OnnxFile, tensor: Any) -> TensorData:
+    """Return the dense elements of a ``SparseTensorProto``, computed when used.
+
+    Raises:
+        ModelError: If shapes and positions contradict each other, or positions are not in ascending order.
+        UnsupportedOp: If it holds strings, or is too large.
+    """
+    where = f"{file.path}: sparse tensor {tensor.values.name!r}"
+    shape = tuple(tensor.dims)
+    if not shape or min(shape) < 1:
+        raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
+    count = tensor.values.dims[0] if len(tensor.values.dims) == 1 else -1
+    listed = tuple(tensor.indices.dims)
+    if count < 0 or listed not in ((count,), (count, len(shape))) or tensor.indices.data_type != INT64:
+        raise ModelError(
+            f"of shape {list(shape)} has values of shape {list(tensor.values.dims)} at positions of shape "
+            f"{list(listed)}",
+            where=where,
+            fix="positions are int64, one for each value, or one for each value and axis",
+        )
+    values = file.data(tensor.values)
+    if math.prod(shape) * values.dtype.itemsize > DENSE_BYTES:
+        raise too_large(where)
+    places = _places(file.data(tensor.indices).numpy(), shape, where)
+
+    def spread(array: Array) -> Array:
+        import numpy
+
+        made: Array = numpy.zeros(math.prod(shape), array.dtype)
+        made[places] = array
+        return made.reshape(shape)
+
+    return values.transform(spread, shape=shape)
+
+
+def _places(indices: Array, shape: Sequence[int], where: str) -> Array:
+    """Return the place of each value in row-major order."""
+    import numpy
+
+    bounds = list(shape) if indices.ndim == 2 else [math.prod(shape)]
+    columns = indices.reshape(len(indices), len(bounds))
+    for column, bound in zip(columns.T, bounds, strict=True):
+        if len(column) and (int(column.min()) < 0 or int(column.max()) >= bound):
+            raise ModelError(f"has positions outside of its shape {list(shape)}", where=where)
+    places = numpy.zeros(len(columns), numpy.int64)
+    for column, bound in zip(columns.T, bounds, strict=True):
+        places = places * bound + column
+    if (places[1:] <= places[:-1]).any():
+        raise ModelError(
+            "its positions are not in ascending order, or not distinct",
+            where=where,
+            fix="sort the positions and their values",
+        )
+    return places
+
+
+OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
+LONGEST = 1 << 16
+
+
+def recorded_names(proto: Any) -> RecordedNames | None:
+    """Return the names that a ``NodeProto`` records, or None."""
+    notes = {entry.key: entry.value for entry in proto.metadata_props if len(entry.value) <= LONGEST}
+    name = notes.get(OP)
+    if not name:
+        return None
+    try:
+        reason, *nodes = json_value(notes.get(ORIGIN, "[null]"))
+        statics = tuple(json_value(notes.get(STATICS, "[]")))
+    except (ValueError, TypeError):
+        return None
+    type = notes.get(TYPE, "")
+    if not fits([name, type, reason or "", *nodes, *statics], [str]):
+        return None
+    return RecordedNames(name, type, statics, _made_for(name, nodes))
+
+
+def _made_for(name: str, nodes: list[str]) -> str:
+    """Return the source node whose name, with a number appended, is the op's name."""
+    for node in reversed(nodes):
+        rest = name.removeprefix(node)
+        if node and name.startswith(node) and (not rest or (rest[0] == "_" and rest[1:].isdecimal())):
+            return node
+    return nodes[-1] if nodes and nodes[-1] else name
+
 
 _EXTERNAL = 1
 _FORBIDDEN_DIM = 1 << 31
@@ -74,7 +191,6 @@ class OnnxFile:
     """An ONNX model whose large data stay in the file.
 
     Attributes:
-        path: The file.
         proto: The parsed ``ModelProto``; large raw data are tickets.
         opsets: Opset version by domain; the default domain is ``""``.
     """
@@ -234,7 +350,6 @@ class FileReader(MessageReader):
     """Reader of the messages of a file: lazy tensors, recorded names.
 
     Args:
-        file: The file.
         declared: Types that the file states of its values.
         function: The ``FunctionProto`` whose messages it reads; default: those of the graphs.
         dense_bytes: Bytes of sparse tensors that may be made dense.
@@ -251,7 +366,7 @@ class FileReader(MessageReader):
         super().__init__({**file.opsets, **own}, str(file.path))
         self._file = file
         self._declared = declared
-        self._dense_bytes = dense_bytes or Allowance(sparse.DENSE_BYTES)
+        self._dense_bytes = dense_bytes or Allowance(DENSE_BYTES)
 
     def inside(self, function: Any) -> FileReader:
         """Return the reader of the messages of a ``FunctionProto``.
@@ -267,9 +382,9 @@ class FileReader(MessageReader):
 
     def dense(self, tensor: Any) -> ir.TensorData:
         """Return the elements of a ``SparseTensorProto``, whose size is limited."""
-        data = sparse.dense(self._file, tensor)
+        data = dense(self._file, tensor)
         if not self._dense_bytes.take(data.nbytes):
-            raise sparse.too_large(f"{self._file.path}: sparse tensor {tensor.values.name!r}")
+            raise too_large(f"{self._file.path}: sparse tensor {tensor.values.name!r}")
         return data
 
     def declare(self, function: Any, name: str) -> None:

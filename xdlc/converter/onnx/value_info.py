@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.inference import spec_of
+from xdlc.converter.operators.inference import extent, spec_of
 from xdlc.converter.operators.protobuf import all_graphs, all_nodes, domain_of, plain_domain
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
@@ -134,7 +134,7 @@ class DeclaredTypes(Declarations):
         return {info.name: spec_of(info.type) for info in (*found.graph.value_info, *found.graph.output)}
 
     def _extent(self, dim: Any) -> int | None:
-        stated = _stated(dim)
+        stated = extent(dim)
         return self._symbols.get(dim.dim_param) if stated is None else stated
 
 
@@ -142,11 +142,6 @@ def _state(types: dict[str, Any], name: str, kind: Any) -> None:
     """Add a ``TypeProto``; None if the name has another one already."""
     if kind.WhichOneof("value") is not None and types.setdefault(name, kind) != kind:
         types[name] = None
-
-
-def _stated(dim: Any) -> int | None:
-    """Return a stated dimension, None for a dynamic one; exporters write -1, too."""
-    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
 def _agree(one: Dims, other: Dims) -> bool:
@@ -159,7 +154,7 @@ def _changes(inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | No
     """Return whether an input has other dimensions than the model states."""
     for entry in inputs:
         tensor = entry.type.tensor_type
-        stated = tuple(map(_stated, tensor.shape.dim))
+        stated = tuple(map(extent, tensor.shape.dim))
         if tensor.HasField("shape") and not _agree(stated, tuple(input_shapes.get(entry.name, stated))):
             return True
     return False
@@ -191,8 +186,8 @@ def _symbols(
     for entry in inputs:
         dims = entry.type.tensor_type.shape.dim
         shape: Dims = tuple(input_shapes.get(entry.name, ()))
-        for dim, extent in zip(dims, shape, strict=False):
-            if dim.dim_param and sizes.setdefault(dim.dim_param, extent) != extent:
+        for dim, size in zip(dims, shape, strict=False):
+            if dim.dim_param and sizes.setdefault(dim.dim_param, size) != size:
                 sizes[dim.dim_param] = None
     return sizes
 

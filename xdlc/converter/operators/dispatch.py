@@ -13,11 +13,11 @@ from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import check, infer
 from xdlc.converter.operators.messages import MessageReader, is_constant
 from xdlc.converter.operators.protobuf import opsets
-from xdlc.converter.operators.random_inputs import FIX, import_random, is_random
+from xdlc.converter.operators.random_inputs import draw_outside, import_random, is_random
 from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
-from xdlc.converter.session.node import Body, Node, SourceGraph
+from xdlc.converter.session.node import Body, Node, SourceGraph, bind_dims, cut_before
 from xdlc.converter.session.ordering import SOURCE, Step, ordered, wants_channel_last
 from xdlc.converter.values import AnyValue, Spec, Value
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 _TRAINING = "ai.onnx.preview.training"
-_BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
+_RANDOM = "its result is random"
+_STORED = "; --random as-input makes it an input"
+"""End of the reason of a random op in the DLC."""
 _MOST_NEAR = 64
 """Most operators without a mapping whose nearest names are looked for, which takes a millisecond each."""
 
@@ -54,7 +56,6 @@ class Operators:
     """The operators of one import: those of its source and the canonical ones.
 
     Args:
-        context: The import.
         nbytes: Returns the size of the source, in proportion to which constants are folded.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
@@ -63,7 +64,6 @@ class Operators:
         inferred: Returns what is known of values from the source as a whole, by name.
 
     Attributes:
-        context: The import.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
         assumptions: What is assumed of the states of a loop, by its path.
@@ -122,7 +122,6 @@ class Operators:
             inputs: Its inputs by position; None for an omitted input.
             attributes: Numbers, strings, lists of these, ``TensorData``, or ``Body`` for a graph.
             outputs: Number of outputs wanted.
-            domain: Operator domain.
             names: Names of the outputs; default: made from the current node's.
 
         Raises:
@@ -379,7 +378,7 @@ class Operators:
         rollback = self.builder.checkpoint()
         try:
             if not _takes_dynamic(entry, node):
-                raise node.problem(REASON, _BIND)
+                raise node.problem(REASON, bind_dims())
             results = entry.function(node, self.builder)
             node.check_read(entry.ignores)
             values = [results] if isinstance(results, Value) else list(results)
@@ -436,7 +435,6 @@ class Operators:
         """Import the nodes of a ``FunctionProto`` in place of a node.
 
         Args:
-            function: The function.
             node: The node that calls it.
             reader: Reads its messages; default: those of a function that ONNX defines.
 
@@ -471,7 +469,8 @@ class Operators:
             self.expand(successor, node)
             return
         try:
-            results = host_only.keep(node, self.builder, infer(node, self._inferred), refusal.problem)
+            reason = refusal.problem + (_STORED if is_random(node) and refusal.problem == _RANDOM else "")
+            results = host_only.keep(node, self.builder, infer(node, self._inferred), reason)
         except XdlcError as problem:
             raise UnsupportedOp(
                 f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
@@ -498,20 +497,18 @@ def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp
 def unmapped(node: Node, where: str) -> UnsupportedOp:
     """Return the refusal of an operator that nothing maps."""
     if is_random(node):
-        return UnsupportedOp(
-            "its result is random; --random as-input makes it an input", where=where, fix=FIX
-        )
+        return UnsupportedOp(_RANDOM, where=where, fix=draw_outside())
     if node.domain == _TRAINING:
         return UnsupportedOp(
             f"operator {node.full_type} is a step of training",
             where=where,
-            fix="export the model for inference, or cut the graph before it with --out_name",
+            fix=f"export the model for inference, or {cut_before()}",
         )
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",
         where=where,
         fix="describe it in a UDO configuration (xdlc-udo-config from-model drafts one), rewrite this part "
-        "of the model, or cut the graph before it with --out_name",
+        f"of the model, or {cut_before()}",
     )
 
 
@@ -522,7 +519,6 @@ class GraphBody(Body):
 
     Args:
         operators: Imports its nodes.
-        graph: The graph.
     """
 
     def __init__(self, operators: Operators, graph: SourceGraph) -> None:

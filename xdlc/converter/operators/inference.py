@@ -22,7 +22,6 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
     """Return a ``Spec`` of each output of a node; an empty one if omitted.
 
     Args:
-        node: The node.
         of_model: Returns what is known of values from the whole model, by name; called where the node alone
             leaves a dimension dynamic.
 
@@ -130,11 +129,11 @@ def spec_of(kind: Any) -> Spec:
     if not kind.tensor_type.HasField("shape"):
         return Spec(None, dtype)
     dims = kind.tensor_type.shape.dim
-    return Spec(tuple(_extent(dim) for dim in dims), dtype)
+    return Spec(tuple(extent(dim) for dim in dims), dtype)
 
 
-def _extent(dim: Any) -> int | None:
-    """Return a stated dimension; inference states -1 where it has met a dynamic one."""
+def extent(dim: Any) -> int | None:
+    """Return a stated dimension, None for a dynamic one, for which some state -1."""
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 

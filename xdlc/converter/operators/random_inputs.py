@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING
 from xdlc import ir
 from xdlc.converter.operators.inference import infer
 from xdlc.converter.session.boundary import add_input
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.errors import UnsupportedOp
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.dispatch import Operators
 
 AS_INPUT = "as-input"
 """Value of option ``random`` for which random numbers become inputs."""
-FIX = "make the numbers an input of the network with --random as-input, or export the model for inference"
+
+
+def draw_outside() -> str:
+    """Return the fix of an operator whose result is random."""
+    option = spell("random", "as-input")
+    return f"make the numbers an input of the network with {option}, or export the model for inference"
+
+
 _DISTRIBUTIONS = {
     "Multinomial": "classes, drawn by the logarithms of their weights",
     "RandomNormal": "normally distributed numbers of mean {mean:g} and deviation {scale:g}",
@@ -35,7 +43,6 @@ def import_random(operators: Operators, node: Node, where: str) -> None:
     """Bind the output of a random operator to a new input of the main graph.
 
     Args:
-        operators: The operators of the import.
         node: A node that ``is_random``.
         where: Its place.
 
@@ -47,12 +54,12 @@ def import_random(operators: Operators, node: Node, where: str) -> None:
     if spec.shape is None or None in spec.shape:
         raise UnsupportedOp(
             "the random numbers that become an input have no known shape",
-            fix="bind the dimensions of the inputs with --input_dim",
+            fix=bind_dims(),
         )
     if context.builder.graph is not next(iter(context.graphs.values())):
         raise UnsupportedOp(
             "random numbers in a branch or a loop cannot be an input",
-            fix="unroll the loop with --unroll_loops, or move them out of it",
+            fix=f"unroll the loop with {spell('unroll_loops')}, or move them out of it",
         )
     owner = context.frame.owner
     own = node.name if context.frame.callers else node.outputs[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +32,6 @@ __all__ = [
     "Handler",
     "HandlerFunction",
     "Handlers",
-    "Importer",
     "Node",
     "find",
     "importer",
@@ -37,10 +39,9 @@ __all__ = [
     "structural",
 ]
 
-Importer = Callable[[Node, Builder], Value | Sequence[Value]]
-ImporterT = TypeVar("ImporterT", bound=Importer)
+ImporterT = TypeVar("ImporterT", bound=Callable[..., Value | Sequence[Value]])
 HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] | None"]
-F = TypeVar("F", bound=HandlerFunction)
+F = TypeVar("F", bound=Callable[..., "AnyValue | Sequence[AnyValue] | None"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,6 @@ class Entry:
 
     Attributes:
         since: Oldest opset it understands.
-        function: The importer.
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
         dynamic: Whether it takes values with dynamic dimensions.
@@ -65,7 +65,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_PACKAGES = ("ops", "control_flow", "sequences")
+_PACKAGES = ("ops", "control_flow")
 
 
 def importer(
@@ -78,10 +78,11 @@ def importer(
 ) -> Callable[[ImporterT], ImporterT]:
     """Register a function as the importer of ONNX operators.
 
+    Its parameters after the node and the builder are the first inputs of the node; one that may be omitted
+    has the default None.
+
     Args:
-        types: Operator names.
         since: Oldest opset it understands.
-        domain: Operator domain.
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
         ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
@@ -92,11 +93,27 @@ def importer(
     """
 
     def register(function: ImporterT) -> ImporterT:
+        entry = Entry(since, _with_inputs(function), layout, frozenset(ignores), dynamic)
         for name in types:
-            _add(domain, name, Entry(since, function, layout, frozenset(ignores), dynamic))
+            _add(domain, name, entry)
         return function
 
     return register
+
+
+def _with_inputs(function: Callable[..., Any]) -> Callable[[Node, Any], Any]:
+    """Return an importer that passes the first inputs of a node to a function."""
+    count = function.__code__.co_argcount - 2
+    least = count - len(function.__defaults__ or ())
+    if not count:
+        return function
+
+    @functools.wraps(function)
+    def apply(node: Node, b: Builder) -> Any:
+        inputs = (node.required(at) if at < least else node.input(at) for at in range(count))
+        return function(node, b, *inputs)
+
+    return apply
 
 
 def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[F], F]:
@@ -167,10 +184,12 @@ class Handlers:
 
     Args:
         package: Package whose modules register handlers, imported at the first look-up; default: none.
+        ignores: Attributes without meaning at inference, of any type.
     """
 
-    def __init__(self, package: str | None = None) -> None:
+    def __init__(self, package: str | None = None, ignores: Sequence[str] = ()) -> None:
         self._package = package
+        self._ignores = ignores
         self._held: dict[tuple[str, str], Handler] = {}
 
     def __call__(
@@ -178,24 +197,46 @@ class Handlers:
     ) -> Callable[[F], F]:
         """Register a function as the handler of node types.
 
+        Its parameters after the node and the operators are the inputs of the node, none of them missing.
+
         Args:
-            types: Node types.
             layout: Layout in which the handler works (``session.ordering``).
             ignores: Attributes without meaning at inference; any other that is set and not read is refused.
-            domain: Domain of the types.
 
         Raises:
             ValueError: If a type has a handler already.
         """
 
         def register(function: F) -> F:
+            handler = Handler(self.with_operands(function), layout, frozenset((*self._ignores, *ignores)))
             for type in types:
-                handler = Handler(function, layout, frozenset(ignores))
                 if self._held.setdefault((domain, type), handler) is not handler:
                     raise ValueError(f"there is a handler of {type} already")
             return function
 
         return register
+
+    def with_operands(self, function: Callable[..., Any]) -> HandlerFunction:
+        """Return a handler that passes the inputs of a node to a function.
+
+        Raises:
+            ModelError: When it is called, if the function has other parameters than the node has inputs.
+        """
+        code = function.__code__
+        most = math.inf if code.co_flags & inspect.CO_VARARGS else code.co_argcount - 2
+        least = code.co_argcount - 2 - len(function.__defaults__ or ())
+        if not most:
+            return function
+
+        @functools.wraps(function)
+        def handle(node: Node, g: Operators) -> Any:
+            return function(node, g, *self.operands(node, least, most))
+
+        return handle
+
+    def operands(self, node: Node, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs of a node; errors as of ``Node.operands``."""
+        return node.operands(least, most)
 
     def reason(self, type: str) -> str:
         """Return why a node type has no handler; empty if that is all."""

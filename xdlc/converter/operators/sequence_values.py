@@ -9,6 +9,7 @@ from xdlc import ir
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value, identity
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.dispatch import Operators
@@ -18,8 +19,6 @@ def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
     """Return a value of a node that must be a tensor.
 
     Args:
-        node: The node.
-        value: The value.
         what: What it is to the node, as the start of a sentence.
 
     Raises:
@@ -126,7 +125,6 @@ def position(node: Node, index: int, length: int, last: int) -> int:
     """Return a position in a sequence, counted from its start.
 
     Args:
-        node: The node.
         index: Which input it is; negative positions count from the end.
         length: Number of elements.
         last: Largest position.
@@ -140,7 +138,7 @@ def position(node: Node, index: int, length: int, last: int) -> int:
         raise node.problem(
             f"its position in a sequence (input {index}, {value.tensor.name!r}) is computed, not constant",
             "choose the element by Gather from a tensor, or by If; if the position counts the iterations of "
-            "a loop, unroll it with --unroll_loops",
+            f"a loop, unroll it with {spell('unroll_loops')}",
         )
     array = value.numpy()
     if array.size != 1 or array.dtype.kind != "i":

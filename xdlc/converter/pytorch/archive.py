@@ -6,7 +6,6 @@ torch stores records without compression, each at a multiple of 64 bytes, below 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import struct
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter.weights import Window
 from xdlc.errors import ModelError
 from xdlc.ir.zip_files import open_zip
 
@@ -46,7 +46,8 @@ class Archive:
         self._start = start
         self._end = start + size if size is not None else self.source.size
         try:
-            with open_zip(_Window(self.source, start, self._end)) as archive:
+            window = Window(lambda count, at: self.source.view(at, count), start, self._end - start)
+            with open_zip(window) as archive:
                 entries = archive.infolist()
         except (zipfile.BadZipFile, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             raise self.damaged(str(error)) from error
@@ -142,31 +143,3 @@ class Archive:
             raise self.damaged(f"record {name!r} nests too deep") from error
         except ValueError as error:
             raise self.damaged(f"record {name!r} is not valid JSON: {error}") from error
-
-
-class _Window(io.RawIOBase):
-    """A range of a mapped file, to read an archive's directory in small parts."""
-
-    def __init__(self, source: ir.MappedFile, start: int, end: int) -> None:
-        super().__init__()
-        self._source = source
-        self._start, self._at, self._end = start, start, end
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at - self._start
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: self._start, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]
-        if base + offset < self._start:
-            raise OSError("a position is before the start")
-        self._at = base + offset
-        return self.tell()
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self._end - self._at, 0)
-        count = left if size is None or size < 0 else min(size, left)
-        self._at += count
-        return bytes(self._source.view(self._at - count, count))

@@ -11,6 +11,7 @@ from xdlc.converter.pytorch.symbols import Bindings, Unknown, evaluate, shown, s
 from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.node import GraphInput
 from xdlc.errors import UsageError
+from xdlc.options import spell
 
 
 def bound(
@@ -51,7 +52,7 @@ def bound(
     for name, axis, size in examples:
         program.notices.append(
             f"dimension {axis} of input {name!r} is {bindings.number(size)}, as in the example of the "
-            f"export: --input_dim binds it to another number, or keeps it open with -1"
+            f"export: {spell('input_dims')} binds it to another number, or keeps it open with -1"
         )
     for value, shape in shapes.items():
         _check(program, value, shape, values)
@@ -69,12 +70,12 @@ def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
                 raise UsageError(
                     f"argument {name!r} of the network has no value",
                     where=program.path,
-                    fix=f"pass --define_symbol {quote(name)} NUMBER",
+                    fix=f"pass {spell('define_symbol')} {quote(name)} NUMBER",
                 )
             if stated is None:
                 program.notices.append(
                     f"argument {name!r} of the network is {number}, as in the example of the export: "
-                    f"--define_symbol {quote(name)} sets another"
+                    f"{spell('define_symbol')} {quote(name)} sets another"
                 )
             numbers[symbol] = number
     return numbers

@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.converter.pytorch.archive import AGAIN, Archive
-from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
-from xdlc.converter.pytorch.parameters import Parameter, Parameters
-from xdlc.converter.pytorch.schemas import with_defaults
+from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef, with_defaults
 from xdlc.converter.pytorch.symbols import symbol_name
-from xdlc.converter.pytorch.tensors import EXPORTED
+from xdlc.converter.pytorch.tensors import EXPORTED, Parameter, Parameters
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
 _MAJOR = 8

@@ -13,10 +13,9 @@ from xdlc import ir
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.functional import functional
-from xdlc.converter.pytorch.parameters import frozen_names
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
 from xdlc.converter.pytorch.symbols import Bindings, shown
-from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.pytorch.tensors import dtype_of, frozen_names
 from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph, TypeName
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
@@ -31,25 +30,9 @@ _FLOAT64 = 7
 _COMPLEX = (8, 9, 10)
 
 
-class Shapes(Declarations):
-    """What a program states of its values, for user-defined operations.
-
-    Attributes:
-        values: Shapes and types by name.
-    """
-
-    def __init__(self) -> None:
-        self.values: dict[str, tuple[list[int | None], ir.DType | None]] = {}
-
-    def find(self, name: str) -> Declared:
-        """Return the declaration of a value."""
-        shape, dtype = self.values.get(name, (None, None))
-        return Declared(None if shape is None else tuple(shape), dtype, bool(name))
-
-
 def source_graph(
     program: Program, bindings: Bindings, *, frozen: bool = False, source_lines: bool = False
-) -> tuple[SourceGraph, Shapes]:
+) -> tuple[SourceGraph, Declarations]:
     """Return a program as a graph of nodes, and the declarations of its values.
 
     Args:
@@ -77,9 +60,9 @@ class _Builder:
         self._constants: dict[str, ir.TensorData] = {}
         self._problems: dict[str, XdlcError] = {}
         self._aliases: dict[str, str] = {}
-        self.shapes = Shapes()
+        self.declared: dict[str, Declared] = {}
 
-    def graph(self, frozen: bool) -> tuple[SourceGraph, Shapes]:
+    def graph(self, frozen: bool) -> tuple[SourceGraph, Declarations]:
         """Return the main graph."""
         program = self._program
         count, ends_of = len(program.graph.outputs), [Ref(end) for end in program.written.values()]
@@ -120,7 +103,7 @@ class _Builder:
         taken = {*outputs, *self._names.values()}
         aliases = {other: name for other, name in self._aliases.items() if other not in taken}
         found = SourceGraph(inputs, outputs, nodes, self._constants, states, self._problems, aliases)
-        return found, self.shapes
+        return found, Declarations(self.declared)
 
     def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
         """Return the outputs by name; those that depend on bound dimensions as numbers."""
@@ -264,7 +247,7 @@ class _Builder:
         dtypes = [None if meta is None else stated_dtype(meta.dtype) for meta in metas]
         for name, shape, dtype in zip(outputs, stated, dtypes, strict=True):
             if shape is not None:
-                self.shapes.values[name] = (shape, dtype)
+                self.declared[name] = Declared(tuple(shape), dtype)
         own = next(filter(None, call.outputs), type)
         if call.module:
             own = f"{call.module}.{type.partition('.')[0]}"
@@ -287,7 +270,7 @@ class _Builder:
     def _inner(self, graph: CallGraph) -> SourceGraph:
         """Return a graph inside a node."""
         inner = _Builder(self._program, self._bindings, self._source_lines)
-        inner.shapes = self.shapes
+        inner.declared = self.declared
         made = {*graph.inputs, *(output for call in graph.calls for output in call.outputs)}
         inner._names = {name: self._named(name) for name in graph.reads() if name not in made}
         inner._taken.update(inner._names.values())

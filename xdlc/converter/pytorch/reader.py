@@ -28,7 +28,6 @@ def read(
 
     Args:
         path: The ``.pt2`` or ``.pt`` file.
-        options: Options of the conversion.
         state: What becomes of buffers and inputs that the network changes: inputs and outputs (``io``, the
             default), or constants (``frozen``).
         source_lines: Whether the trace has the line of the network's source that makes each call.

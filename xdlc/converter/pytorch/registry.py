@@ -16,10 +16,9 @@ from typing import Any, TypeVar, cast
 from xdlc import ir
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
-from xdlc.converter.pytorch.calls import ScalarType
-from xdlc.converter.pytorch.schemas import schema
+from xdlc.converter.pytorch.calls import ScalarType, schema
 from xdlc.converter.pytorch.tensors import dtype_of
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 from xdlc.errors import XdlcError
@@ -264,7 +263,7 @@ def _resolved(node: AtenNode, name: str, value: Any, takes_values: bool) -> Any:
     if not resolved.is_static or resolved.size != 1:
         raise node.problem(
             f"its argument {name} depends on dynamic dimensions or on data",
-            "bind the dimensions of the inputs with --input_dim",
+            bind_dims(),
         )
     return resolved.numpy().reshape(-1)[0].item()
 

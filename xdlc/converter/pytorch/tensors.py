@@ -1,15 +1,25 @@
-"""Stored tensors of PyTorch: lazy ranges of storages, under any strides."""
+"""Stored tensors of PyTorch: lazy ranges of storages in all layouts of archives.
+
+torch 2.9 and newer store a raw record for each storage and a configuration in JSON
+(torch/_export/serde/schema.py, PayloadConfig); older ones an archive of ``torch.save`` as a record.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from xdlc import ir
 from xdlc.converter.pytorch.archive import AGAIN, Archive
-from xdlc.converter.pytorch.pickled import StoredTensor
+from xdlc.converter.pytorch.calls import Call, CallGraph, Ref
+from xdlc.converter.pytorch.pickled import Storage, StoredTensor, unpickle
 from xdlc.converter.weights import mapped
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 from xdlc.ir import dtype as types
 
 _C10 = {
@@ -105,3 +115,152 @@ def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
         return narrow
 
     return data.transform(narrowed, dtype=dtype.numpy, by_rows=True)
+
+
+WEIGHTS, CONSTANTS = "weights", "constants"
+_PICKLED = {WEIGHTS: "serialized_state_dict", CONSTANTS: "serialized_constants"}
+"""Records of archives of torch 2.6 and older."""
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A tensor that a program holds: a parameter, a buffer or a constant.
+
+    Attributes:
+        name: Its name in the state_dict.
+        data: Its elements, or the error why they cannot be read.
+        place: What is equal for tensors that are the same elements: storage, offset, type, shape, strides.
+    """
+
+    name: str
+    data: ir.TensorData | XdlcError
+    place: tuple[Any, ...] = ()
+
+
+class Parameters:
+    """The stored tensors of an archive's program; None if the archive names none."""
+
+    def __init__(self, archive: Archive, model: str | None) -> None:
+        self._archive = archive
+        self._configured: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._pickled: dict[str, tuple[Archive, Any]] = {}
+        for kind in (CONSTANTS, WEIGHTS):
+            folder, old = f"data/{kind}/", _PICKLED[kind]
+            for name in archive.names(f"{folder}{model}_{kind}_config.json"):
+                for tensor, entry in archive.parsed(name)["config"].items():
+                    self._configured[tensor] = f"{folder}{entry['path_name']}", entry
+            for name in archive.names(old) if model is None else archive.names(f"{folder}{model}.pt"):
+                self._unpickle(name)
+
+    def _unpickle(self, name: str) -> None:
+        where = f"{self._archive.path}: record {name!r}"
+        if not self._archive.record(name)[1]:
+            return
+        inner = self._archive.inner(name)
+        held = unpickle(inner.read("data.pkl"), where)
+        if not isinstance(held, dict):
+            raise ModelError("is not a state_dict", where=where, fix=AGAIN)
+        self._pickled |= {tensor: (inner, value) for tensor, value in held.items()}
+
+    def find(self, name: str) -> Parameter:
+        """Return a tensor; its data are the reason if they cannot be read."""
+        where = f"{self._archive.path}: tensor {name!r}"
+        try:
+            if name in self._configured:
+                return self._of_record(name, where)
+            if name in self._pickled:
+                return self._of_pickle(name, where)
+            return Parameter(name, ModelError("is not in the file", where=where, fix=AGAIN))
+        except XdlcError as error:
+            error.where = error.where or where
+            return Parameter(name, error)
+
+    def _of_record(self, name: str, where: str) -> Parameter:
+        record, entry = self._configured[name]
+        if entry["use_pickle"] or entry["tensor_meta"] is None:
+            raise _object(where)
+        meta = entry["tensor_meta"]
+        sizes, strides = (tuple(_number(each) for each in meta[key]) for key in ("sizes", "strides"))
+        storage = Storage(EXPORTED.get(meta["dtype"], -1), record)
+        held = StoredTensor(storage, _number(meta["storage_offset"]), sizes, strides)
+        return Parameter(name, unpickled(self._archive, "", held, where), (record, *held))
+
+    def _of_pickle(self, name: str, where: str) -> Parameter:
+        archive, value = self._pickled[name]
+        if not isinstance(value, StoredTensor) or value.quantizer:
+            raise _object(where)
+        start = archive.record(f"data/{value.storage.key}")[0]
+        return Parameter(name, unpickled(archive, "data/", value), (start, *value))
+
+
+def _number(value: Mapping[str, Any]) -> int:
+    if type(value["as_int"]) is not int:
+        raise TypeError(f"{value['as_int']!r} is not an integer")
+    return value["as_int"]
+
+
+def _object(where: str) -> XdlcError:
+    return UnsupportedOp(
+        "is stored as a Python object, which would have to be executed",
+        where=where,
+        fix="export a network whose parameters are plain tensors: convert those of torchao by "
+        "torchao.utils.unwrap_tensor_subclass(model)",
+    )
+
+
+# ---------------------------------------------------------------------- names
+
+_FROZEN = re.compile(r"(?:.*\.)?_frozen_param\d+(?:_\d+)?")
+_UNWRAPPED = re.compile(r"(.*)\.parametrizations\.(\w+)\.original0")
+_INTEGER_TYPES = frozenset(range(5))  # c10/core/ScalarType.h
+_RESTORING = "dequantize"
+_KEEPING = ("to", "_to_copy", "t", "transpose", "permute", "view", "reshape", "clone", "contiguous", "detach")
+"""Operators between the stored integers and the layer: of another type, shape or order."""
+
+
+def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return names that weights had before quantization, by value.
+
+    They come from the modules that read them.
+
+    ``convert_pt2e`` replaces a weight by its integers as a buffer ``_frozen_paramN`` of the outermost module,
+    so that encodings for ``net.0.weight`` would find nothing.  The call that reads it states its module
+    still.  torchao's are ``net.0.parametrizations.weight.original0`` after ``unwrap_tensor_subclass``.
+
+    Args:
+        graph: The calls of a program.
+        parameters: Names in the state_dict by value.
+    """
+    frozen = {value for value, name in parameters.items() if _FROZEN.fullmatch(name)}
+    unwrapped = {value: match for value, name in parameters.items() if (match := _UNWRAPPED.fullmatch(name))}
+    if not frozen and not unwrapped:
+        return {}
+    readers: dict[str, list[Call]] = {}
+    for call in graph.calls:
+        for ref in call.refs():
+            readers.setdefault(ref, []).append(call)
+    read = {name for value, name in parameters.items() if value in readers}
+    names: dict[str, str] = {}
+    for value in parameters:
+        name = ""
+        if value in frozen:
+            name = next(_weights(value, readers, set()), "")
+        elif value in unwrapped and graph.values[value].dtype in _INTEGER_TYPES:
+            name = ".".join(unwrapped[value].groups())
+        if name and name not in read and name not in names.values():
+            names[value] = name
+    return names
+
+
+def _weights(value: str, readers: Mapping[str, list[Call]], seen: set[str]) -> Iterator[str]:
+    """Iterate over the names of weights in layers that read a dequantized value."""
+    if value in seen:
+        return
+    seen.add(value)
+    for call in readers.get(value, ()):
+        operator = call.target.split(".")[1]
+        if operator.startswith(_RESTORING) or operator in _KEEPING:
+            for output in call.outputs:
+                yield from _weights(output, readers, seen)
+        elif call.module and call.arguments.get("weight") == Ref(value):
+            yield f"{call.module}.weight"

@@ -8,8 +8,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from xdlc.converter.pytorch.calls import Call, Meta, Ref
-from xdlc.converter.pytorch.schemas import schema, with_defaults
+from xdlc.converter.pytorch.calls import Call, Meta, Ref, schema, with_defaults
 from xdlc.converter.pytorch.symbols import evaluate, symbols_of
 from xdlc.errors import UnsupportedOp
 
@@ -176,7 +175,6 @@ def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
 
     Args:
         axes: Size and stride of each axis.
-        sizes: The new shape.
     """
     runs: list[list[int]] = []
     for size, stride in reversed([axis for axis in axes if axis[0] != 1]):

@@ -1,10 +1,14 @@
-"""Boundary of the main graph: dimensions, inputs and outputs."""
+"""Boundary of the main graph: dimensions, inputs, fixed inputs and outputs."""
 
 from __future__ import annotations
 
+import json
 import operator
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from xdlc import ir
 from xdlc.converter.session.context import REPORT, ImportContext
@@ -13,6 +17,116 @@ from xdlc.converter.session.node import CONTRADICTION, GraphInput, Labels
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
+from xdlc.options import spell
+from xdlc.runtime import array_files
+
+Array = Any  # numpy.ndarray
+_SHOWN = 16  # elements of a value in notices and in the history
+_FIX = "give a number, a list like [1,2,3], or the path of an .npy file"
+
+
+def fixed_inputs(
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[int | None]],
+    values: Mapping[str, Any],
+    where: str,
+) -> dict[str, Array]:
+    """Return the values of the fixed inputs, as arrays of their types and shapes.
+
+    Args:
+        inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
+        shapes: Shapes of the inputs, None for dynamic dimensions; an input without takes any shape.
+        values: Values by input name: numbers, lists, arrays, paths of ``.npy`` files, or texts of these as
+            JSON.  One number fills a shape whose dimensions are all known.
+        where: Name of the model, for errors.
+
+    Raises:
+        UsageError: If there is no such input, or a value does not fit its data type or shape; several
+            problems make a ProblemList.
+        StorageError: If an ``.npy`` file cannot be read.
+    """
+    problems: list[XdlcError] = []
+    arrays: dict[str, Array] = {}
+    for name, value in values.items():
+        try:
+            if name not in inputs:
+                raise UsageError(
+                    f"there is no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
+                    fix=nearest_names(name, inputs) or "use one of the names of the inputs",
+                )
+            arrays[name] = _fitting(value, inputs[name], shapes.get(name))
+        except XdlcError as problem:
+            option = f"{spell('set_inputs')} {quote(name)}"
+            problem.where = ": ".join([where, option, *filter(None, [problem.where])])
+            problems.append(problem)
+    raise_all(problems, where=where)
+    return arrays
+
+
+def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Array:
+    """Return a value as an array of an input's data type and shape.
+
+    Raises:
+        UsageError: If it does not fit.
+        StorageError: If its file cannot be read.
+    """
+    import numpy as np
+
+    if dtype is None:
+        raise UsageError("the input is no tensor of numbers", fix="omit the flag for it")
+    stated = _array(value)
+    if stated.ndim and shape is not None:
+        _check_shape(stated.shape, shape)  # before values are read from a file
+    with np.errstate(all="ignore"):
+        array = stated.astype(dtype)
+        is_whole = dtype.kind in "biu"
+        held = array == stated if is_whole else np.isinf(array.astype(np.float64)) == np.isinf(stated)
+    if not held.all():
+        raise UsageError(
+            f"{in_words(stated)} does not fit the input's data type, {dtype}",
+            fix=f"give values that {dtype} holds",
+        )
+    if shape is not None and not array.ndim and None not in shape:
+        return np.full(shape, array)
+    if shape is not None:
+        _check_shape(array.shape, shape)
+    return array
+
+
+def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
+    """Check that a value has the shape of an input; None is a dynamic dimension."""
+    if len(sizes) == len(shape) and all(
+        dim in (None, found) for dim, found in zip(shape, sizes, strict=True)
+    ):
+        return
+    wanted = ["N" if dim is None else dim for dim in shape]
+    raise UsageError(
+        f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
+        fix="give a value of that shape, or bind its dimensions, and give one number",
+    )
+
+
+def _array(value: Any) -> Array:
+    import numpy as np
+
+    if isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".npy"):
+        array = array_files.load(Path(value))
+    else:
+        try:
+            array = np.asarray(json.loads(value) if isinstance(value, str) else value)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX) from error
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX)
+    return array
+
+
+def in_words(array: Array) -> str:
+    """Return a value as a text, a large one by its type and shape."""
+    if array.size <= _SHOWN:
+        return json.dumps(array.tolist())
+    return f"{array.dtype} {list(array.shape)}"
+
 
 UNNAMED = "?"
 """Label of a dynamic dimension without a symbol."""
@@ -47,7 +161,7 @@ def input_shapes(
         if name not in names:
             problems.append(
                 UsageError(
-                    f"--input_dim names {name!r}, but the model's inputs are {', '.join(names)}",
+                    f"{spell('input_dims')} names {name!r}, but the model's inputs are {', '.join(names)}",
                     where=where,
                     fix=nearest_names(name, names) or "use one of the model's input names",
                 )
@@ -61,7 +175,7 @@ def input_shapes(
         if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim has {len(dims)} dimensions for input {name!r}, "
+                    f"{spell('input_dims')} has {len(dims)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
@@ -75,8 +189,8 @@ def input_shapes(
                 UsageError(
                     f"input {name!r} has no declared shape",
                     where=where,
-                    fix=f"give its shape: --input_dim {quote(name)} N,N,... (a number for each N, -1 if "
-                    "dynamic)",
+                    fix=f"give its shape: {spell('input_dims')} {quote(name)} N,N,... (a number for each N, "
+                    "-1 if dynamic)",
                 )
             )
             continue
@@ -94,13 +208,14 @@ def input_shapes(
         and shapes
         and all(tuple(input_dims.get(name, (batch,)))[:1] != (batch,) for name in shapes)
     ):
-        fix = "state the batch in --input_dim, and omit --batch"
-        problems.append(UsageError(f"--batch {batch} contradicts --input_dim", where=where, fix=fix))
+        fix = f"state the batch in {spell('input_dims')}, and omit {spell('batch')}"
+        problem = f"{spell('batch', batch)} contradicts {spell('input_dims')}"
+        problems.append(UsageError(problem, where=where, fix=fix))
     for symbol in symbols:
         if symbol not in used:
             problems.append(
                 UsageError(
-                    f"--define_symbol names {symbol!r}, "
+                    f"{spell('define_symbol')} names {symbol!r}, "
                     f"but the model's symbols are {', '.join(sorted(used)) or 'none'}",
                     where=where,
                     fix=nearest_names(symbol, used) or "omit the flag",
@@ -123,8 +238,8 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
     names = ", ".join(repr(entry.name) for entry in opened)
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
-        f"the batch of {names} is open: 1 is taken; --batch N sets another, "
-        f"--input_dim {quote(opened[0].name)} {kept} keeps it open"
+        f"the batch of {names} is open: 1 is taken; {spell('batch')} N sets another, "
+        f"{spell('input_dims')} {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
         entry._replace(dims=(1, *(entry.dims or ())[1:])) if entry in opened else entry for entry in inputs
@@ -151,36 +266,29 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
 
 
 def blame_bindings(
-    problems: Sequence[XdlcError],
-    inputs: Sequence[GraphInput],
-    input_dims: Mapping[str, Sequence[int]],
-    *,
-    is_bound: bool,
+    problems: Sequence[XdlcError], inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> list[XdlcError]:
     """Return problems, contradictions attributed to shapes in the options.
 
     Args:
-        problems: The problems.
-        inputs: The inputs of the model.
         input_dims: Shapes of the options, by input name.
-        is_bound: Whether the options have any, or symbols, or a batch.
     """
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(
-        f"--input_dim states {name!r} as {_text(dims)}, the model states {_text(labels)}"
+        f"{spell('input_dims')} states {name!r} as {_text(dims)}, the model states {_text(labels)}"
         for name, labels, dims in changed
     )
     own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
     contradicts = any(shape != tuple(dims) for (_, shape), (_, _, dims) in zip(own, changed, strict=True))
-    fix = "check the dimensions that the options (like --batch) give, then the model"
+    fix = f"check the dimensions that the options (like {spell('batch')}) give, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
-        fix = f"give {shapes} with --input_dim, as the model states, or omit it"
+        fix = f"give {shapes} with {spell('input_dims')}, as the model states, or omit it"
     elif changed:
-        fix = "give sizes that the network supports, often multiples of 32, with --input_dim"
+        fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:
-        if is_bound and isinstance(problem, ModelError) and problem.node is not None:
+        if isinstance(problem, ModelError) and problem.node is not None:
             is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)
             parts = [statements, problem.problem] if is_vague else [problem.problem, statements]
             problem = (UsageError if contradicts else ModelError)(
@@ -218,10 +326,7 @@ def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dt
     """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
-        context: The import.
-        name: Its name.
         shape: Its shape, None for dynamic dimensions.
-        dtype: Its data type.
     """
     builder = context.builder
     tensor = builder.graph.add_input(open_tensor(name, shape, dtype))
@@ -242,12 +347,11 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
     Args:
         context: The import, after the last node.
-        out_names: Names of the outputs.
         written: Names of the values that nodes write.
     """
     where = context.source.path
     if not out_names:
-        advice = "name the values to end at with --out_name, or export the model again"
+        advice = f"name the values to end at with {spell('out_name')}, or export the model again"
         context.problems.append(ModelError("the graph has no outputs", where=where, fix=advice))
     for name in out_names:
         if name in context.frame.unoffered:
@@ -257,7 +361,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                 UnsupportedOp(
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
-                    fix="give the model an output for each tensor, or end it earlier by --out_name",
+                    fix=f"give the model an output for each tensor, or end it earlier by {spell('out_name')}",
                 )
             )
             context.frame.unresolved.add(name)

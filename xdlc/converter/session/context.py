@@ -112,7 +112,6 @@ class Source:
 
     Attributes:
         framework: Name of the framework, like ``onnx``; UDO definitions bind to it.
-        path: The file.
         graph: Name of the main graph.
         unit: What the framework calls a node, like ``layer``.
         has_opsets: Whether operators have versions.
@@ -141,7 +140,6 @@ class Frame:
 
     Attributes:
         builder: Adds to the graph under construction.
-        values: Values by name.
         unresolved: Names without a value, because of a problem that has been reported.
         unoffered: Place of the node that omits it, by the name of an output that QNN does not offer.
         around: Nodes whose graphs are being imported, from outside.
@@ -169,9 +167,7 @@ class ImportContext:
     long as a context is open.  Control flow adds graphs, the layout pre-pass adds to ``wanted``.
 
     Attributes:
-        source: The source file.
         diagnostics: Collects problems, notices and the nodes.
-        budget: Limits of the import.
         graphs: The graphs of the model so far, the main one first.
         free_graph_name: Returns a name that none of them has.
         wanted: Names of values that reach a channel-last op through ops of any layout.

@@ -101,7 +101,6 @@ class Diagnostics:
         Args:
             frame: The frame of the main graph.
             ends: Names of the outputs of the model.
-            node: The node.
             is_needed: Whether an output depends on it.
             inner: Nodes of the graphs inside it.
         """

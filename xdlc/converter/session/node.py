@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir.data import Array
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
@@ -27,6 +29,16 @@ _MOST_SHOWN = 16
 """Unread attributes that an error names."""
 Labels = Sequence[int | str]
 """Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
+
+
+def bind_dims() -> str:
+    """Return the fix where a dimension that a model leaves open has to be known."""
+    return f"bind open dimensions with {spell('input_dims')}, {spell('define_symbol')} or {spell('batch')}"
+
+
+def cut_before() -> str:
+    """Return the fix that leaves a node and those that follow out."""
+    return f"cut the graph before it with {spell('out_name')}"
 
 
 class TypeName(str):
@@ -130,6 +142,19 @@ class Node:
             raise self.invalid(f"input {index} is missing")
         return value
 
+    def operands(self, least: int = 0, most: float = math.inf) -> list[Value]:
+        """Return the inputs, none of them missing.
+
+        Raises:
+            ModelError: If one is omitted, or there are fewer or more of them.
+        """
+        count = len(self.inputs)
+        if not least <= count <= most:
+            raise self.invalid(
+                f"{count} inputs instead of {least if most == least else f'{least} to {most}'}"
+            )
+        return [self.required(index) for index in range(count)]
+
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or ``default``.
 
@@ -180,7 +205,7 @@ class Node:
         if not value.is_static:
             raise self.problem(
                 f"{what} (input {index}, {value.tensor.name!r}) must be constant, but is computed",
-                "bind symbolic dimensions with --input_dim, or export the model with static shapes",
+                f"{bind_dims()}, or export the model with static shapes",
             )
         return value.numpy()
 
@@ -266,7 +291,6 @@ class GraphInput(NamedTuple):
     """An input of a source graph.
 
     Attributes:
-        name: Its name.
         dtype: Its data type; None if it is no tensor that a DLC holds.
         dims: Its dimensions, symbols for dynamic ones; None if the source states none.
     """
@@ -280,7 +304,6 @@ class GraphState(NamedTuple):
     """A variable of a source graph, which becomes an input and an output of the model.
 
     Attributes:
-        name: Its name.
         read: Name of the input that holds its value before a run.
         written: Name of the value that it has after a run.
         initial: Its value before the first run: a number, or nested lists.
@@ -298,10 +321,8 @@ class SourceGraph:
 
     Attributes:
         inputs: Its inputs, those of states and those with a stored value among them.
-        outputs: Names of its outputs.
         nodes: Its nodes in any order.
         constants: Stored tensors by name, lazy.
-        states: Its variables.
         problems: Errors by the name that has no value for it.
         aliases: Names of values by further names that the source has for them.
         output_dims: Dimensions that the source states of its outputs, by name.
@@ -333,12 +354,7 @@ class SourceGraph:
 
 
 class Body(ABC):
-    """A graph inside a node, which is imported into the scope at hand.
-
-    Attributes:
-        inputs: Names of its inputs.
-        outputs: Names of its outputs.
-    """
+    """A graph inside a node, which is imported into the scope at hand."""
 
     def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.inputs = inputs
@@ -383,8 +399,6 @@ class Computed(Body):
     """A graph that a function applies, where the source has none of this form.
 
     Args:
-        inputs: Names of its inputs.
-        outputs: Names of its outputs.
         function: Returns the outputs for the inputs.
         size: Number of nodes that it expands to.
     """

@@ -15,9 +15,7 @@ class Step(NamedTuple):
     """A node of a graph, as far as its order depends on it.
 
     Attributes:
-        name: Its name.
         reads: Names that it reads, the graphs inside it included.
-        writes: Names of its outputs.
     """
 
     name: str
@@ -46,7 +44,6 @@ class _Links:
     """Links between the nodes of a graph, each node by its position.
 
     Attributes:
-        nodes: The nodes.
         reads: Names that each reads.
         producer: The node that writes a name.
     """

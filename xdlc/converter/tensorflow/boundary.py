@@ -19,6 +19,7 @@ from xdlc.converter.tensorflow.graphs import Flat
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.errors import ModelError, UsageError, nearest_names
+from xdlc.options import spell
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 DEFAULTED = "PlaceholderWithDefault"
@@ -118,10 +119,10 @@ def source_graph(
     for node in graph.nodes:
         if node.type == DEFAULTED:
             name = node.own_name
-            dims = "" if node.attributes.get("shape") == () else f", -d {quote(name)} DIMS makes it an input"
-            notices.append(
-                f"input {name!r} takes its default value: --set_input {quote(name)} VALUE sets another{dims}"
-            )
+            option = f"{spell('set_inputs')} {quote(name)} VALUE"
+            own = f", {spell('input_dims')} {quote(name)} DIMS makes it an input"
+            more = "" if node.attributes.get("shape") == () else own
+            notices.append(f"input {name!r} has its default value: {option} sets another{more}")
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])
         notices.append(
@@ -177,13 +178,13 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         boundary.inputs |= {name: name for name in computing if text(computing[name].op) in PLACEHOLDERS}
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
-        fix = "name the nodes to end at: --out_node"
+        fix = f"name the nodes to end at: {spell('out_node')}"
         raise ModelError("each node of its graph is read by another one", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(
             f"the graph states no outputs: its outputs are the nodes that nothing reads, {shown}; "
-            "--out_node chooses"
+            f"{spell('out_node')} chooses"
         )
     return {f"{name}:0": name for name in ends}
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter import weights
-from xdlc.converter.tensorflow.crc32c import matches
 from xdlc.converter.tensorflow.messages import dtype_name, message
 from xdlc.converter.tensorflow.nodes import text
-from xdlc.converter.tensorflow.table import entries
+from xdlc.converter.tensorflow.table import entries, matches
 from xdlc.converter.tensorflow.tensors import known_shape, numpy_dtype
 from xdlc.errors import ModelError
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
-from xdlc.converter.tensorflow.content import DEPTH, Content, body_port, needed_nodes, waits_for
+from xdlc.converter.tensorflow.content import (
+    DEPTH,
+    Content,
+    body_port,
+    needed_nodes,
+    output_count,
+    output_names,
+    waits_for,
+)
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import (
     SHAPES,
@@ -22,7 +30,6 @@ from xdlc.converter.tensorflow.nodes import (
     port,
     text,
 )
-from xdlc.converter.tensorflow.op_outputs import output_count, output_names
 from xdlc.converter.tensorflow.tensors import numpy_dtype
 from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
@@ -75,7 +82,6 @@ class Flat:
         """Add the nodes of the main graph that values need.
 
         Args:
-            values: Names of the values.
             inputs: Names of the values that come from outside, with the nodes that compute them not needed.
         """
         content, input_names = self._content, set(inputs)
@@ -89,7 +95,6 @@ class Flat:
         """Add the nodes of a function and return the names of its results.
 
         Args:
-            name: Name of the function.
             arguments: Names of the values that it gets.
             prefix: Name of the call, which those of its nodes begin with; empty for none.
             within: Names of the functions around it.

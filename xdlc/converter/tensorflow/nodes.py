@@ -19,7 +19,6 @@ class Port(NamedTuple):
     """An output of a node.
 
     Attributes:
-        node: Name of the node.
         number: Number of the output among all outputs of the node.
     """
 

@@ -14,14 +14,14 @@ from xdlc.converter.pipeline import Options
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph
-from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
+from xdlc.converter.tensorflow.saved_model import Loaded, graph_def, meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
+from xdlc.options import spell
 
 
 def read(
@@ -79,27 +79,23 @@ def read(
         handler,
         replace(options, input_dims=dims, set_inputs=values, out_name=None),
         nbytes=lambda: loaded.nbytes,
-        declared=_Stated(graph),
+        declared=_declared(graph),
         notices=notices,
         arguments={name: value for name, value in own.items() if value},
         batch_of_one=True,
     )
 
 
-class _Stated(Declarations):
-    """Dimensions and types that a graph states of the outputs of its nodes."""
-
-    def __init__(self, graph: SourceGraph) -> None:
-        self._found: dict[str, Declared] = {}
-        for node in graph.nodes:
-            for number, name in enumerate(node.outputs):
-                stated = node.stated[number] if number < len(node.stated) else None
-                with suppress(UnsupportedOp):
-                    dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
-                    self._found[name] = Declared(None if stated is None else tuple(stated), dtype)
-
-    def find(self, name: str) -> Declared:
-        return self._found.get(name) or super().find(name)
+def _declared(graph: SourceGraph) -> Declarations:
+    """Return dimensions and types that a graph states of the outputs of its nodes."""
+    values = {}
+    for node in graph.nodes:
+        for number, name in enumerate(node.outputs):
+            stated = node.stated[number] if number < len(node.stated) else None
+            with suppress(UnsupportedOp):
+                dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
+                values[name] = Declared(None if stated is None else tuple(stated), dtype)
+    return Declarations(values)
 
 
 def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:
@@ -118,10 +114,10 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
         raise ModelError("is a folder, and no SavedModel", where=str(path), fix=fix)
     if tag is not None:
-        raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
+        raise UsageError(f"{spell('saved_model_tag')} is for SavedModels", where=str(path), fix="omit it")
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
-        fix = "omit it, and choose with --out_node"
-        raise UsageError("--saved_model_signature_key is for SavedModels", where=str(path), fix=fix)
+        fix = f"omit it, and choose with {spell('out_node')}"
+        raise UsageError(f"{spell('saved_model_signature_key')} is for SavedModels", where=str(path), fix=fix)
     return graph_def(path)

@@ -11,6 +11,7 @@ from xdlc.converter import weights
 from xdlc.converter.protobuf_scan import Blobs
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.options import spell
 
 LARGEST = 1 << 31
 """Dimensions of tensors are below."""
@@ -50,7 +51,7 @@ def numpy_dtype(name: str, where: str) -> Any:
     raise UnsupportedOp(
         f"holds elements of type {name}, which a DLC cannot hold",
         where=where,
-        fix="end or begin the graph at tensors of numbers: --out_node, -d",
+        fix=f"end or begin the graph at tensors of numbers: {spell('out_node')}, {spell('input_dims')}",
     )
 
 

@@ -9,11 +9,259 @@ nodes read values around them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from xdlc.converter.session.node import Node, SourceGraph
-from xdlc.converter.tensorflow.v1_loops import DEPTH, FIX, Loops, all_graphs, prune, reads, substitute
+from xdlc import ir
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError
+
+DEPTH = 64
+"""Conditionals and loops that may be inside each other at most."""
+FIX = "export or freeze the graph again"
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A loop.
+
+    Attributes:
+        merges: The Merges of its variables.
+        switches: Switches by the output of the Merge that they let pass.
+    """
+
+    name: str
+    enters: list[Node] = field(default_factory=list)
+    merges: list[Node] = field(default_factory=list)
+    condition: Node | None = None
+    switches: dict[str, list[Node]] = field(default_factory=dict)
+
+
+class Loops:
+    """The loops of a graph."""
+
+    def __init__(self, nodes: Sequence[Node], where: str) -> None:
+        self._nodes = {id(node): node for node in nodes}
+        self._where = where
+        self._made = {name: node for node in nodes for name in node.outputs}
+        self._readers: dict[str, list[Node]] = {}
+        for node in nodes:
+            for name in node.names:
+                self._readers.setdefault(name, []).append(node)
+        self._frames: dict[str, _Frame] = {}
+        self._frame_of: dict[int, _Frame] = {}
+        self._done: dict[str, bool] = {}
+
+    def rebuilt(self) -> list[Node]:
+        """Return the nodes with a While in place of each loop."""
+        for node in self._nodes.values():
+            if node.type == "Enter":
+                name = str(node.attributes.get("frame_name", ""))
+                self._frames.setdefault(name, _Frame(name)).enters.append(node)
+        for frame in self._frames.values():
+            self._find(frame)
+        for frame in list(self._frames.values()):
+            self._rebuild(frame, 0)
+        return list(self._nodes.values())
+
+    def _find(self, frame: _Frame) -> None:
+        """Find the parts of a loop."""
+        for enter in frame.enters:
+            self._frame_of[id(enter)] = frame
+            for merge in self._readers.get(enter.outputs[0], ()):
+                if merge.type == "Merge" and merge not in frame.merges:
+                    frame.merges.append(merge)
+        for merge in frame.merges:
+            for switch in self._readers.get(merge.outputs[0], ()):
+                maker = self._made.get(switch.names[1]) if switch.type == "Switch" else None
+                if maker is None or maker.type != "LoopCond" or switch.names[0] != merge.outputs[0]:
+                    continue
+                frame.condition = maker
+                frame.switches.setdefault(merge.outputs[0], []).append(switch)
+                for reader in self._readers.get(switch.outputs[0], ()):
+                    if reader.type == "Exit":
+                        self._frame_of[id(reader)] = frame
+        if frame.merges and frame.condition is None:
+            raise self._broken(frame)
+
+    def _broken(self, frame: _Frame) -> ModelError:
+        return ModelError(f"the loop of frame {frame.name!r} is incomplete", where=self._where, fix=FIX)
+
+    def _rebuild(self, frame: _Frame, depth: int) -> None:
+        """Replace a loop by a While, after the loops inside it."""
+        if frame.name in self._done:
+            if not self._done[frame.name]:
+                raise self._broken(frame)
+            return
+        if depth >= DEPTH:
+            raise ModelError(
+                f"loops nest more than {DEPTH} deep", where=self._where, fix="simplify the model"
+            )
+        self._done[frame.name] = False
+        if frame.merges:
+            self._replace(frame, depth)
+        self._done[frame.name] = True
+
+    def _replace(self, frame: _Frame, depth: int) -> None:
+        assert frame.condition is not None
+        initial, following = list[str](), list[str]()
+        formals, exits = list[list[str]](), list[list[str]]()
+        for merge in frame.merges:
+            starts, nexts = list[str](), list[str]()
+            for name in merge.names:
+                maker = self._made.get(name)
+                (nexts if maker is not None and maker.type == "NextIteration" else starts).append(name)
+            enter = self._made.get(starts[0]) if len(starts) == 1 and len(nexts) == 1 else None
+            if enter is None or enter.type != "Enter":
+                raise self._broken(frame)
+            initial.append(enter.names[0])
+            following.append(self._made[nexts[0]].names[0])
+            switches = frame.switches.get(merge.outputs[0], [])
+            formals.append([switch.outputs[1] for switch in switches if len(switch.outputs) > 1])
+            exits.append(
+                [
+                    reader.outputs[0]
+                    for switch in switches
+                    for reader in self._readers.get(switch.outputs[0], ())
+                    if reader.type == "Exit"
+                ]
+            )
+        names = [merge.outputs[0] for merge in frame.merges]
+        for inner in self._inside(frame, [*following, frame.condition.names[0]], formals):
+            self._rebuild(inner, depth + 1)
+        cond = self._graph(frame, names, {}, frame.condition.names[:1])
+        bodies = [
+            values[0] if values else f"{name}~next" for name, values in zip(names, formals, strict=True)
+        ]
+        same = {alias: values[0] for values in formals for alias in values[1:]}
+        body = self._graph(frame, bodies, same, following)
+        for graph in (cond, body):
+            substitute(graph, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
+        outputs = [values[0] if values else "" for values in exits]
+        for name in (name for values in exits for name in values):
+            self._nodes.pop(id(self._made[name]), None)
+        loop = Node("While", initial, outputs, {"cond": cond, "body": body}, frame.name or "while")
+        self._add(loop)
+        for values in exits:
+            for alias in values[1:]:
+                self._add(Node("Identity", [values[0]], [alias], {}, alias))
+        for merge in frame.merges:
+            for node in (merge, *frame.switches.get(merge.outputs[0], ())):
+                self._nodes.pop(id(node), None)
+
+    def _enters(self, node: Node, frame: _Frame) -> bool:
+        """Return whether a node is an Enter of a loop."""
+        return node.type == "Enter" and self._frame_of.get(id(node)) is frame
+
+    def _add(self, node: Node) -> None:
+        self._nodes[id(node)] = node
+        self._made.update((name, node) for name in node.outputs)
+
+    def _inside(self, frame: _Frame, ends: Iterable[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
+        """Return the loops that the body or the condition of a loop contains."""
+        frames: dict[str, _Frame] = {}
+        stop = {name for values in formals for name in values}
+        seen, pending = set[str](), list(ends)
+        while pending:
+            name = pending.pop()
+            node = self._made.get(name)
+            if name in seen or name in stop or node is None or node in frame.merges:
+                continue
+            seen.add(name)
+            inner = self._frame_of.get(id(node)) if node.type == "Exit" else None
+            if self._enters(node, frame):
+                continue
+            if inner is not None and inner is not frame:
+                if inner.name not in frames:
+                    frames[inner.name] = inner
+                    pending += [enter.names[0] for enter in inner.enters]
+                continue
+            pending += reads(node)
+        return list(frames.values())
+
+    def _graph(
+        self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
+    ) -> SourceGraph:
+        """Return the graph from variables to values; invariants stay outside."""
+        starts = {*formals, *same}
+        order: list[Node] = []
+        readers: dict[str, list[Node]] = {}
+        seen, pending = set[int](), list(ends)
+        while pending:
+            name = pending.pop()
+            node = self._made.get(name)
+            if name in starts or node is None or id(node) in seen or self._enters(node, frame):
+                continue
+            seen.add(id(node))
+            order.append(node)
+            for read in reads(node):
+                readers.setdefault(read, []).append(node)
+                pending.append(read)
+        inside, dependent = list(starts), dict[int, Node]()
+        while inside:
+            for node in readers.get(inside.pop(), ()):
+                if id(node) not in dependent:
+                    dependent[id(node)] = node
+                    inside += node.outputs
+        nodes = [node for node in order if id(node) in dependent]
+        nodes += [Node("Identity", [first], [alias], {}, alias) for alias, first in same.items()]
+        inputs = [GraphInput(name, ir.dtype.FLOAT32) for name in formals]
+        return SourceGraph(inputs, list(ends), nodes)
+
+
+def graphs_of(node: Node) -> list[SourceGraph]:
+    """Return the graphs inside a node."""
+    return [value for value in node.attributes.values() if isinstance(value, SourceGraph)]
+
+
+def all_graphs(node: Node) -> Iterator[SourceGraph]:
+    """Iterate over the graphs inside a node, and those inside these."""
+    for graph in graphs_of(node):
+        yield graph
+        for inner in graph.nodes:
+            yield from all_graphs(inner)
+
+
+def reads(node: Node) -> Iterator[str]:
+    """Iterate over the names that a node and the graphs inside it read."""
+    yield from node.names
+    for graph in graphs_of(node):
+        yield from graph.reads()
+
+
+def substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
+    """Replace names that a graph and those inside it read."""
+
+    def final(name: str) -> str:
+        seen: set[str] = set()
+        while name in aliases and name not in seen:
+            seen.add(name)
+            name = aliases[name]
+        return name
+
+    pending, met = [graph], set[int]()
+    while pending:
+        each = pending.pop()
+        each.outputs = [final(name) for name in each.outputs]
+        for node in each.nodes:
+            if id(node) not in met:
+                met.add(id(node))
+                node.names = [final(name) for name in node.names]
+                pending += graphs_of(node)
+
+
+def prune(graph: SourceGraph) -> None:
+    """Remove the nodes that the outputs do not need."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    needed: set[int] = set()
+    pending = list(graph.outputs)
+    while pending:
+        node = made.get(pending.pop())
+        if node is not None and id(node) not in needed:
+            needed.add(id(node))
+            pending += reads(node)
+    graph.nodes = [node for node in graph.nodes if id(node) in needed]
+
 
 Guard = tuple[str, int]
 """A predicate, and the side of it (1: true) on which a value exists."""

@@ -10,6 +10,7 @@ from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.errors import UsageError, nearest_names
+from xdlc.options import spell
 
 DEFAULT = "serving_default"
 
@@ -19,7 +20,6 @@ class Entry:
     """The sub-graph that is converted.
 
     Attributes:
-        graph: Its number.
         names: Names of tensors by the names that the signature has for them.
         notices: What the user should know of the choice.
     """
@@ -48,7 +48,7 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
         raise UsageError(
             f"there is no signature {key!r}; the signatures are {others}",
             where=str(file.path),
-            fix=nearest_names(key, signatures) or "omit --signature_name",
+            fix=nearest_names(key, signatures) or f"omit {spell('signature_name')}",
         )
     first = next((name for name, item in signatures.items() if item.subgraph_index == 0), None)
     chosen_name = key or (
@@ -66,7 +66,7 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
         if item.name and item.name not in stated
     }
     chosen = len(signatures) > 1 and key is None
-    notice = f"xdlc converts signature {chosen_name!r} of {others}: --signature_name chooses another"
+    notice = f"xdlc converts signature {chosen_name!r} of {others}: {spell('signature_name')} chooses another"
     return Entry(index, names, [notice] if chosen else [])
 
 
@@ -139,6 +139,6 @@ def open_dimensions(
         if entry.name not in dims and -1 in signature[0 if batch is None else 1 :]:
             notices.append(
                 f"input {entry.name!r} is {list(signature)} in the file; xdlc uses {list(entry.dims or ())}: "
-                "--input_dim or --batch sets other dimensions"
+                f"{spell('input_dims')} or {spell('batch')} sets other dimensions"
             )
     return notices

@@ -1,4 +1,4 @@
-"""Opened TFLite file: checked tables, tensors, constants as lazy data."""
+"""Opened TFLite file: checked tables, operators by name, constants as lazy data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from xdlc import ir
 from xdlc.container.flatbuffer import TRUNCATED, decode
 from xdlc.converter import weights
 from xdlc.converter.session.context import Allowance
-from xdlc.converter.tflite.builtins import CUSTOM, NAMES
-from xdlc.converter.tflite.sparse import layout
+from xdlc.converter.session.node import cut_before
 from xdlc.converter.tflite.tensors import (
     DTYPES,
     PACKED,
     TensorInfo,
+    layout,
     read_blocks,
     read_quantization,
     reals,
@@ -29,6 +29,71 @@ from xdlc.converter.tflite.tensors import (
 )
 from xdlc.errors import ContainerError, ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
+from xdlc.schema.table import Table
+
+CUSTOM = 32
+
+NAMES = """
+ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP
+FLOOR FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC
+LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 RESHAPE RESIZE_BILINEAR RNN SOFTMAX
+SPACE_TO_DEPTH SVDF TANH CONCAT_EMBEDDINGS SKIP_GRAM CALL CUSTOM EMBEDDING_LOOKUP_SPARSE PAD
+UNIDIRECTIONAL_SEQUENCE_RNN GATHER BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND TRANSPOSE MEAN SUB DIV SQUEEZE
+UNIDIRECTIONAL_SEQUENCE_LSTM STRIDED_SLICE BIDIRECTIONAL_SEQUENCE_RNN EXP TOPK_V2 SPLIT LOG_SOFTMAX
+DELEGATE BIDIRECTIONAL_SEQUENCE_LSTM CAST PRELU MAXIMUM ARG_MAX MINIMUM LESS NEG PADV2 GREATER
+GREATER_EQUAL LESS_EQUAL SELECT SLICE SIN TRANSPOSE_CONV SPARSE_TO_DENSE TILE EXPAND_DIMS EQUAL
+NOT_EQUAL LOG SUM SQRT RSQRT SHAPE POW ARG_MIN FAKE_QUANT REDUCE_PROD REDUCE_MAX PACK LOGICAL_OR ONE_HOT
+LOGICAL_AND LOGICAL_NOT UNPACK REDUCE_MIN FLOOR_DIV REDUCE_ANY SQUARE ZEROS_LIKE FILL FLOOR_MOD RANGE
+RESIZE_NEAREST_NEIGHBOR LEAKY_RELU SQUARED_DIFFERENCE MIRROR_PAD ABS SPLIT_V UNIQUE CEIL REVERSE_V2
+ADD_N GATHER_ND COS WHERE RANK ELU REVERSE_SEQUENCE MATRIX_DIAG QUANTIZE MATRIX_SET_DIAG ROUND
+HARD_SWISH IF WHILE NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND SELECT_V2 DENSIFY
+SEGMENT_SUM BATCH_MATMUL PLACEHOLDER_FOR_GREATER_OP_CODES CUMSUM CALL_ONCE BROADCAST_TO RFFT2D CONV_3D
+IMAG REAL COMPLEX_ABS HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE REDUCE_ALL
+CONV_3D_TRANSPOSE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE BROADCAST_ARGS RANDOM_STANDARD_NORMAL
+BUCKETIZE RANDOM_UNIFORM MULTINOMIAL GELU DYNAMIC_UPDATE_SLICE RELU_0_TO_1 UNSORTED_SEGMENT_PROD
+UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM ATAN2 UNSORTED_SEGMENT_MIN SIGN BITCAST BITWISE_XOR
+RIGHT_SHIFT STABLEHLO_LOGISTIC STABLEHLO_ADD STABLEHLO_DIVIDE STABLEHLO_MULTIPLY STABLEHLO_MAXIMUM
+STABLEHLO_RESHAPE STABLEHLO_CLAMP STABLEHLO_CONCATENATE STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION
+STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL STABLEHLO_REDUCE STABLEHLO_ABS STABLEHLO_AND STABLEHLO_COSINE
+STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR STABLEHLO_LOG STABLEHLO_MINIMUM STABLEHLO_NEGATE STABLEHLO_OR
+STABLEHLO_POWER STABLEHLO_REMAINDER STABLEHLO_RSQRT STABLEHLO_SELECT STABLEHLO_SUBTRACT STABLEHLO_TANH
+STABLEHLO_SCATTER STABLEHLO_COMPARE STABLEHLO_CONVERT STABLEHLO_DYNAMIC_SLICE
+STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_PAD STABLEHLO_IOTA STABLEHLO_DOT_GENERAL
+STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_GATHER STABLEHLO_TRANSPOSE DILATE
+STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT
+STABLEHLO_CASE
+""".split()  # noqa: SIM905 - a list literal would be 200 lines
+"""Operators by their number in BuiltinOperator of the TFLite schema."""
+
+_ODD: dict[str, type[Table]] = {
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), schema.Pool2DOptions),
+    "CONV_3D_TRANSPOSE": schema.Conv3DOptions,
+    "L2_NORMALIZATION": schema.L2NormOptions,
+    "BATCH_MATMUL": schema.BatchMatMulOptions,
+    **dict.fromkeys(
+        ("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"),
+        schema.ReducerOptions,
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": schema.SequenceRNNOptions,
+    **dict.fromkeys(("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL"), schema.RandomOptions),
+}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+_BY_NAME: dict[str, type[Table]] = {
+    _plain(found.__name__.removesuffix("Options")): found
+    for union in (schema.BuiltinOptions, schema.BuiltinOptions2)
+    for found in union.values()
+}
+
+
+def options_of(name: str) -> type[Table] | None:
+    """Return the table of an operator's options, or None if it has no options."""
+    return _ODD.get(name) or _BY_NAME.get(_plain(name))
+
 
 _FLOAT32 = 0
 _UNSET = 1
@@ -42,7 +107,6 @@ class TfliteFile:
     """A TFLite model whose weights stay in the file.
 
     Attributes:
-        model: Its root table.
         tensors: Tensors by sub-graph.
 
     Raises:
@@ -198,7 +262,7 @@ class TfliteFile:
         if first + size > self._file.size:
             raise self.damaged(f"has {what} at bytes {first} to {first + size} of {self._file.size}")
         if size > _MOST_OPTIONS:
-            fix = "cut the graph before it with --out_name"
+            fix = cut_before()
             raise UnsupportedOp(f"has {size} bytes as {what}", where=str(self.path), fix=fix)
         return bytes(self._file.view(first, size))
 

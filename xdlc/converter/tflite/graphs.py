@@ -11,8 +11,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.session.context import DEPTH, UNROLLED_NODES, Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
-from xdlc.converter.tflite.builtins import NAMES, options_of
-from xdlc.converter.tflite.file import TfliteFile
+from xdlc.converter.tflite.file import NAMES, TfliteFile, options_of
 from xdlc.converter.tflite.flex import FLEX, node_attributes
 from xdlc.converter.tflite.flexbuffers import decoded
 from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
@@ -25,7 +24,6 @@ class Operator:
     Attributes:
         index: Its position in the sub-graph.
         inputs: Its input tensors; None for an omitted one.
-        outputs: Its output tensors.
         intermediates: Tensors that only hold quantization parameters.
     """
 

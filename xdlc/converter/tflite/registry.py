@@ -1,4 +1,4 @@
-"""Handlers of TFLite operators, amid floats, activations and encodings."""
+"""Handlers of TFLite operators, amid floats, and what these read from nodes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, signed_weights, stored_value
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.converter.values import SequenceValue, Value
+from xdlc.ir import DType
 
 _CLIPS = {1: (0, None), 2: (-1, 1), 3: (0, 6)}
 """Bounds of the fused activations that clip, by number: RELU, RELU_N1_TO_1, RELU6."""
@@ -48,16 +49,14 @@ class TfliteHandlers(Handlers):
         """Register a function as the handler of operators, as ``Handlers`` does.
 
         Args:
-            types: Operators.
             layout: Layout in which the handler works.
             ignores: Options without meaning.
-            domain: Domain of the types.
             wraps: Whether quantized values and the fused activation are treated around the handler; else the
                 handler gets the integers, and reads all options itself.
         """
 
         def register(function: F) -> F:
-            around: HandlerFunction = _wrapped(function) if wraps else function
+            around: HandlerFunction = _wrapped(self.with_operands(function)) if wraps else function
             super(TfliteHandlers, self).__call__(*types, layout=layout, ignores=ignores, domain=domain)(
                 around
             )
@@ -133,3 +132,36 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
 
 
 handler = TfliteHandlers("xdlc.converter.tflite.ops")
+
+
+def dtype_of(node: Node, output: int = 0) -> DType:
+    """Return the data type that the file states of an output.
+
+    Raises:
+        ModelError: If a DLC has no such type.
+    """
+    tensor: TensorInfo = node.message.outputs[output]
+    return tensor.qnn_dtype
+
+
+def stated_dims(node: Node) -> Sequence[int] | None:
+    """Return the first output's shape that the file states; None if open."""
+    tensor = node.message.outputs[0]
+    return None if -1 in tensor.signature else tensor.shape
+
+
+def padding_of(node: Node) -> str:
+    """Return the padding of a window.
+
+    Raises:
+        ModelError: If the schema has no such padding.
+    """
+    given = node.attr("padding", 0)
+    if given not in (0, 1):
+        raise node.invalid(f"padding {given} is unknown")
+    return ("SAME", "VALID")[given]
+
+
+def sizes_of(node: Node, pattern: str, axes: str = "hw", default: int = 0) -> list[int]:
+    """Return options by axis: ``stride_h`` and ``stride_w`` for ``stride_%s``."""
+    return [node.attr(pattern % axis, default) for axis in axes]

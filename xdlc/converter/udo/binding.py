@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
 from xdlc.converter.values import Order, Value
 from xdlc.errors import ModelError
@@ -95,7 +96,7 @@ def _misfit(slot: Slot) -> Issue | None:
             "take IsStaticTensor (JSON: static) out of the definition, or make it a constant of the model",
         )
     if not value.ranked:
-        return Issue(f"the number of axes of {place} is not known", "bind open dimensions with --input_dim")
+        return Issue(f"the number of axes of {place} is not known", bind_dims())
     if value.bits is not None:
         return Issue(f"{place} holds integers of {value.bits} bits", "store them in 8 bits in the model")
     allowed = definition.dtypes
@@ -235,7 +236,6 @@ def with_defaults(
         definition: The op's definition.
         name: The op's name.
         inputs: Tensors by position; None for an omitted one.
-        params: Parameters by name.
     """
     try:
         defaults = default_inputs(definition, make_view(definition, name, inputs, params))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from xdlc.converter.session.node import bind_dims
 from xdlc.errors import ConstraintError, UnsupportedOp, raise_all
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_udo
@@ -88,7 +89,7 @@ def _why(model: Model, unused: Sequence[Udo]) -> str:
     inputs = model.main.inputs
     if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
         return ""
-    return "; nodes with dynamic dimensions become no operation of QNN: bind them with --input_dim"
+    return f"; nodes with dynamic dimensions become no operation of QNN: {bind_dims()}"
 
 
 def _dynamic_dims(op: Op) -> Iterator[str]:

@@ -18,6 +18,7 @@ from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import make_view, plain_value
 from xdlc.opdefs.source_match import SourceNode, Udo, UdoSet
+from xdlc.options import spell
 
 FRAMEWORK = "qnn"
 _LAYOUTS = ("", "NHWC", "UNDEFINED", "BACKEND_SPECIFIC")
@@ -190,11 +191,12 @@ def check_package_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"package_name is {name!r}",
+            f"{spell('package_name')} is {name!r}",
             fix="use letters, digits and _, no digit first; dots may separate such names",
         )
     if name in (ir.HOST_PACKAGE, "snpe"):
-        raise UsageError(f"package_name is {name!r}, whose ops are xdlc's own", fix="choose another name")
+        problem = f"{spell('package_name')} is {name!r}, whose ops are xdlc's own"
+        raise UsageError(problem, fix="choose another name")
 
 
 def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:

@@ -21,7 +21,10 @@ from xdlc.opdefs.source_match import Operand, SourceNode, Udo, UdoSet, Uncovered
 
 
 class Declarations:
-    """Types that a source model states of its values; this one states none."""
+    """Types that a source model states of its values, by name; by default none."""
+
+    def __init__(self, values: Mapping[str, Declared] | None = None) -> None:
+        self._values = values or {}
 
     def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
         """Take the shapes of the inputs, and the values of those that options fix."""
@@ -32,7 +35,7 @@ class Declarations:
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
         """
-        return Declared(read=bool(name))
+        return self._values.get(name) or Declared(read=bool(name))
 
     def oddity(self, name: str) -> str:
         """Return what no DLC holds, like ``strings``; empty for tensors of numbers."""

@@ -17,12 +17,13 @@ from xdlc.opdefs.model import OpDef, TensorDef, order_of
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import why_unknown
 from xdlc.opdefs.source_match import ShapeFunction, Udo
+from xdlc.options import spell
 
 _SHAPE_FIX = (
     "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), pass a shape function with "
-    "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
-    "model state it (value_info in ONNX), or draft the definition with xdlc-udo-config from-model "
-    "--same_shapes if it is that of the first input"
+    "{} FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
+    "model state it (value_info in ONNX), or draft the definition with `xdlc-udo-config from-model "
+    "--same_shapes` if it is that of the first input"
 )
 _HOOK_FIX = (
     "return it from infer_shape_and_type of the plugin, or let the model state it (value_info in ONNX)"
@@ -121,7 +122,7 @@ def _result(
         if source.is_outdated:
             left = ", which the model states for inputs of other shapes,"
         why = why_unknown(custom.definition, view, place)
-        fix = _SHAPE_FIX if custom.hooks is None else _HOOK_FIX
+        fix = (_SHAPE_FIX if custom.hooks is None else _HOOK_FIX).format(spell("converter_op_package_lib"))
         return Issue(f"the shape of {name}{left} is not known{why and f': {why}'}", fix)
     try:
         order = order_of(place.layout, len(shapes[0][1] if source.shape is None else source.shape))

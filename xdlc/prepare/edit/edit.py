@@ -17,6 +17,7 @@ from xdlc.container.metadata import add_step
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.options import spell
 from xdlc.options.graphs import BoundaryOptions, words
 from xdlc.prepare.edit.outputs import Names, set_outputs
 from xdlc.prepare.edit.redimension import redimension
@@ -102,8 +103,8 @@ def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
 
     held, shapes = read(path, has_sections=True), {tensor.name: tensor.shape for tensor in model.main.inputs}
     if shapes | held.shapes != shapes or held.outputs not in ([], [each.name for each in model.main.outputs]):
-        fix = "state them by --input_dimensions and --set_output_tensors"
-        raise UsageError("--config has other shapes or outputs than the model", fix=fix)
+        fix = f"state them by {spell('input_dimensions')} and {spell('set_output_tensors')}"
+        raise UsageError(f"{spell('config')} has other shapes or outputs than the model", fix=fix)
 
 
 def optimize(model: Model, names: Sequence[str]) -> Model:

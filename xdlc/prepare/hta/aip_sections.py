@@ -23,7 +23,7 @@ from xdlc.container.aip_record import (
 )
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
-from xdlc.runtime.fusion_groups import Partition
+from xdlc.runtime.htp_fusion import Partition
 from xdlc.version import VERSION
 
 RECORD_VERSION = "1.2.0.0"

@@ -30,7 +30,8 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op
 from xdlc.ir.partitions import components
 from xdlc.opdefs.traits import macs
-from xdlc.runtime.fusion_groups import Bond
+from xdlc.options import spell
+from xdlc.runtime.htp_fusion import Bond
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
@@ -134,7 +135,7 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
 
 
 def _problem(problem: str, fix: str) -> UsageError:
-    return UsageError(problem, where="--hta_partitions", fix=fix)
+    return UsageError(problem, where=spell("partitions"), fix=fix)
 
 
 WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing a small value has a cost too

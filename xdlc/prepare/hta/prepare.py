@@ -19,6 +19,7 @@ from xdlc.container.aip_record import (
 from xdlc.container.section_payload import write_subgraph
 from xdlc.errors import ConstraintError, ContainerError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model, Op, TensorData, raw_data
+from xdlc.options import spell
 from xdlc.prepare.hta import op_support
 from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.op_support import RejectedOp
@@ -33,8 +34,7 @@ from xdlc.prepare.hta.partitioner import (
     parse_ranges,
     work,
 )
-from xdlc.runtime.fusion_groups import Bond, Partition, bonds, partitions_of
-from xdlc.runtime.htp_fusion import came_quantized
+from xdlc.runtime.htp_fusion import Bond, Partition, bonds, came_quantized, partitions_of
 from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
 
@@ -149,10 +149,8 @@ def check_soc(name: str) -> None:
         has = "its tensor unit is inside HTP" if soc.has_htp else "its DSP has no tensor unit"
         raise UsageError(
             f"{soc.name} (v{soc.arch}) has no HTA: {has}",
-            where="--enable_hta",
-            fix=f"prepare for HTP with --enable_htp, or for one of {names}"
-            if soc.has_htp
-            else f"prepare for one of {names}",
+            where=spell("enable_hta"),
+            fix=f"prepare for HTP, or for one of {names}" if soc.has_htp else f"prepare for one of {names}",
         )
 
 
@@ -221,7 +219,7 @@ class _Sections:
         problems: list[XdlcError] = [
             ConstraintError(
                 f"HTA does not support layer {self.given[op]} {op.name!r}: {'; '.join(why)}",
-                where="--hta_partitions",
+                where=spell("partitions"),
                 fix="remove the layer from the ranges",
                 node=op.name,
                 op=op.type,
@@ -308,7 +306,7 @@ class _Sections:
         if count >= MANY_CROSSINGS and price > MUCH:
             self.notes.append(
                 f"warning: many sections cost time and accuracy: {self.crossings}, by estimate {price:.0%} "
-                "of the network's work; put fewer and longer ranges on HTA, or pass --hta_reorder"
+                f"of the network's work; put fewer and longer ranges on HTA, or pass {spell('reorder', True)}"
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:

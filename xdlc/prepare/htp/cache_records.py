@@ -14,6 +14,7 @@ from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.options import spell
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, CompileOptions
 from xdlc.version import VERSION
@@ -58,7 +59,7 @@ def check_foreign(existing: ExistingCache, model: Model, target: Target, where: 
             f"there is a cache for {target.name} already, not made by xdlc, which "
             + (existing.cache.problem or "was made with other options or for another model"),
             where=f"{where}: {existing.cache.name}",
-            fix="replace it with --overwrite_cache_records",
+            fix=f"replace it with {spell('overwrite_cache_records', True)}",
         )
 
 

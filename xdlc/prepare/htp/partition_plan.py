@@ -14,6 +14,7 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.partitions import components, levels
 from xdlc.opdefs.control_flow import CONDITION, Role, has_control_flow, outer_graphs, reachable, roles
 from xdlc.opdefs.traits import macs, traits
+from xdlc.options import spell
 from xdlc.prepare.htp.support_query import CpuFallback
 from xdlc.runtime.htp.partition_schedule import partition_name
 
@@ -244,7 +245,7 @@ class PartitionPlan:
             lines.append(f"{place}left to the CPU: {kinds} ({named}{more}): {reason}")
         if len(inner) > MOST_NAMED:
             others = f"{len(inner) - MOST_NAMED} more branches and bodies"
-            lines.append(f"and {others}, which --check lists")
+            lines.append(f"and {others}, which {spell('check')} lists")
         return lines
 
 

@@ -16,7 +16,7 @@ from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, eac
 from xdlc.ir import Model
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
-from xdlc.options import check_values
+from xdlc.options import check_values, spell
 from xdlc.options.graphs import CompileOptions
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
@@ -29,7 +29,6 @@ from xdlc.runtime.htp.process import ForkServer, stored_model
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
-_HINT = "--partition caches the partitions of a network that HTP supports and leaves the rest to the CPU"
 _FORGOTTEN = (
     f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
 )
@@ -254,7 +253,8 @@ def _stored(
         model, plans = work.model, work.plans()
         notices += work.notices()
     if not args["partition"] and any(isinstance(problem, ConstraintError) for problem in problems):
-        notices.append(_HINT)
+        hint = "caches the partitions of a network that HTP supports and leaves the rest to the CPU"
+        notices.append(f"{spell('partition', True)} {hint}")
     compiled: list[Target] = []
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:

@@ -12,7 +12,7 @@ from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.control_flow import is_control_flow, outer_graphs
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
-from xdlc.runtime.htp import UnsupportedOp, unsupported_ops
+from xdlc.runtime.htp import RefusedOp, unsupported_ops
 from xdlc.runtime.htp.process import Launch, start
 from xdlc.runtime.htp.unsupported_op import host_problem, is_host_only, problems_of
 from xdlc.runtime.htp.validator_log import FIXED_DIMS
@@ -105,7 +105,7 @@ def query_support(
     return report
 
 
-def _sources(unsupported: UnsupportedOp, graph: Graph, adapted: Graph) -> Iterator[Op]:
+def _sources(unsupported: RefusedOp, graph: Graph, adapted: Graph) -> Iterator[Op]:
     """Yield the op itself, or those around one that only HTP's form of the graph has."""
     ops = {op.name: op for op in graph.ops}
     if unsupported.op in ops:

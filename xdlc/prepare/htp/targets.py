@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, UsageError
+from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions
+from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import FIRST_HTP, Soc, all_socs, arch_numbers, find_arch, find_soc
 
 
@@ -59,9 +61,9 @@ def targets(
         ConstraintError: If one has no HTP.
     """
     if archs and (socs or vtcm_override is not None):
-        other = "SoCs" if socs else "vtcm_override"
+        other = "SoCs" if socs else spell("vtcm_override")
         raise UsageError(
-            f"htp_archs and {other} exclude each other",
+            f"{spell('htp_archs')} and {other} exclude each other",
             fix="name architectures for caches that run on all of their SoCs, or SoCs with a size of VTCM",
         )
     if not socs and not archs:
@@ -86,13 +88,10 @@ def targets(
 def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]]:
     for soc in map(find_soc, names):
         if not soc.has_htp:
-            raise ConstraintError(
-                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-                fix="omit it; HTP starts with v68",
-            )
+            raise without_htp(soc)
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
-                f"vtcm_override is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
+                f"{spell('vtcm_override')} is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
                 fix=f"give at most {soc.vtcm_mb}, or omit it",
             )
         yield soc, vtcm or soc.vtcm_mb or 0

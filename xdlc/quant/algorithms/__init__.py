@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.options import spell
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
 from xdlc.quant.plan import Plan
@@ -79,14 +80,14 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
     Raises:
         UsageError: If a name is not known; lists those that are.
     """
-    known = known_algorithms()
+    algorithms = _KNOWN.all()
     for name in names:
-        if name not in known:
+        if name not in algorithms:
+            known = known_algorithms()
             nearest = nearest_names(name, known)
             raise UsageError(
                 f"no quantization algorithm {name!r}; known: {', '.join(known) or 'none'}",
-                where="algorithms",
+                where=spell("algorithms"),
                 fix=f"use one of the known ({nearest})" if nearest else "omit the algorithm",
             )
-    held = _KNOWN.all()
-    return sorted((held[name] for name in names), key=lambda found: found.stage)
+    return sorted((algorithms[name] for name in names), key=lambda algorithm: algorithm.stage)

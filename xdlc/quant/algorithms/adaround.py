@@ -37,7 +37,7 @@ SWEEPS = 6
 
 @algorithm("adaround", Stage.WEIGHTS)
 def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Choose integers and scales of weights, and biases, by the error of each layer's results."""
+    """Choose integers, scales and biases by the error of each layer's results."""
     return fit_network(plan, calibration, engine, "adaround", _solve, data=True)
 
 
@@ -49,19 +49,21 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
     def rounding(real: Array, tried: Array) -> Array:
         return rounded_in_turn(gram, real, tried, limits)
 
-    one, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
+    shared, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided; scales
     # that were given stay.
     if limits[1] - limits[0] < FEW and site.weight.encoding is None:
-        tried = scales_to_try(scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, one=one)
-    found, integers = best_scales(gram, best, tried, rounding, one=one)
-    integers = descended(gram, best, integers, found, limits, SWEEPS)
+        tried = scales_to_try(
+            scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
+        )
+    fitted, integers = best_scales(gram, best, tried, rounding, shared=shared)
+    integers = descended(gram, best, integers, fitted, limits, SWEEPS)
     plain = nearest(matrix, scales, limits)
-    gain = error_of(gram, best - plain * scales) - error_of(gram, best - integers * found)
-    if one:
+    gain = error_of(gram, best - plain * scales) - error_of(gram, best - integers * fitted)
+    if shared:
         gain = np.full_like(gain, gain.sum(dtype=np.float64))
     worse = gain[:, None] < 0
     stored: Array = np.where(worse, plain, integers)
-    steps: Array = np.where(worse, scales, found)
+    steps: Array = np.where(worse, scales, fitted)
     bias = problem.bias(stored * steps) if site.bias is not None else None
     return Fitted(stored, steps, bias)

@@ -1,4 +1,4 @@
-"""Bias correction of the empirical kind: biases corrected by results of the quantized network.
+"""Bias correction by the results of the quantized network itself.
 
 What is always done makes up for rounded weights under the inputs of the float network.  This looks
 at the quantized network itself, so that rounded and clipped activations, and errors handed on from
@@ -31,11 +31,13 @@ from xdlc.quant.ranges import Range, representable
 from xdlc.quant.storing import quantized_copy
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 
 class Means:
-    """Adds to a graph the mean over all axes but the last of some tensors, under their names with a prefix.
+    """A pass that adds the means of some tensors over all axes but the last.
+
+    The results have the names of the tensors with a prefix.
 
     Args:
         limits: Names of tensors, and the range that each is cut to first; None: it is not.
@@ -78,28 +80,31 @@ GROUPS = 8
 
 @algorithm("bias_correction", Stage.WEIGHTS)
 def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Add to biases the mean error of each channel of the quantized network, group by group."""
+    """Add the mean error of each channel of the quantized network to biases.
+
+    Ops are corrected group by group.
+    """
     import numpy as np
 
     shown = layers_of_outputs(plan.graph)
     ops = [op for op in plan.placement.fixed if op not in shown and _is_correctable(plan, op)]
     if not ops:
-        return plan.noted("bias_correction: not applied, for no op has a bias that can be corrected")
+        return plan.noted("bias_correction: not applied: no op has a bias that can be corrected")
     guard = Guard(plan, calibration, engine)
     run = partial(_trial, plan, calibration, engine, guard)
-    wanted = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
+    float_means = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
     groups = [list(group) for group in np.array_split(np.array(ops, object), min(GROUPS, len(ops)))]
     start, means = run(groups[0])
     best, before, applied = start, _biases(ops), 0
     for group, following in pairwise([*groups, []]):
-        held = _biases(group)
+        earlier = _biases(group)
         for op in group:
-            _add(op, _certain(wanted[_name(op)] - means[_name(op)]))
-        found, means = run(following)
-        if found.mean_db >= best.mean_db and not found.is_worse(best):
-            best, applied = found, applied + len(group)
+            _add(op, _certain(float_means[_name(op)] - means[_name(op)]))
+        score, means = run(following)
+        if score.mean_db >= best.mean_db and not score.is_worse(best):
+            best, applied = score, applied + len(group)
             continue
-        _restore(held)
+        _restore(earlier)
         if following:
             _, means = run(following)
     if best.is_gain(start):
@@ -132,7 +137,7 @@ def _name(op: Op) -> str:
 
 
 def _limit(plan: Plan, op: Op) -> Range | None:
-    """Return what the encoding of an op's result can hold: what Relu cuts off is cut off there."""
+    """Return the range that the encoding of an op's result holds, or None."""
     dtype, encoding = plan.decision.activations[op.outputs[0]]
     return representable(encoding, dtype) if isinstance(encoding, ScaleOffset) else None
 
@@ -193,7 +198,10 @@ def _plus(array: Array, *, summand: Array) -> Array:
 def _trial(
     plan: Plan, calibration: Calibration, engine: Engine, guard: Guard, group: list[Op]
 ) -> tuple[Score, dict[str, Array]]:
-    """Return how good the network is at present, and the means of some ops' results, sample by sample."""
+    """Return a score of the network as it is, and the means of some results.
+
+    The means are those of each sample.
+    """
     names = [_name(op) for op in group]
     model = quantized_copy(plan, calibration)
     session = engine.session(model, outputs=guard.judge.names, refine=Means(dict.fromkeys(names)))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdlc.errors import UsageError
+from xdlc.options import spell
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.auto_range import SAMPLE_BYTES
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import SAMPLE_BYTES, Calibration, KeptSample, Spread
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged
 from xdlc.quant.ladder import STAGES, climb
@@ -21,7 +21,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.search import SearchResult, WidthSearch, raised_records, search, summary
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
 from xdlc.quant.plan import Plan
-from xdlc.quant.samples import KeptSample, Spread, is_held_out
+from xdlc.quant.samples import is_held_out
 
 MOST_JUDGED = 16
 """Samples that widths are judged on."""
@@ -33,7 +33,9 @@ MOST_SEARCHES = 8
 
 @algorithm("mixed_precision", Stage.PRECISION)
 def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the cheapest widths found that keep the goal of the options, or the best.
+    """Return a plan with the cheapest widths found that keep the options' goal.
+
+    If no widths keep the goal, the plan has the best ones.
 
     Raises:
         UsageError: If there is no goal.
@@ -43,9 +45,9 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
     if climbs and options.accuracy == "fast":
         raise UsageError(
             "mixed precision has no goal",
-            where="algorithms",
-            fix="give accuracy=best, min_sqnr=DB, max_sqnr_drop=DB, or evaluate=FUNCTION and "
-            "min_score=NUMBER",
+            where=spell("algorithms"),
+            fix=f"give {spell('accuracy', 'best')}, {spell('min_sqnr')}, {spell('max_sqnr_drop')}, or "
+            f"{spell('evaluate')} and {spell('min_score')}",
         )
     shared = plan.main.groups
     if plan.choice is not None:

@@ -1,4 +1,4 @@
-"""SeqMSE: scales of weights that leave the least error in the results of each layer.
+"""SeqMSE: scales of weights with the least error in the results of each layer.
 
 Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
 each output channel are tried from 0.4 of what holds the largest weight up to all of that; weights
@@ -35,12 +35,12 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
         copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
         return nearest(copies, tried, site.limits)
 
-    one, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
+    shared, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     exact = site.limits[1] - site.limits[0] >= FEW and plan.placement.fixed[site.op] == 8
     if site.weight.encoding is None and not exact:  # scales that were given stay
         tried = scales_to_try(
-            scales, matrix, site.limits[1], least_scales(site, plan.decision), FACTORS, one=one
+            scales, matrix, site.limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
         )
-    found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
-    bias = problem.bias(integers * found) if site.bias is not None else None
-    return Fitted(integers, found, bias)
+    steps, integers = best_scales(problem.gram, problem.solution(), tried, rounding, shared=shared)
+    bias = problem.bias(integers * steps) if site.bias is not None else None
+    return Fitted(integers, steps, bias)

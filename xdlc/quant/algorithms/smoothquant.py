@@ -1,4 +1,4 @@
-"""SmoothQuant: channels that stand out after norms and linear layers, moved into the weights after them.
+"""SmoothQuant: large channels of activations, moved into the weights after.
 
 Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language
 Models, 2022.  The strength of the move is chosen chain by chain, by the noise it leaves.
@@ -17,7 +17,10 @@ from xdlc.quant.plan import Plan
 
 @algorithm("smoothquant", Stage.GRAPH)
 def smoothquant(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Smooth channels after norms, whose gamma and beta absorb the factors, and after FullyConnected."""
+    """Return a plan with smoothed channels after norms and FullyConnected.
+
+    The gamma and beta of a norm absorb its factors.
+    """
     return equalize(plan, calibration, engine, "smoothquant", _is_norm_or_linear)
 
 

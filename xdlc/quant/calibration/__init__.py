@@ -1,4 +1,4 @@
-"""Calibration: statistics of activations over samples, collected in one streaming pass.
+"""Calibration: statistics of activations over samples, in one pass.
 
 Exact to merge, so that samples can be split over processes.
 """

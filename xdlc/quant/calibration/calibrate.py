@@ -1,36 +1,129 @@
-"""Calibration: ranges, histograms and means of activations over samples, in one streaming pass."""
+"""Calibration: ranges, histograms and means of activations over samples.
+
+Each sample runs once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
-from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
+from xdlc.ir.data import Array
+from xdlc.options import spell
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
-from xdlc.quant.calibration.worker import measure_in_processes
-from xdlc.quant.engine import KernelSource
-from xdlc.quant.judge import OutputJudge, Part, parts_of_outputs
-from xdlc.quant.kind_inference import OutputKind
-from xdlc.quant.range_methods import Grid
+from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_in_processes
+from xdlc.quant.engine import Engine, KernelSource
+from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
+from xdlc.quant.range_methods import Grid, find_range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples
+from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out, run_sample
+from xdlc.runtime.cpu import array_of
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from xdlc.quant.plan import Plan
+    from xdlc.quant.sample_summary import SampleSummary
     from xdlc.runtime.udo import Kernels
+
 
 CHUNK = HELD_OUT
 """Samples that are summed up before they are merged: sums do not depend on who computes which chunk.
 
 The last of them is the one that is held out, so that merging keeps the order of samples.
 """
+
+
+MOST_HELD_OUT = 8
+"""Samples that are measured."""
+
+SAMPLE_BYTES = 32 << 20
+"""Most bytes of kept samples, what the float model makes of them included."""
+
+
+@dataclass(slots=True)
+class KeptSample:
+    """A sample, and what the float model makes of it.
+
+    Attributes:
+        number: Its number among all samples.
+        sample: Arrays by input name, copies.
+        floats: Values of the float model by tensor name; empty until they are given.
+    """
+
+    number: int
+    sample: Sample
+    floats: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (*self.sample.values(), *self.floats.values()))
+
+
+class Spread:
+    """Keeps a copy of every n-th sample, n doubling as they come.
+
+    Args:
+        most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._stride = 1
+        self.kept: list[KeptSample] = []
+        self.count = 0
+
+    def add(self, number: int, sample: Sample) -> None:
+        """Count a sample, and keep it if it is its turn.
+
+        Args:
+            number: Its number among all samples, of which some may not be added.
+            sample: Arrays by input name.
+        """
+        import numpy as np
+
+        if self.count % self._stride == 0:
+            self.kept.append(
+                KeptSample(number, {name: np.array(array_of(array)) for name, array in sample.items()})
+            )
+            self._thin()
+        self.count += 1
+
+    def give(self, number: int, floats: Mapping[str, Array]) -> None:
+        """Take what the float model makes of a sample; keep it if the sample is kept."""
+        for kept in self.kept:
+            if kept.number == number:
+                kept.floats = floats
+                self._thin()
+                return
+
+    def evenly(self, most: int) -> list[KeptSample]:
+        """Return at most some of what is kept, spread evenly from first to last.
+
+        Args:
+            most: At least two.
+        """
+        last = len(self.kept) - 1
+        if last < most:
+            return self.kept
+        return [self.kept[place * last // (most - 1)] for place in range(most)]
+
+    def _thin(self) -> None:
+        while len(self.kept) > 1 and self._is_too_much():
+            self.kept, self._stride = self.kept[::2], self._stride * 2
+
+    def _is_too_much(self) -> bool:
+        return len(self.kept) > self._most or sum(kept.nbytes for kept in self.kept) > self._most_bytes
 
 
 @dataclass(eq=False)
@@ -67,7 +160,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration by the samples that are not held out; itself if none is held out."""
+        """The calibration without the samples that are held out, or itself."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property
@@ -122,7 +215,7 @@ def calibrate(
         source: Where processes beside this one get them from.
 
     Raises:
-        UsageError: If a sample does not fit the inputs, or there is none.
+        UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """
@@ -147,11 +240,8 @@ def calibrate(
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
-        raise UsageError(
-            "there are no calibration samples",
-            where="samples",
-            fix="add at least one, in the tools with --input_list LIST; 32 are usual",
-        )
+        fix = "add at least one; 32 are usual"
+        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(
         found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
@@ -172,3 +262,121 @@ def _measure(
         measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, give, progress)
         done += sum(part.count for part in measured)
         yield measured
+
+
+LEAST_COMPARED, MOST_COMPARED = 8, 16
+"""Samples that the range method is chosen by: as many as ``COMPARED_BYTES`` allows between these."""
+
+COMPARED_BYTES = 1 << 28
+"""Bytes of activations that the runs of one range method may compute."""
+
+
+def calibrated(
+    plan: Plan, samples: Samples, engine: Engine, summary: SampleSummary | None = None
+) -> Calibration:
+    """Return the calibration of a plan: the float model is run on all samples.
+
+    Args:
+        summary: Counts the samples too.
+
+    Raises:
+        UsageError: If there are no samples, or one does not fit the inputs.
+        ModelError: If a value is NaN or infinite; names tensor and sample.
+    """
+    from xdlc.runtime.engine import give_back
+
+    method = find_range_method(plan.options.act_quantizer_calibration)
+    chooses = method.needs_network and 8 in plan.placement.fixed.values()
+    compared = Spread(_most_compared(plan.graph), SAMPLE_BYTES)
+    first, held_out = (Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
+
+    def watched() -> Iterator[Sample]:
+        for number, sample in enumerate(samples):
+            if summary is not None:
+                summary.add(number, sample)
+            if chooses:
+                compared.add(number, sample)
+            if number < HELD_OUT - 1:
+                first.add(number, sample)
+            if is_held_out(number):
+                held_out.add(number, sample)
+                first.kept.clear()
+            yield sample
+
+    def give(number: int, floats: Mapping[str, Array]) -> None:
+        for spread in (compared, first, held_out):
+            spread.give(number, floats)
+
+    outputs = judged(plan.graph)
+    marks = [(part.graph, part.graph.mark()) for part in plan.parts]
+    peaks = {}
+    for part in plan.parts:
+        peaks.update(add_peaks(part.graph, part.masks))
+    try:
+        calibration = calibrate(
+            plan.model,
+            [*(tensor for part in plan.parts for tensor in part.watched), *peaks.values()],
+            watched(),
+            averaged=[tensor for part in plan.parts for tensor in part.averaged],
+            histograms=method.histogram and (chooses or not method.needs_network),
+            outputs=outputs,
+            give=give,
+            jobs=engine.jobs,
+            progress=lambda done: engine.report("calibrating", done, samples.count),
+            kernels=engine.kernels,
+            source=engine.source,
+            loop_timeout=engine.loop_timeout,
+        )
+    finally:
+        for graph, mark in marks:
+            graph.retract(mark)
+    give_back()
+    calibration.peaks = {scores: calibration.found.pop(peak) for scores, peak in peaks.items()}
+    for peak in peaks.values():
+        del calibration.rest[peak]
+    _merge_derived(plan, calibration)
+    calibration.samples, calibration.compared = samples, compared.kept
+    calibration.holds_out = bool(held_out.kept)
+    calibration.measured = held_out.evenly(MOST_HELD_OUT) or first.kept
+    return calibration
+
+
+def _most_compared(graph: Graph) -> int:
+    """Return how many samples range methods are compared on."""
+    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
+    return min(max(LEAST_COMPARED, COMPARED_BYTES // max(work, 1)), MOST_COMPARED)
+
+
+def _merge_derived(plan: Plan, calibration: Calibration) -> None:
+    """Add statistics of tensors that hold values of others.
+
+    Under other widths they may be groups of their own.
+    """
+    groups = plan.main.groups
+    for tensor in groups.derived:
+        for known in (calibration.found, calibration.rest):
+            merged = [known[member] for member in groups.members(tensor) if member in known]
+            if merged and tensor not in known:
+                known[tensor] = reduce(Statistics.merge, merged)
+
+
+def measure_with(plan: Plan, calibration: Calibration, samples: Iterable[Sample], engine: Engine) -> None:
+    """Measure outputs with samples that did not calibrate, in place of those held out.
+
+    Raises:
+        UsageError: If a sample does not fit the inputs, or holds NaN or infinite values.
+    """
+    import numpy as np
+
+    spread = Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES)
+    session = engine.session(plan.model, quantized=False, outputs=judged(plan.graph))
+    for number, sample in enumerate(samples):
+        spread.add(number, sample)
+    calibration.measured, calibration.has_own_list = spread.evenly(MOST_HELD_OUT), True
+    for kept in calibration.measured:
+        place = f"held-out sample {kept.number}"
+        kept.floats = run_sample(session, kept.sample, place)
+        for name, array in kept.sample.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                fix = "remove the sample, or fix its preprocessing"
+                raise UsageError("holds NaN or infinite values", where=f"{place}, {name!r}", fix=fix)

@@ -20,7 +20,7 @@ from xdlc.opdefs.traits import operation_name, traits
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 _LOW, _HIGH = "ReduceMin", "ReduceMax"
 _SUM, _MEAN = "ReduceSum", "ReduceMean"
@@ -62,7 +62,10 @@ class PartTaps:
         limit: int,
         is_dropped: bool = False,
     ) -> None:
-        """Add the reductions of one tensor; 0 takes the place of infinities of a dropped one."""
+        """Add the reductions of one tensor.
+
+        Infinities of a tensor that is dropped count as 0.
+        """
         value = lowered.value(tensor.name, any_layout=True)
         if is_dropped:
             value = _finite(lowered, tensor, value)
@@ -185,7 +188,7 @@ def _starts(sizes: Sequence[int]) -> Array:
 
 
 def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
-    """Return the axis that reductions keep, so that its rows are shared out between threads.
+    """Return the axis that reductions keep, so that threads share its rows.
 
     None where there is no such axis; the result is a single number then.
 
@@ -200,7 +203,7 @@ def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
 
 
 class Taps:
-    """Adds reductions to each part of a graph and those it runs, and takes their results.
+    """Reductions that are added to each part of a graph and of those it runs.
 
     A tensor is measured in the first part that has it.
 
@@ -222,7 +225,7 @@ class Taps:
         """Add what is wanted of the tensors that this part is the first to have."""
         graph, without = lowered.graph, dropped(lowered.graph)
         part = PartTaps(f"calibration:{len(self._parts)}")
-        # Of two nodes that can run, onnxruntime takes the one that was added last.
+        # If two nodes can run, onnxruntime runs the one that was added last.
         for name in reversed(graph.tensors):
             key = (graph.name, name)
             index, mean = self._watched.pop(key, None), key in self._averaged
@@ -258,7 +261,7 @@ _COMPARISONS = tuple(f"ElementWise{name}" for name in ("Greater", "GreaterEqual"
 
 
 def dropped(graph: Graph) -> set[Tensor]:
-    """Return the float tensors that only branches of selections and comparisons with 0 read.
+    """Return the float tensors that only selections and comparisons with 0 read.
 
     Element-wise ops of them may lie between.  A selection that outputs such a value is watched itself.
     """

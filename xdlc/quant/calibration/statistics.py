@@ -109,23 +109,23 @@ class Histogram:
 
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
-    def merge(self, other: Histogram) -> Histogram:
-        """Return the histogram of both sets of values; exact, associative and commutative."""
+    def merge(self, histogram: Histogram) -> Histogram:
+        """Return the exact histogram of both sets of values, the same in any order."""
         import numpy as np
 
         if not self.counts.size:
-            return other
-        if not other.counts.size:
+            return histogram
+        if not histogram.counts.size:
             return self
-        exponent = max(self.exponent, other.exponent)
+        exponent = max(self.exponent, histogram.exponent)
         while True:
-            ends = [part._ends(exponent) for part in (self, other)]
+            ends = [part._ends(exponent) for part in (self, histogram)]
             first, last = min(end[0] for end in ends), max(end[1] for end in ends)
             if last - first < BINS:
                 break
             exponent += 1
         counts = np.zeros(last - first + 1, np.int64)
-        for part in (self, other):
+        for part in (self, histogram):
             shift = exponent - part.exponent
             places = (part.first + np.arange(part.counts.size)) >> shift
             np.add.at(counts, places - first, part.counts)
@@ -137,12 +137,12 @@ class Histogram:
 
 
 def share_below(sizes: Array, counts: Array, share: float) -> float:
-    """Return the least size that at least a share of all counted values does not exceed.
+    """Return the least size that a share of the counted values does not exceed.
 
     Args:
         sizes: The size of the values of each bin, [bins], in any order.
         counts: How many there are, of any type: sums of floats are compared with their own last one.
-        share: Of all values, 0 to 1.
+        share: Share of all values, 0 to 1.
 
     Returns:
         One of the sizes; 0 where nothing was counted.
@@ -175,7 +175,7 @@ class Statistics:
         count: Samples merged.
         lows: Sum over samples of ``low * DECAY^age``, for the moving average of minima.
         highs: The same of maxima.
-        histogram: Of a part of the values; empty where no method needs one.
+        histogram: Histogram of a part of the values; empty if no method needs one.
     """
 
     seen: Range = NOTHING
@@ -193,7 +193,10 @@ class Statistics:
 
     @property
     def average(self) -> Range:
-        """Moving average of the ranges of samples, the latest weighing most; empty if there were none."""
+        """Moving average of the samples' ranges, the latest with the most weight.
+
+        It is empty without samples.
+        """
         if not self.count:
             return NOTHING
         weight = (1.0 - DECAY**self.count) / (1.0 - DECAY)
@@ -222,7 +225,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 def spread(size: int, limit: int) -> tuple[int, int]:
-    """Return first index and stride of at most ``limit`` values that lie evenly among ``size``.
+    """Return start and stride of at most ``limit`` indices evenly below ``size``.
 
     The stride has no divisor in common with ``size``, so that the values come from all columns.
 
@@ -291,7 +294,7 @@ class ChannelMeans:
 
     @property
     def clipped(self) -> Array:
-        """The mean of each channel, float64, without two samples where the mean is that of these."""
+        """The mean of each channel, without its two extreme samples if they rule it."""
         import numpy as np
 
         total, low, high = self.table
@@ -321,27 +324,27 @@ class ModelStatistics:
 
     def merge(self, later: ModelStatistics) -> ModelStatistics:
         """Return the statistics of these samples and then those of ``later``."""
-        found, means = dict(self.found), dict(self.means)
+        merged, means = dict(self.found), dict(self.means)
         for name, statistics in later.found.items():
-            found[name] = found[name].merge(statistics) if name in found else statistics
+            merged[name] = merged[name].merge(statistics) if name in merged else statistics
         for name, more in later.means.items():
             means[name] = means[name].merge(more) if name in means else more
-        return ModelStatistics(self.count + later.count, found, means)
+        return ModelStatistics(self.count + later.count, merged, means)
 
     def save(self, file: IO[bytes]) -> None:
         """Write it to a file of plain arrays, bit for bit."""
         import numpy as np
 
-        found = list(self.found.values())
-        histograms = [statistics.histogram for statistics in found]
+        measured = list(self.found.values())
+        histograms = [statistics.histogram for statistics in measured]
         names = json.dumps([list(self.found), list(self.means)])
         np.savez(
             file,
             allow_pickle=False,
             names=np.frombuffer(names.encode(), np.uint8),
             count=np.array(self.count),
-            reals=np.array([[s.seen.low, s.seen.high, s.lows, s.highs] for s in found], np.float64),
-            samples=np.array([statistics.count for statistics in found], np.int64),
+            reals=np.array([[s.seen.low, s.seen.high, s.lows, s.highs] for s in measured], np.float64),
+            samples=np.array([statistics.count for statistics in measured], np.int64),
             bins=np.array([[h.exponent, h.first, h.counts.size] for h in histograms], np.int64),
             counts=np.concatenate([np.zeros(0, np.int64), *(h.counts for h in histograms)]),
             widths=np.array([(each.count, each.table.shape[1]) for each in self.means.values()], np.int64),
@@ -354,19 +357,19 @@ class ModelStatistics:
         import numpy as np
 
         file.seek(0)
-        with np.load(file, allow_pickle=False) as held:
-            named = json.loads(held["names"].tobytes())
+        with np.load(file, allow_pickle=False) as data:
+            named = json.loads(data["names"].tobytes())
             watched, averaged = ([(graph, name) for graph, name in keys] for keys in named)
-            bins = held["bins"].reshape(-1, 3)
-            counts = np.split(held["counts"], np.cumsum(bins[:, 2])[:-1])
+            bins = data["bins"].reshape(-1, 3)
+            counts = np.split(data["counts"], np.cumsum(bins[:, 2])[:-1])
             rows = zip(
-                watched, held["reals"].tolist(), held["samples"].tolist(), bins.tolist(), counts, strict=False
+                watched, data["reals"].tolist(), data["samples"].tolist(), bins.tolist(), counts, strict=False
             )
-            found = {
+            statistics = {
                 name: Statistics(Range(low, high), samples, lows, highs, Histogram(exponent, first, numbers))
                 for name, (low, high, lows, highs), samples, (exponent, first, _), numbers in rows
             }
-            widths = held["widths"].reshape(-1, 2)
-            tables = np.split(held["means"], np.cumsum(widths[:, 1])[:-1], axis=1)
+            widths = data["widths"].reshape(-1, 2)
+            tables = np.split(data["means"], np.cumsum(widths[:, 1])[:-1], axis=1)
             means = (ChannelMeans(int(width[0]), table) for width, table in zip(widths, tables, strict=False))
-            return cls(int(held["count"]), found, dict(zip(averaged, means, strict=False)))
+            return cls(int(data["count"]), statistics, dict(zip(averaged, means, strict=False)))

@@ -1,36 +1,256 @@
-"""Calibration in several processes: chunks of samples go to children, statistics come back in order.
+"""Measurement of activations of the float model, in this process or in several.
 
-The module is the service of these children, too: ``commands`` has what they do.
+Chunks of samples go to children, statistics come back in order.  The module is the service of these children,
+too: ``commands`` has what they do.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.container import load
-from xdlc.errors import BackendError
-from xdlc.ir import Model
+from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
+from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
-from xdlc.quant.calibration.statistics import ModelStatistics
+from xdlc.ir.graph import is_udo
+from xdlc.options import spell, spelling
+from xdlc.quant.calibration.observers import Taps
+from xdlc.quant.calibration.statistics import (
+    DECAY,
+    ChannelMeans,
+    Histogram,
+    Key,
+    ModelStatistics,
+    SampleStatistics,
+    Statistics,
+    spread,
+    values_each,
+)
 from xdlc.quant.engine import KernelSource
-from xdlc.quant.samples import Sample, stored_samples, write_samples
+from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.samples import Sample, is_held_out, run_sample, stored_samples, write_samples
+from xdlc.runtime.timeout import OBSERVED
 from xdlc.worker.limits import watch_memory
 from xdlc.worker.process import ChildDiedError, Process
 from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
 
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
+"""Receives the number of a sample, and values of the float model by tensor name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a calibration measures.
+
+    Attributes:
+        tensors: Activations whose statistics are wanted.
+        averaged: Activations of which the mean of each channel is wanted.
+        histograms: Whether histograms are wanted.
+        outputs: Names of tensors of the main graph whose values are wanted as they are.
+    """
+
+    tensors: Sequence[Tensor]
+    averaged: Sequence[Tensor] = ()
+    histograms: bool = False
+    outputs: Sequence[str] = ()
+
+
+class Meter:
+    """A session of the float model that measures activations.
+
+    Args:
+        model: The model; encodings that it has already are ignored.
+        watch: What to measure.
+        threads: Threads of one op; default: one per core.
+
+    Raises:
+        XdlcError: If the model cannot be run.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        watch: Watch,
+        *,
+        threads: int | None = None,
+        kernels: Kernels | None = None,
+        loop_timeout: float = OBSERVED,
+    ) -> None:
+        from xdlc.runtime.cpu import CpuSession
+
+        keys = keys_of(model)
+        held = [tensor for tensor in watch.tensors if tensor.size]
+        self._given = [tensor for tensor in held if tensor.producer is None]
+        self._watched = [tensor for tensor in held if tensor.producer is not None]
+        self._keys = [keys[tensor] for tensor in (*self._given, *self._watched)]
+        self._limit = values_each(len(held)) if watch.histograms else 0
+        watched = self._keys[len(self._given) :]
+        self._taps = Taps(watched, [keys[tensor] for tensor in watch.averaged], limit=self._limit)
+        self._outputs = watch.outputs
+        self._session = CpuSession(
+            model,
+            quantized=False,
+            outputs=watch.outputs,
+            threads=threads,
+            spins=False,
+            loop_timeout=loop_timeout,
+            observer=self._taps,
+            kernels=kernels,
+        )
+
+    def measure(
+        self,
+        samples: Iterable[Sample],
+        first: int,
+        give: Give | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[ModelStatistics, ModelStatistics]:
+        """Return the statistics of some samples, and of those of them that are held out.
+
+        Args:
+            samples: Arrays by input name; few, for values for histograms are kept up to the last one.
+            first: Number of the first one among all samples.
+            give: Called with the number of each sample and the values of ``outputs``.
+            progress: Called with the number of samples done of all.
+
+        Raises:
+            UsageError: If a sample does not fit the inputs.
+            ModelError: If a value is NaN or infinite; names tensor and sample.
+        """
+        rest, held_out = (_ChunkStatistics(self._keys) for _ in range(2))
+        for number, sample in enumerate(samples, first):
+            results = run_sample(self._session, sample, f"calibration sample {number}")
+            (held_out if is_held_out(number) else rest).add(self._read(sample, number))
+            if give is not None:
+                give(number, {name: results[name] for name in self._outputs})
+            if progress is not None:
+                progress(number + 1)
+        return rest.measured(), held_out.measured()
+
+    def _read(self, sample: Sample, number: int) -> SampleStatistics:
+        import numpy as np
+
+        reading = self._taps.take()
+        inputs = [np.asarray(sample[tensor.name]) for tensor in self._given]
+        ranges = [range_of(array) for array in inputs]
+        reading.lows = np.concatenate([[seen.low for seen in ranges], reading.lows])
+        reading.highs = np.concatenate([[seen.high for seen in ranges], reading.highs])
+        reading.sums = np.concatenate([reading.lows[: len(inputs)], reading.sums])
+        if self._limit:
+            reading.values = [*([_part(array, self._limit)] for array in inputs), *reading.values]
+        finite = np.isfinite(reading.lows) & np.isfinite(reading.highs) & ~np.isnan(reading.sums)
+        finite |= _unreached(reading) & ~np.isnan(reading.sums)
+        if not finite.all():
+            index = int(np.argmin(finite))
+            tensor = [*self._given, *self._watched][index]
+            ends = (reading.lows[index], reading.highs[index], reading.sums[index])
+            raise _not_finite(tensor, number, *(float(end) for end in ends))
+        return reading
+
+
+class _ChunkStatistics:
+    """Statistics of a chunk of samples."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        import numpy as np
+
+        self._keys = keys
+        self._count = 0
+        self._reached = np.zeros(len(keys), np.int64)
+        self._low = np.full(len(keys), math.inf)
+        self._high = np.full(len(keys), -math.inf)
+        self._lows, self._highs = np.zeros(len(keys)), np.zeros(len(keys))
+        self._means: dict[Key, ChannelMeans] = {}
+        self._values: list[list[list[Array]]] = []
+
+    def add(self, reading: SampleStatistics) -> None:
+        import numpy as np
+
+        reached = ~_unreached(reading)
+        self._count += 1
+        self._reached += reached
+        self._low, self._high = np.minimum(self._low, reading.lows), np.maximum(self._high, reading.highs)
+        self._lows = np.where(reached, self._lows * DECAY + reading.lows, self._lows)
+        self._highs = np.where(reached, self._highs * DECAY + reading.highs, self._highs)
+        for key, mean in reading.means.items():
+            each = ChannelMeans.of(mean / reading.runs[key])
+            self._means[key] = self._means[key].merge(each) if key in self._means else each
+        if reading.values:
+            self._values.append(reading.values)
+
+    def measured(self) -> ModelStatistics:
+        """Return the statistics in the form that is merged."""
+        import numpy as np
+
+        statistics = {}
+        for index, key in enumerate(self._keys):
+            parts = [part for values in self._values for part in values[index]]
+            statistics[key] = Statistics(
+                Range(float(self._low[index]), float(self._high[index])),
+                int(self._reached[index]),
+                float(self._lows[index]),
+                float(self._highs[index]),
+                Histogram.of(np.concatenate(parts)) if parts else Histogram(),
+            )
+        return ModelStatistics(self._count, statistics, self._means)
+
+
+def keys_of(model: Model) -> dict[Tensor, Key]:
+    """Return a unique name of each tensor of a model."""
+    return {
+        tensor: (graph.name, tensor.name)
+        for graph in model.graphs.values()
+        for tensor in graph.tensors.values()
+    }
+
+
+def _unreached(reading: SampleStatistics) -> Array:
+    """Return for each watched tensor whether no run of the sample has computed it."""
+    return reading.lows > reading.highs
+
+
+def _part(array: Array, limit: int) -> Array:
+    """Return the values of an input that go into its histogram."""
+    import numpy as np
+
+    start, stride = spread(array.size, limit)
+    return np.asarray(array.reshape(-1)[start::stride], np.float32)
+
+
+def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: float) -> XdlcError:
+    nan = math.isnan(total) or math.isnan(low) or math.isnan(high)
+    what = "NaN" if nan else f"{high if math.isinf(high) else low}"
+    place = f"calibration sample {sample}, tensor {tensor.name!r}"
+    if tensor.producer is None:
+        return UsageError(f"holds {what}", where=place, fix="remove the sample, or fix its preprocessing")
+    op = tensor.producer
+    kind = f"{op.package}::{op.type}" if is_udo(op) else op.type
+    check = f"check the kernel of {kind}, and " if is_udo(op) else "check "
+    return ModelError(
+        f"the float model computes {what}, which no encoding can hold",
+        where=f"{place} of op {op.name!r} ({kind})",
+        fix=f"{check}that samples are preprocessed as the model expects; remove such samples",
+    )
+
+
 SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
+_NAMED = ("loop_timeout", "udo_timeout", "udo_package_path")
+"""Options that errors of children name."""
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
@@ -51,16 +271,14 @@ def measure_in_processes(
     source: KernelSource,
     loop_timeout: float,
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
-    """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
+    """Yield the statistics of each chunk of samples, in order.
+
+    The second of a pair is of the held-out samples.
 
     Args:
-        model: The float model.
-        watch: What to measure.
-        samples: Arrays by input name.
         give: Called with the number of each sample and the values of ``watch.outputs``.
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
-        progress: Called with the number of samples done.
         source: Where each child gets kernels of UDOs from.
         loop_timeout: Seconds that each loop may take.
 
@@ -77,6 +295,7 @@ def measure_in_processes(
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
         "loop_timeout": loop_timeout,
+        "spelled": {name: spell(name) for name in _NAMED},
     }
     with ExitStack() as stack:
         with temporary_files():
@@ -137,7 +356,7 @@ class _Team:
             raise BackendError(
                 f"a process that runs calibration samples {death.how}{death.tail}",
                 where="calibration",
-                fix="run with jobs=1, which uses the least memory, and check what the model does with them",
+                fix=f"run with {spell('jobs', 1)}, which uses the least memory, and check the samples",
             ) from death
         finally:
             self._idle.put(process)
@@ -160,6 +379,7 @@ class _Calibration:
         """Measure the samples of the first file; store results in the others."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
+            opened.enter_context(spelling(lambda name, _: str(request["spelled"].get(name, name))))
             if self._meter is None:
                 self._meter = _meter(request, self._stack)
             values: dict[int, Mapping[str, Array]] = {}

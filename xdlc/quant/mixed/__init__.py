@@ -1,1 +1,1 @@
-"""Mixed precision found by trial: groups of ops, the cost of their widths, and the search."""
+"""Mixed precision by trial: groups of ops, costs of widths, and the search."""

@@ -12,7 +12,7 @@ from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import supports
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
+from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -41,7 +41,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops that share an encoding or that HTP computes as one, and the widths they may have.
+    """Ops that share widths: by an encoding, or as HTP computes them as one.
 
     Attributes:
         ops: In execution order; the first is the one that computes.
@@ -52,7 +52,10 @@ class Group:
     levels: tuple[Level, ...]
 
     def highest(self, stage: int) -> int:
-        """Return the highest level up to a stage: 0 the requested one, 1 activations, 2 weights, 3 floats."""
+        """Return the highest level up to a stage.
+
+        Stage 0 is the requested level, 1 widens activations, 2 weights too, and 3 is float.
+        """
         asked = self.levels[0]
         stages = [
             3 if level.acts is None else 2 if level.weights == 16 != asked.weights else int(level != asked)
@@ -74,15 +77,8 @@ class Group:
 
 def has_weights(op: Op) -> bool:
     """Return whether an op has weights whose bits can be chosen."""
-    rule = rule_of(op)
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    return (
-        rule is not None
-        and rule.weight is not None
-        and weight is not None
-        and weight.is_static
-        and weight.dtype.is_float
-    )
+    weight = weight_of(op)
+    return weight is not None and weight.dtype.is_float
 
 
 def find_groups(
@@ -142,28 +138,28 @@ def _can_widen(op: Op, precision: Precision) -> bool:
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
-    """Return the widths of a group from the requested ones up to float, each wider than the one before."""
+    """Return the widths of a group from the requested ones to float, ascending."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
     has_udo = any(is_udo(op) for op in ops)
     wide = has_udo or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
-    found = [Level(acts, asked)]
+    levels = [Level(acts, asked)]
     free = (
         weighted
         and options.weights_block_size is None
         and not any(op.name in precision.weights for op in weighted)
     )
     if free and asked < 8:
-        found.append(Level(acts, 8))
+        levels.append(Level(acts, 8))
     if wide and acts < 16:
-        found.append(Level(16, found[-1].weights))
-    if free and found[-1].acts == 16 and found[-1].weights < 16:
-        found.append(Level(16, 16))
+        levels.append(Level(16, levels[-1].weights))
+    if free and levels[-1].acts == 16 and levels[-1].weights < 16:
+        levels.append(Level(16, 16))
     if not has_udo:  # a definition of fixed point has no floats there
-        found.append(Level(None, asked))
-    more = [level for level in found[1:] if all(supports(op, level.acts, level.weights, soc) for op in ops)]
-    return (found[0], *more)
+        levels.append(Level(None, asked))
+    more = [level for level in levels[1:] if all(supports(op, level.acts, level.weights, soc) for op in ops)]
+    return (levels[0], *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Search for the cheapest levels that are good enough, and its record, independent of networks.
+"""Search for the cheapest levels that keep a goal, and the record of it.
+
+It knows no networks.
 
 From above: all groups at the lowest level that is good enough, then down again where it costs least.
 Noise of rounding in different places adds up, so that the noise that lowering a group adds, by what it
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from xdlc.opdefs.traits import macs
+from xdlc.options import spell
 from xdlc.quant.mixed.groups import has_weights
 
 if TYPE_CHECKING:
@@ -44,13 +47,16 @@ class LevelQueries(Protocol):
     """Queries of the search about levels, one number a group."""
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are, in dB where it is one of dB; negative: below."""
+        """Return how far levels are above the goal, in its unit; negative if below."""
 
     def sqnr(self, levels: Levels) -> float:
         """Return the SQNR in dB."""
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return noise over signal that levels have beyond others, in any unit; quickly found."""
+        """Return the noise over signal that levels add to others, in any unit.
+
+        This has to be fast.
+        """
 
     def cost(self, levels: Levels) -> float:
         """Return the cost, in any unit."""
@@ -91,38 +97,41 @@ def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
     reached = next((levels for levels in ceilings if trials.slack(levels) >= 0.0), None)
     if reached is None:
         return SearchResult(max(ceilings, key=trials.sqnr), False)
-    found = SearchResult(reached, True)
+    result = SearchResult(reached, True)
     for target in range(max(reached, default=0)):
-        before = found.levels
-        rest = _lower(found, target, trials)
-        if _raise_islands(found, before, trials):
-            _fill(found, rest, target, trials)
-    _swap(found, reached, trials)
-    return found
+        before = result.levels
+        rest = _lower(result, target, trials)
+        if _raise_islands(result, before, trials):
+            _fill(result, rest, target, trials)
+    _swap(result, reached, trials)
+    return result
 
 
-def _lower(found: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
-    """Lower to level ``target`` what can be; return the others, those that cost least noise first."""
-    least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in found.levels))
+def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
+    """Lower groups to level ``target`` and return those that have to stay.
+
+    The first of these cost least noise.
+    """
+    least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in result.levels))
     raised = [
         group
-        for group, level in enumerate(found.levels)
+        for group, level in enumerate(result.levels)
         if level > target and trials.own_cost(group, level) - trials.own_cost(group, target) >= least
     ]
     size = max(-(-len(raised) // trials.most_parts(len(raised))), 1)
     rest = _split([tuple(raised)], size)
     while True:
-        ranked = _ranked(found, rest, target, trials)
+        ranked = _ranked(result, rest, target, trials)
         low, high = 0, len(ranked)
         while low < high:
             middle = (low + high + 1) // 2
-            if trials.slack(_lowered(found.levels, ranked[:middle], target)) >= 0.0:
+            if trials.slack(_lowered(result.levels, ranked[:middle], target)) >= 0.0:
                 low = middle
             else:
                 high = middle - 1
-        found.levels = _lowered(found.levels, ranked[:low], target)
+        result.levels = _lowered(result.levels, ranked[:low], target)
         if size == 1 or not trials.is_affordable():
-            return _fill(found, _split(ranked[low:], 1), target, trials)
+            return _fill(result, _split(ranked[low:], 1), target, trials)
         size = -(-size // 4)
         rest = _split(ranked[low:], size)
 
@@ -132,33 +141,33 @@ def _split(parts: Sequence[Part], size: int) -> list[Part]:
     return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
 
 
-def _ranked(found: SearchResult, parts: Sequence[Part], target: int, trials: LevelQueries) -> list[Part]:
+def _ranked(result: SearchResult, parts: Sequence[Part], target: int, trials: LevelQueries) -> list[Part]:
     """Return the parts, those first that add least noise for what lowering them saves."""
     ranked: list[tuple[float, Part]] = []
     for part in parts:
         saved = sum(
-            trials.own_cost(group, found.levels[group]) - trials.own_cost(group, target) for group in part
+            trials.own_cost(group, result.levels[group]) - trials.own_cost(group, target) for group in part
         )
-        added = trials.added(found.levels, _lowered(found.levels, [part], target))
+        added = trials.added(result.levels, _lowered(result.levels, [part], target))
         for group in part:
-            found.added[group] = added / len(part)
+            result.added[group] = added / len(part)
         ranked.append((added / max(saved, TINY), part))
     return [part for _, part in sorted(ranked)]
 
 
-def _fill(found: SearchResult, rest: list[Part], target: int, trials: LevelQueries) -> list[Part]:
-    """Lower what fits yet, one after the other, or more at once while that does; return what does not."""
+def _fill(result: SearchResult, rest: list[Part], target: int, trials: LevelQueries) -> list[Part]:
+    """Lower parts one by one, or more at once while that works; return the rest."""
     left: list[Part] = []
     start, size, failures = 0, 1, 0
     while start < len(rest) and failures < MOST_FAILURES and trials.is_affordable():
-        slack = trials.slack(found.levels)
+        slack = trials.slack(result.levels)
         if slack < NEAR:
             break
         part = rest[start : start + size]
-        lowered = _lowered(found.levels, part, target)
-        fits = _fits(found, lowered, slack)
+        lowered = _lowered(result.levels, part, target)
+        fits = _fits(result, lowered, slack)
         if fits and trials.slack(lowered) >= 0.0:
-            found.levels = lowered
+            result.levels = lowered
             start, size = start + size, 2 * size
         elif size > 1:
             size //= 2
@@ -169,49 +178,52 @@ def _fill(found: SearchResult, rest: list[Part], target: int, trials: LevelQueri
     return [*left, *rest[start:]]
 
 
-def _swap(found: SearchResult, before: Levels, trials: LevelQueries) -> None:
-    """Raise one lowered group in place of a dearer one that stayed, where too much is left of the noise."""
+def _swap(result: SearchResult, before: Levels, trials: LevelQueries) -> None:
+    """Raise a lowered group in place of a dearer one while much noise is left."""
     saved = {
-        group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in found.added
+        group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in result.added
     }
     pairs = sorted(
         (saved[lowered] - saved[kept], kept, lowered)
         for kept in saved
         for lowered in saved
-        if found.levels[kept] == before[kept] and not found.levels[lowered] and saved[lowered] < saved[kept]
+        if result.levels[kept] == before[kept] and not result.levels[lowered] and saved[lowered] < saved[kept]
     )
     failures = 0
     for _, kept, lowered in pairs:
-        slack = trials.slack(found.levels)
+        slack = trials.slack(result.levels)
         if slack < FAR or failures == MOST_FAILURES or not trials.is_affordable():
             return
-        if found.levels[kept] != before[kept] or found.levels[lowered]:
+        if result.levels[kept] != before[kept] or result.levels[lowered]:
             continue
         levels = tuple(
             0 if group == kept else before[group] if group == lowered else level
-            for group, level in enumerate(found.levels)
+            for group, level in enumerate(result.levels)
         )
-        if not _fits(found, levels, slack) or trials.cost(levels) >= trials.cost(found.levels):
+        if not _fits(result, levels, slack) or trials.cost(levels) >= trials.cost(result.levels):
             continue
         if trials.slack(levels) >= 0.0:
-            found.levels = levels
+            result.levels = levels
         else:
             failures += 1
 
 
-def _fits(found: SearchResult, levels: Levels, slack: float) -> bool:
-    """Return whether levels keep the goal if noise adds up: a trial that passes against that is luck."""
+def _fits(result: SearchResult, levels: Levels, slack: float) -> bool:
+    """Return whether levels keep the goal if noise adds up.
+
+    A trial that passes although noise does not fit is luck.
+    """
     before, after = (
-        sum(noise for group, noise in found.added.items() if not held[group])
-        for held in (found.levels, levels)
+        sum(noise for group, noise in result.added.items() if not held[group])
+        for held in (result.levels, levels)
     )
     return not before or after / before <= 10.0 ** (slack / 10.0)
 
 
-def _raise_islands(found: SearchResult, before: Levels, trials: LevelQueries) -> bool:
-    """Raise runs of lowered neighbours again whose changes of width cost more than they save."""
+def _raise_islands(result: SearchResult, before: Levels, trials: LevelQueries) -> bool:
+    """Raise runs of lowered groups whose changes of width cost more than they save."""
     runs: list[list[int]] = []
-    for group, (now, then) in enumerate(zip(found.levels, before, strict=True)):
+    for group, (now, then) in enumerate(zip(result.levels, before, strict=True)):
         if now == then:
             continue
         if runs and runs[-1][-1] == group - 1:
@@ -219,17 +231,17 @@ def _raise_islands(found: SearchResult, before: Levels, trials: LevelQueries) ->
         else:
             runs.append([group])
     runs += [[group] for run in runs for group in run if len(run) > 1]
-    lowered = found.levels
+    lowered = result.levels
     for run in sorted(runs, key=len, reverse=True)[:MOST_ISLANDS]:
         inside = set(run)
         levels = tuple(
             then if group in inside else now
-            for group, (now, then) in enumerate(zip(found.levels, before, strict=True))
+            for group, (now, then) in enumerate(zip(result.levels, before, strict=True))
         )
-        cheaper = levels != found.levels and trials.cost(levels) <= trials.cost(found.levels)
+        cheaper = levels != result.levels and trials.cost(levels) <= trials.cost(result.levels)
         if cheaper and trials.slack(levels) >= 0.0:
-            found.levels = levels
-    return found.levels != lowered
+            result.levels = levels
+    return result.levels != lowered
 
 
 def _lowered(levels: Levels, parts: Sequence[Part], target: int) -> Levels:
@@ -277,11 +289,11 @@ class WidthSearch:
     goal: float | None = None
 
 
-def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
+def raised_records(trials: Trials, result: SearchResult) -> list[RaisedOp]:
     """Return a record of each op that was raised, those that are needed most first."""
     total = sum(macs(op) for op in trials.plan.graph.ops)
     records = []
-    for index, (group, level) in enumerate(zip(trials.groups, found.levels, strict=True)):
+    for index, (group, level) in enumerate(zip(trials.groups, result.levels, strict=True)):
         if not level:
             continue
         more = trials.group_cost(index, level).bytes - trials.group_cost(index, 0).bytes
@@ -296,7 +308,7 @@ def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
                     tuple(tensor.name for tensor in op.outputs),
                     names[0],
                     names[1],
-                    None if index not in found.added else -10.0 * math.log10(max(found.added[index], TINY)),
+                    None if index not in result.added else -10.0 * math.log10(max(result.added[index], TINY)),
                     round(more),
                     macs(op) / total if total else 0.0,
                 )
@@ -304,42 +316,43 @@ def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
     return sorted(records, key=lambda record: math.inf if record.alone is None else record.alone)
 
 
-def summary(trials: Trials, found: SearchResult) -> list[str]:
+def summary(trials: Trials, result: SearchResult) -> list[str]:
     """Return what was done, in lines for people.
 
     Args:
         trials: The trials, with their goal.
     """
-    goal, base = trials.goal, tuple(0 for _ in found.levels)
-    old, new = trials.whole_cost(base), trials.whole_cost(found.levels)
+    goal, base = trials.goal, tuple(0 for _ in result.levels)
+    old, new = trials.whole_cost(base), trials.whole_cost(result.levels)
     kinds = Counter(
-        str(group.levels[level]) for group, level in zip(trials.groups, found.levels, strict=True) if level
+        str(group.levels[level]) for group, level in zip(trials.groups, result.levels, strict=True) if level
     )
     raised = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
-    parts = [f"of {len(found.levels)} groups of ops raised: {raised}"]
+    parts = [f"of {len(result.levels)} groups of ops raised: {raised}"]
     if goal.sqnr is not None:
-        now, was = trials.exact(found.levels), trials.exact(base)
+        now, was = trials.exact(result.levels), trials.exact(base)
         asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.metric is not None:
-        parts.append(f"score {trials.score(found.levels):g}, {goal.metric.least:g} requested")
+        parts.append(f"score {trials.score(result.levels):g}, {goal.metric.least:g} requested")
     if old.bytes:
         parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
     if old.bit_operations:
         parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
-    listed = "; a report lists the ops" if any(found.levels) else ""
+    listed = "; a report lists the ops" if any(result.levels) else ""
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
-    if not found.reached and str(goal):
+    narrowing = ", ".join(map(spell, ("target", "float_ops", "act_bitwidth_of", "weights_bitwidth_of")))
+    if not result.reached and str(goal):
         lines.append(
-            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; lower "
-            "the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "
-            "weights_bitwidth_of), or calibrate with more samples of what the network will see"
+            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, result)}; "
+            f"lower the goal, omit what narrows the choice ({narrowing}), or calibrate with more samples of "
+            "what the network will see"
         )
     return lines
 
 
-def _reached(trials: Trials, found: SearchResult) -> str:
-    parts = [] if trials.goal.sqnr is None else [f"{trials.exact(found.levels):.1f} dB"]
-    parts += [] if trials.goal.metric is None else [f"a score of {trials.score(found.levels):g}"]
+def _reached(trials: Trials, result: SearchResult) -> str:
+    parts = [] if trials.goal.sqnr is None else [f"{trials.exact(result.levels):.1f} dB"]
+    parts += [] if trials.goal.metric is None else [f"a score of {trials.score(result.levels):g}"]
     return " and ".join(parts)

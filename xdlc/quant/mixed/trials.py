@@ -1,35 +1,171 @@
-"""Trials of widths: the quantized network run on samples, against the float one."""
+"""Trials of widths: a quantized network, or its emulation, against the float one.
+
+The emulation computes 8 bits in 16-bit encodings: one session for all widths of activations that ops may
+have.  Its graph has 16 bits wherever ops can have them.  What ops of unlike groups hand to each other goes
+through a Convert of its own, and constants through a Quantize, for their widths may differ; scales, zero
+points and upper ends are fed.  All values are rounded, as sessions do that are ``plain``.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.ir import Graph
+from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor, make_op
+from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.graph import is_udo
+from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
+from xdlc.options.quantizing import OutputKind
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.engine import Metric, Run
 from xdlc.quant.judge import Score
-from xdlc.quant.kind_inference import OutputKind
-from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
-from xdlc.quant.noise_power import EXACT, Noise
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.output_accuracy import target_session
 from xdlc.quant.placement import place
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
+from xdlc.quant.ranges import QuantType, Use
 from xdlc.quant.samples import is_held_out
-from xdlc.quant.storing import quantized_copy
-from xdlc.quant.user_metric import Metric, Run
+from xdlc.quant.storing import entered, quantized_copy
+from xdlc.quant.verdicts import EXACT, Noise
+from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
-    from xdlc.quant.calibration.calibrate import Calibration
+    from xdlc.quant.calibration.calibrate import Calibration, KeptSample
     from xdlc.quant.engine import Engine
     from xdlc.quant.plan import Plan
-    from xdlc.quant.samples import KeptSample
+    from xdlc.quant.samples import Sample
+
+LARGEST_CONSTANT = 1 << 18
+"""Elements of constants that are rounded in every run; larger ones keep 16 bits."""
+
+
+class Emulation:
+    """A session of a graph under any widths of activations.
+
+    Args:
+        plan: A plan whose main graph runs no other graph and has no user's ops.
+        narrow: Widths with the fewest bits of activations; those of weights stay.
+        wide: Widths with 16 bits of activations wherever ops can have them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        groups: Sequence[Group],
+        narrow: Precision,
+        wide: Precision,
+        names: Sequence[str],
+    ) -> None:
+        self._plan, self._calibration = plan, calibration
+        self._group = {op.name: index for index, group in enumerate(groups) for op in group.ops}
+        self._narrow = plan.with_precision(narrow).decided(calibration).decision.statics
+        widest = plan.with_precision(wide).decided(calibration)
+        self._wide = widest.decision.statics
+        model = quantized_copy(widest, calibration)
+        ops = {op.name: op for op in plan.graph.ops}
+        self._converted = {
+            op.outputs[0].name: (plan.graph.tensors[source.name], op.outputs[0].dtype)
+            for op in model.main.ops
+            if op.type == "Convert"
+            and (source := op.inputs[0]) is not None
+            and source.name in plan.graph.tensors
+        }
+        self._uses: dict[str, Use] = {}
+        for op in list(model.main.ops):
+            for index, tensor in enumerate(op.inputs):
+                if op.name in ops and tensor is not None and tensor.dtype is UFIXED16:
+                    use = ops[op.name], index
+                    if tensor.is_static:
+                        self._round_constant(model.main, op, use)
+                    elif self._is_edge(model.main, op, tensor):
+                        stored = Tensor("", tensor.shape, tensor.dtype, tensor.encoding)
+                        self._insert(model.main, "Convert", tensor, stored, op, use)
+        self._session = AdjustableSession(model, names)
+
+    def encodings(self, precision: Precision) -> dict[str, Any]:
+        """Return what is to be fed so that activations have some widths.
+
+        Args:
+            precision: Widths between the narrowest and the widest.
+        """
+        plan = self._plan.with_precision(precision)
+        decision = plan.main.ranges(self._calibration, plan.options, plan.choice)
+        encodings: dict[str, Encoding] = {}
+        for tensor, form in decision.activations.items():
+            encodings[tensor.name] = encodings[entered(tensor)] = _encoding(form)
+        for name, (tensor, dtype) in self._converted.items():
+            read = decision.read(tensor, dtype)
+            if read is not None and read[0] is dtype:
+                encodings[name] = _encoding(read)
+        for name, (op, index) in self._uses.items():
+            source, type = op.inputs[index], plan.placement.read_type(plan.graph, op, index)
+            if source is not None and type is not None:
+                statics = self._narrow if type.bits == 8 else self._wide
+                encodings[name] = _encoding(
+                    statics[op, index] if source.is_static else decision.read(source, type)
+                )
+        return self._session.encodings(encodings)
+
+    def run(self, sample: Sample, fed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs as real numbers by tensor name."""
+        return self._session.run(sample, fed)
+
+    def _is_edge(self, graph: Graph, op: Op, tensor: Tensor) -> bool:
+        """Return whether an op may read a tensor in another width than it has."""
+        writer = tensor.producer
+        if writer is not None and writer.type not in ("Quantize", "Convert"):
+            return self._group.get(writer.name) != self._group.get(op.name)
+        return len({self._group.get(reader.name) for reader in graph.consumers(tensor)}) > 1
+
+    def _round_constant(self, graph: Graph, op: Op, use: Use) -> None:
+        """Round a constant in the run that has fewer bits beside narrower activations."""
+        wanted, (writer, index) = self._narrow.get(use), use
+        rule, real, tensor = rule_of(writer), writer.inputs[index], op.inputs[index]
+        if (
+            wanted is None
+            or wanted[0].bits == 16
+            or rule is None
+            or (rule.selects and index == 0)
+            or real is None
+            or tensor is None
+            or not isinstance(tensor.encoding, ScaleOffset)
+            or real.size > LARGEST_CONSTANT
+        ):
+            return
+        plain = Tensor(graph.unique_name(real.name), real.shape, real.dtype, role=Role.STATIC)
+        plain.data = real.data
+        graph.add_tensor(plain)
+        stored = Tensor("", tensor.shape, tensor.dtype, tensor.encoding)
+        self._insert(graph, "Quantize", plain, stored, op, use)
+
+    def _insert(self, graph: Graph, type: str, source: Tensor, stored: Tensor, op: Op, use: Use) -> None:
+        """Let an op read a tensor by way of another op."""
+        index = use[1]
+        stored.name = graph.unique_name(f"{op.name}_{index}_read")
+        graph.insert_before(op, make_op(graph, type, [source], [stored], name=f"{stored.name}_op"))
+        inputs = list(op.inputs)
+        inputs[index] = stored
+        graph.set_inputs(op, inputs)
+        self._uses[stored.name] = use
+
+
+def _encoding(form: QuantType | None) -> Encoding:
+    """Return the encoding of a form, with the bits that it uses."""
+    assert form is not None
+    dtype, encoding = form
+    if isinstance(encoding, ScaleOffset) and not dtype.is_signed:
+        return replace(encoding, bits=dtype.bits)
+    return encoding
+
 
 Results: TypeAlias = Mapping[str, Any]
 
@@ -70,13 +206,13 @@ class Goal:
 class Trials:
     """Trials of levels on samples; each is made once.
 
-    Outputs are measured as ``figures`` does: of a Softmax the input counts.  All but the last word comes from
-    an emulation (``Emulation``), one session for all activation widths.
+    Outputs are measured as ``figures`` does: the input of a Softmax counts, not its result.  All but the last
+    trial run in an ``Emulation``, one session for all activation widths.
 
     Args:
-        calibration: Its calibration; trials have the ranges of the samples that are not held out.
+        calibration: Trials have its ranges of the samples that are not held out.
         samples: The samples to run, with what the float model makes of them.
-        runs: Runs of one sample that the search may take.
+        runs: Runs of one sample that the search may use.
     """
 
     def __init__(
@@ -132,7 +268,10 @@ class Trials:
         return self.runs + len(self._samples) <= self.most_runs
 
     def most_parts(self, groups: int) -> int:
-        """Return how many of so many groups may be tried alone, with half of the runs that are left."""
+        """Return how many of some groups may be tried alone.
+
+        They may use half of the runs that are left.
+        """
         if groups not in self._most_parts:  # the same in each search
             half = max((self.most_runs - self.runs) // 2, 0)
             session = 0 if self._is_emulated else RUNS_A_SESSION
@@ -142,15 +281,18 @@ class Trials:
         return self._most_parts[groups]
 
     def ceilings(self) -> list[Levels]:
-        """Return the requested levels; with 16-bit activations; with 16-bit weights too; and with floats."""
+        """Return the requested levels, then the highest of each stage up to float."""
         return [tuple(group.highest(stage) for group in self.groups) for stage in range(4)]
 
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""
-        return self._precision(tuple(map(_at, self.groups, levels)))
+        return self._precision([group.levels[at] for group, at in zip(self.groups, levels, strict=True)])
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return noise over signal of levels against others, the sum over outputs, on a few samples."""
+        """Return noise over signal that levels add to others, on a few samples.
+
+        It is the sum over the outputs.
+        """
         few = self._samples[:: -(-len(self._samples) // self._few)]
         if self._reference is None or self._reference[0] != base:
             self._reference = base, self._run(self._runner(base), few)
@@ -178,7 +320,7 @@ class Trials:
         return self._sqnr[levels]
 
     def keeps_task(self, levels: Levels) -> bool:
-        """Return whether no output is poor that is not with 16 bits for all that has a choice.
+        """Return whether no output is poor that is good where all may have 16 bits.
 
         Under a goal of ``kept``: whether all outputs keep so much; under a metric of the user's: True.
         """
@@ -212,7 +354,10 @@ class Trials:
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
+        """Return how far levels are above the goal in dB, negative if below.
+
+        Without a goal in dB it is infinite.
+        """
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         metric = self.goal.metric
         if above >= 0.0 and metric is not None and self.score(levels) < metric.least:
@@ -223,13 +368,13 @@ class Trials:
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
-        found = self._costs.get(levels)
-        if found is None:
+        cost = self._costs.get(levels)
+        if cost is None:
             precision = self.precision(levels)
             graph = self.plan.graph
-            found = graph_cost(graph, place(graph, precision), precision, self._float_bits)
-            self._costs[levels] = found
-        return found
+            cost = graph_cost(graph, place(graph, precision), precision, self._float_bits)
+            self._costs[levels] = cost
+        return cost
 
     def cost(self, levels: Levels) -> float:
         """Return the cost of an inference, in units of that of the requested widths."""
@@ -298,14 +443,13 @@ def _distance(one: Levels, other: Levels) -> int:
 
 
 def _noises(names: Sequence[str], wanted: Sequence[Results], found: Sequence[Results]) -> list[Noise]:
-    """Return signal and noise of each tensor, pooled over samples, but of those that are all zero."""
+    """Return signal and noise of each tensor over all samples.
+
+    Tensors of zeros are omitted.
+    """
     pairs = list(zip(wanted, found, strict=True))
     pooled = [Noise.of((exact[name], rounded[name]) for exact, rounded in pairs) for name in names]
     return [noise for noise in pooled if noise.signal]
-
-
-def _at(group: Group, level: int) -> Level:
-    return group.levels[level]
 
 
 def _widened(group: Group, level: int) -> Level:
@@ -320,6 +464,6 @@ def _narrowed(group: Group, level: Level) -> Level:
 
 
 def most_runs(graph: Graph, count: int) -> int:
-    """Return how many runs a search may take after a calibration with ``count`` samples."""
+    """Return how many runs a search may use after calibrating ``count`` samples."""
     work = sum(macs(op) for op in graph.ops)
     return RUNS_A_SAMPLE * count + round(min(FREE_RUNS, FREE_MACS / max(work, 1)))

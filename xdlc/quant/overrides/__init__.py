@@ -1,8 +1,9 @@
-"""Encodings from files of the vendor and of AIMET: read, matched with tensors, kept, and written."""
+"""Encodings of files from the vendor and AIMET: read, matched, and written."""
 
 from xdlc.quant.overrides.export import export_encodings, save_encodings
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.quant.overrides.reading import ENCODING_VERSIONS, Overrides, read_overrides
+from xdlc.quant.overrides.reading import Overrides, read_overrides
+from xdlc.quant.overrides.versions import ENCODING_VERSIONS
 
 __all__ = [
     "ENCODING_VERSIONS",

@@ -1,29 +1,38 @@
-"""Matching of encodings with the tensors of a graph that hold the tensors of the source."""
+"""Matching of encodings with the tensors that hold the source's tensors.
+
+Names may have paths of modules.  Programs of PyTorch name nodes ``layer1.0.conv1.conv2d``, exports to ONNX
+``/layer1/layer1.0/conv1/Conv``, and AIMET ``layer1.0.conv1``: all are of module ``layer1.0.conv1``, which
+encodings of AIMET for PyTorch have as their key.
+"""
 
 from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.overrides.modules import Modules
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import Overrides
 
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 TENSOR = "tensor"
-INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
+INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
 FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
+_ROLES = ("weight", "bias")
+_PORT = re.compile(r"(.+) (input|output) (\d+)")
+"""Name of an input or output of a module by its position."""
 _FITS, _UNLIKE = 0.1, 0.2
 """Logarithms by which scales are off that fit the largest values of channels, and that do not."""
 
@@ -46,7 +55,7 @@ class Matching:
 
 
 def source_names(model: Model) -> Mapping[str, list[str]]:
-    """Return the names that the source has for tensors of the main graph, where not just their own."""
+    """Return the source's names of tensors whose own name is not the only one."""
     tensors: dict[str, Any] = model.metadata.get("tensors", {})
     names: Mapping[str, list[str]] = tensors.get(model.main.name, {})
     return names
@@ -120,7 +129,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
             f"no tensor is named {override.name!r}",
             where=override.where,
             fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc-info MODEL'}; "
-            "to go on without it: --override_missing warn",
+            f"to go on without it: {spell('override_missing', 'warn')}",
         )
         for override in unknown[:MOST_NAMED]
     ]
@@ -151,13 +160,13 @@ def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> Non
     heirs: dict[Tensor, list[Tensor]] = {}
     for tensor, old in new.items():
         heirs.setdefault(old, []).append(tensor)
-    found: list[tuple[Override, Tensor]] = []
+    present: list[tuple[Override, Tensor]] = []
     for override, tensor in matching.found:
         holders = list(_present(graph, [tensor, *heirs.get(tensor, ())]))
-        found += [(override, holder) for holder in holders]
+        present += [(override, holder) for holder in holders]
         if not holders:
             matching.left[override.name] = INSIDE
-    matching.found = found
+    matching.found = present
 
 
 def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -165,7 +174,7 @@ def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
-    """Note for each tensor that quantization has made which one of the source it is, if any.
+    """Record the source's name of each tensor that quantization has added.
 
     Args:
         model: The quantized model; its metadata are changed.
@@ -183,14 +192,16 @@ def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
 
 
 def _quantized(tensor: Tensor) -> str | None:
-    """Return the name of the tensor of floats that a tensor is the stored form of, if any."""
+    """Return the name of the float tensor that a Quantize stores as this one."""
     op = tensor.producer
     source = op.inputs[0] if op is not None and single_name(op) == "Quantize" else None
     return source.name if source is not None else None
 
 
 def following(model: Model, override: Override, tensor: Tensor, record: Sequence[str]) -> Override | None:
-    """Return the encoding of a merged weight from that of the source's; None if a bias or the like is meant.
+    """Return the encoding of a merged weight from that of the source's weight.
+
+    The result is None if the name is that of a bias or a factor.
 
     A file may be of a network in which BatchNorm was merged before: scales that fit the merged weight, and
     not that of the source, stay as they are.
@@ -225,7 +236,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
     is_batchnorm = any("batch" in types[name].lower() for name in nodes)
     how = "each channel has its own factor" if factors else "in another way than by a factor per channel"
     symmetric = "write symmetric scales; " if factors else ""
-    apart = "or convert with --disable_batchnorm_folding; " if is_batchnorm else ""
+    apart = f"or convert with {spell('disable_batchnorm_folding', True)}; " if is_batchnorm else ""
     raise override.error(
         f"is for a weight that {', '.join(nodes[1:]) or 'a step before it'} changed when it was merged into "
         f"{op.type} {op.name!r}: {how}",
@@ -234,7 +245,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
 
 
 def _factors(text: str, count: int) -> list[float]:
-    """Return the factors of a text, or none if a file has other than ``count`` numbers there."""
+    """Return the factors that a text encodes, if there are ``count``."""
     try:
         factors = struct.unpack(f"<{count}f", base64.b64decode(text))
     except (ValueError, struct.error):
@@ -243,7 +254,10 @@ def _factors(text: str, count: int) -> list[float]:
 
 
 def _is_of_merged(override: Override, tensor: Tensor, factors: Sequence[float], axis: int | None) -> bool:
-    """Return whether symmetric scales fit the largest values of a merged weight, and not those before."""
+    """Return whether symmetric scales fit the merged weight, not the source's.
+
+    The largest value of each channel shows this.
+    """
     import numpy
 
     if not override.symmetric or override.grain not in (Grain.TENSOR, Grain.CHANNEL) or axis is None:
@@ -259,3 +273,100 @@ def _is_of_merged(override: Override, tensor: Tensor, factors: Sequence[float], 
 
     before = sizes[alive] / numpy.abs(numpy.broadcast_to(factors, sizes.shape))[alive] if factors else None
     return misfit(sizes[alive]) < _FITS and (before is None or misfit(before) > _UNLIKE)
+
+
+class Modules:
+    """The ops of each module of a graph.
+
+    Args:
+        graph: The graph, with the source nodes of each op.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._ops: dict[str, dict[Op, None]] = {}
+        for op in graph.ops:
+            if not op.is_inserted:
+                for node in op.origin.nodes:
+                    for path in filter(None, _paths(node)):
+                        self._ops.setdefault(path, {})[op] = None
+
+    def find(self, name: str, kind: str | None) -> list[Tensor]:
+        """Return the tensors that a name with a module's path means.
+
+        Args:
+            name: ``conv1.weight``, ``conv1 output 0``, or a module, whose first output is meant.
+            kind: ``activation`` or ``param``; None where that is not known.
+        """
+        if port := _PORT.fullmatch(name):
+            return self._port(port[1], port[2], int(port[3]))
+        module, _, role = name.rpartition(".")
+        tensors: list[Tensor] = []
+        if kind != "activation" and role in _ROLES:
+            tensors = list(dict.fromkeys(self._parameters(module, role)))
+        if not tensors and kind != "param":
+            tensors = self._port(name, "output", 0)
+        return tensors
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name has the path of a module with ops."""
+        if port := _PORT.fullmatch(name):
+            return port[1] in self._ops
+        module, _, role = name.rpartition(".")
+        return name in self._ops or (role in _ROLES and module in self._ops)
+
+    def _parameters(self, module: str, role: str) -> Iterator[Tensor]:
+        for op in self._ops.get(module, ()):
+            if module not in _paths(op.origin.nodes[0]):
+                continue  # merged into a layer, whose weights are not its own
+            found = traits(op)
+            index = found.bias if role == "bias" else found.weight
+            tensor = op.inputs[index] if index is not None and index < len(op.inputs) else None
+            if tensor is not None and tensor.is_static:
+                yield tensor
+
+    def _port(self, module: str, side: str, place: int) -> list[Tensor]:
+        ops = self._ops.get(module, {})
+        tensors = list(dict.fromkeys(self._read(ops) if side == "input" else self._written(ops)))
+        tensor = tensors[place] if place < len(tensors) else None
+        return [tensor] if tensor is not None and self._is_whole(module, side, tensor, ops) else []
+
+    def _read(self, ops: Collection[Op]) -> Iterator[Tensor]:
+        """Iterate over the computed tensors that ops read and others write."""
+        for op in ops:
+            for tensor in op.inputs:
+                if tensor is not None and not tensor.is_static and not _is_of(tensor.producer, ops):
+                    yield tensor
+
+    def _written(self, ops: Collection[Op]) -> Iterator[Tensor]:
+        """Iterate over the tensors that ops write and others read."""
+        for op in ops:
+            for tensor in op.outputs:
+                readers = self._graph.consumers(tensor)
+                if self._graph.is_output(tensor) or any(reader not in ops for reader in readers):
+                    yield tensor
+
+    def _is_whole(self, module: str, side: str, tensor: Tensor, ops: Collection[Op]) -> bool:
+        """Return whether no op between tensor and module is of other modules too."""
+        if side == "output":
+            writer = tensor.producer
+            return writer is not None and module in _paths(writer.origin.nodes[-1])
+        readers = [op for op in self._graph.consumers(tensor) if op in ops]
+        return all(module in _paths(op.origin.nodes[0]) for op in readers)
+
+
+def _is_of(op: Op | None, ops: Collection[Op]) -> bool:
+    return op is not None and op in ops
+
+
+def _paths(node: str) -> Sequence[str]:
+    """Return the modules that a name of a node may state."""
+    if not node.startswith("/"):
+        return node, node.rpartition(".")[0]
+    path: list[str] = []
+    for part in node.strip("/").split("/")[:-1]:
+        if path and part.startswith(f"{path[-1]}."):
+            path[-1] = part
+        else:
+            path.append(part)
+    return node, ".".join(path)

@@ -37,8 +37,8 @@ class Override:
         bits: Bits of a quantized value or float.
         is_float: The tensor is kept as floats; there are no scales then.
         grain: What shares a scale.
-        scales: One; one per channel; or one per block, the blocks of a channel after one another.  Of an
-            expansion, one per channel.
+        scales: One; one per channel; or one per block, the blocks of a channel after one another.  An
+            expansion has one per channel.
         offsets: One per scale.
         symmetric: Stored as signed integers with offset 0.
         axis: Axis of the channels in the source's tensor, negative from the end; None: that of the outputs.
@@ -65,37 +65,29 @@ class Override:
     where: str = field(default="", compare=False)
 
     @classmethod
-    def of(
-        cls, name: str, kind: str | None, bits: int, steps: Sequence[Step], *, where: str, **more: Any
-    ) -> Override:
-        """Return an override with the scales and offsets of ``steps``; it is symmetric if all of them are."""
+    def of(cls, bits: int, steps: Sequence[Step], **more: Any) -> Override:
+        """Return an override without a name.
+
+        It is symmetric if all its scales are.
+        """
         return cls(
-            name,
-            kind,
+            "",
+            None,
             bits,
             scales=tuple(step.scale for step in steps),
             offsets=tuple(step.offset for step in steps),
             symmetric=all(step.symmetric for step in steps),
-            where=where,
             **more,
         )
 
     @classmethod
     def of_scales(
-        cls,
-        name: str,
-        kind: str | None,
-        stated: Stated,
-        scales: Sequence[float],
-        offsets: Sequence[int],
-        *,
-        where: str,
-        **more: Any,
+        cls, stated: Stated, scales: Sequence[float], offsets: Sequence[int], where: str, **more: Any
     ) -> Override:
-        """Return an override with scales that a file states with offsets and without ranges: maybe millions.
+        """Return an override without a name from many scales and offsets of a file.
 
         Raises:
-            UsageError: If a scale or an offset is none.
+            UsageError: If a scale is no positive float32 number, or zero is not exact with an offset.
         """
         steps = {
             offset: normalised(replace(stated, scale=scales[0], offset=offset), where)
@@ -105,21 +97,20 @@ class Override:
             if not SMALLEST <= scale <= LARGEST:
                 _checked(scale, where)
         return cls(
-            name,
-            kind,
+            "",
+            None,
             stated.bits,
             scales=_as_float32(scales),
             offsets=tuple([steps[offset].offset for offset in offsets]),
             symmetric=all(step.symmetric for step in steps.values()),
-            where=where,
             **more,
         )
 
     def times(self, factors: Sequence[float]) -> Override | None:
-        """Return the encoding of the values times a factor per output channel; None if there is none.
+        """Return the encoding of the values times a factor per output channel.
 
         Quantized values stay as they are, or are mirrored by a negative factor.  An encoding with an offset
-        has one scale: it follows one factor, but none per channel.
+        has one scale: it follows one factor, but none per channel, and the result is None.
 
         Args:
             factors: One per channel, or equal ones.  Channels of zeros keep their scale.
@@ -220,9 +211,9 @@ def normalised(stated: Stated, where: str) -> Step:
     """
     low, high = stated.low, stated.high
     if (low is None) != (high is None):
-        raise UsageError("has one end of a range only", where=where, fix="give min and max, or neither")
+        raise UsageError("has only one of min and max", where=where, fix="write both, or neither")
     if low is not None and high is not None and not low <= high:
-        raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="exchange min and max")
+        raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="swap min and max")
     if stated.scale is None:
         if low is None or high is None:
             raise UsageError(
@@ -235,7 +226,7 @@ def normalised(stated: Stated, where: str) -> Step:
 def _checked(scale: float, where: str) -> float:
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
-            f"scale is {scale:g}, no positive float32 number",
+            f"scale has to be a positive float32 number, found {scale:g}",
             where=where,
             fix="correct the scale, or omit the entry: calibration finds one",
         )
@@ -246,7 +237,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
     half = 1 << (stated.bits - 1)
     if not values.with_zero().width or not math.isfinite(values.width):
         raise UsageError(
-            f"min {values.low:g} and max {values.high:g} span no range",
+            f"min {values.low:g} and max {values.high:g} span an empty or infinite range",
             where=where,
             fix="widen the range, or omit the entry: calibration finds one",
         )
@@ -278,7 +269,10 @@ def _of_scale(stated: Stated, scale: float, where: str) -> Step:
 
 
 def _readings(stated: Stated, half: int) -> Iterator[int]:
-    """Iterate over what an offset may be when counted from 0, the most usual convention first."""
+    """Iterate over the possible meanings of an offset, counted from 0.
+
+    The most usual convention is the first.
+    """
     offset = stated.offset or 0
     if stated.symmetric:
         if abs(offset) in (half, half - 1):
@@ -312,7 +306,7 @@ def _fitting(stated: Stated, scale: float, readings: list[int], where: str) -> S
             break
     if low is not None and high is not None:
         raise UsageError(
-            f"min {low:g} and max {high:g} are not those of {bits} bits, "
+            f"min {low:g} and max {high:g} contradict {bits} bits, "
             f"scale {scale:g} and offset {stated.offset}",
             where=where,
             fix="omit min and max, or scale and offset",

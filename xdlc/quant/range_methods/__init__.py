@@ -1,4 +1,4 @@
-"""Range methods: ranges of activations by their statistics, scales of symmetric weights by their values.
+"""Range methods: ranges of activations, and scales of symmetric weights.
 
 A module of this package registers one method by :func:`range_method`, with a function for activations, for
 weights, or for both; modules are found by looking.  Weights are at hand as a whole, a row for each channel or
@@ -86,11 +86,11 @@ class RangeMethod:
     needs_network: bool = False
 
     def find(self, statistics: Statistics, grid: Grid) -> Range:
-        """Return the range of an activation; all that was seen if the method is for weights alone."""
+        """Return the range of an activation; all values if only weights have a method."""
         return statistics.seen if self.activations is None else self.activations(statistics, grid)
 
     def fit(self, rows: Array, steps: Steps) -> Array:
-        """Return the scale of each row of weights; unclipped if the method is for activations alone."""
+        """Return the scale of each row of weights; unclipped without a method."""
         return unclipped_scales(rows, steps) if self.weights is None else self.weights(rows, steps)
 
 
@@ -160,12 +160,12 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
         plain = _LEGACY_OF_WEIGHTS.get(name, plain)
     method = _KNOWN.find(plain)
     if method is None or (method.weights if weights else method.activations) is None:
-        known = known_range_methods(weights=weights)
+        names = known_range_methods(weights=weights)
         kind = "weight range method" if weights else "range method"
         raise UsageError(
-            f"no {kind} {name!r}; known: {', '.join(known)}",
+            f"no {kind} {name!r}; known: {', '.join(names)}",
             where=f"{'param' if weights else 'act'}_quantizer_calibration",
-            fix=nearest_names(name, (*known, *_LEGACY)) or "use one of them",
+            fix=nearest_names(name, (*names, *_LEGACY)) or "use one of them",
         )
     return method
 
@@ -189,7 +189,7 @@ def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
 
 
 def unclipped_scales(rows: Array, steps: Steps) -> Array:
-    """Return the smallest scales for which no value is clipped, float64; 0 for a row of zeros."""
+    """Return the smallest scales that clip no value, float64; 0 for zeros."""
     import numpy as np
 
     low = np.minimum(rows.min(axis=1, initial=0.0), 0.0).astype(np.float64)
@@ -207,7 +207,9 @@ _MOST = 1 << 16
 
 
 def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
-    """Return for each row the scale of least cost: that which clips nothing, or one down to a twelfth of it.
+    """Return the scale of least cost for each row.
+
+    It is the one that clips nothing, or one down to a twelfth of it.
 
     Scales in steps of a tenth are tried, then the neighbourhood of the best in sixths of such a
     step.  Of equals the widest wins.

@@ -1,13 +1,13 @@
 """Method that suits the network and the bit width, the default.
 
-Of activations the range depends on the network.  At 16 bits it is that of all values with headroom for values
-that calibration did not see: a step of 16 bits is far below what 8-bit weights cost, but a value beyond the
-range is off by as much as it pleases, and a few samples never hold the largest values there are.  At 8 bits
-it is that of the method whose network is closest to float (``auto_range``).
+The range of an activation depends on the network.  At 16 bits it is that of all values with headroom for
+values that calibration did not see: a step of 16 bits is far below what 8-bit weights cost, but a value
+beyond the range has an error of any size, and a few samples never hold the largest values there are.  At 8
+bits it is that of the method whose network is closest to float (``auto_range``).
 
-Weights take the least squared error up to four bits, min-max for more.  Measured at four bits: 0.2 to 4.7 dB
-of SQNR over min-max in five small networks.  At eight bits the least squared error of symmetric weights is
-that of min-max: clipping never pays.
+Weights have the scale of least squared error up to four bits, and that of min-max for more.  Measured at four
+bits: 0.2 to 4.7 dB of SQNR over min-max in five small networks.  At eight bits the least squared error of
+symmetric weights is that of min-max: clipping never pays.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import math
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import result_range, traits
-from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.op_specs import rule_of
-from xdlc.quant.range_methods import Grid, Steps, range_method, unclipped_scales
+from xdlc.quant.range_methods import Steps, range_method, unclipped_scales
+from xdlc.quant.range_methods.min_max import min_max_range
 from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
 
@@ -31,7 +31,7 @@ _LARGEST_FITTED = 7
 
 
 def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
-    """Return the range of a tensor widened by ``HEADROOM``, where that does more good than harm.
+    """Return a range widened by ``HEADROOM``, unless that does harm.
 
     An end at or beyond zero stays there, as after a Relu, and so do bounds of the op itself.
     Where all readers take a square root or logarithm, after sums perhaps, small values matter most: a wider
@@ -69,14 +69,9 @@ def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
     return True
 
 
-def auto_range(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range of all values: what a tensor alone shows."""
-    return statistics.seen
-
-
 def auto_scales(rows: Array, steps: Steps) -> Array:
-    """Return the scales of least squared error up to four bits, else those that clip nothing."""
+    """Return scales of least squared error up to four bits, else unclipped ones."""
     return (mse_scales if steps.high <= _LARGEST_FITTED else unclipped_scales)(rows, steps)
 
 
-range_method("auto", activations=auto_range, weights=auto_scales, needs_network=True)
+range_method("auto", activations=min_max_range, weights=auto_scales, needs_network=True)

@@ -42,7 +42,10 @@ def entropy_range(statistics: Statistics, grid: Grid) -> Range:
 
 
 def _divergence(counts: Array, first: int, last: int, levels: int) -> float:
-    """Return the divergence of the distribution rounded to ``levels`` from the one clipped to the bins."""
+    """Return the divergence of a rounded distribution from the clipped one.
+
+    It is rounded to ``levels``, and clipped to the bins from ``first`` to ``last``.
+    """
     import numpy as np
 
     inside = counts[first:last].astype(np.float64)
@@ -93,7 +96,10 @@ def _kept(rows: Array, levels: int) -> Array:
 
 
 def _divergences(counts: Array, end: int, levels: int) -> Array:
-    """Return for each row the divergence of bins merged into ``levels`` from those clipped to ``end``."""
+    """Return the divergence of each row's bins rounded to ``levels``.
+
+    It is that from the bins clipped to ``end``.
+    """
     import numpy as np
 
     inside = counts[:, :end].astype(np.float64)

@@ -8,7 +8,7 @@ from xdlc.quant.ranges import Range
 
 
 def moving_average(statistics: Statistics, grid: Grid) -> Range:
-    """Return the exponential moving average of the samples' smallest and largest values."""
+    """Return the moving average of the samples' smallest and largest values."""
     return statistics.average
 
 

@@ -9,7 +9,9 @@ from xdlc.quant.ranges import Range
 
 
 def mse_range(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range, among those with both ends drawn in by one factor, that rounds best.
+    """Return the range with the least squared error of rounding.
+
+    Both ends are drawn in by one factor.
 
     As in OMSE (Choukroun et al., Low-bit Quantization of Neural Networks for Efficient Inference, 2019):
     each candidate really rounds the middles of the histogram's bins to its grid, offset included, and
@@ -42,7 +44,7 @@ def mse_range(statistics: Statistics, grid: Grid) -> Range:
 
 
 def mse_scales(rows: Array, steps: Steps) -> Array:
-    """Return the scales for which the squared error of really rounded and clipped values is least."""
+    """Return the scales with the least squared error of rounding and clipping."""
     return least_cost(rows, steps, squared_error)
 
 

@@ -9,7 +9,7 @@ from xdlc.quant.ranges import Range
 
 
 def percentile_range(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range between the quantiles that cut off half of the rest on each side.
+    """Return the range between two quantiles, with half of the rest beyond each.
 
     With 99.99 percent that is one value in 20,000 at each end.  Values of a bin
     count as spread evenly over it.
@@ -29,7 +29,7 @@ def percentile_range(statistics: Statistics, grid: Grid) -> Range:
 
 
 def percentile_scales(rows: Array, steps: Steps) -> Array:
-    """Return the scales that clip no more than what is beyond the percentile of each row.
+    """Return the scales that clip only values beyond the percentile of each row.
 
     A row so short that the part beyond is less than one value keeps all of them.
     """

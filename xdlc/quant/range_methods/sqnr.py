@@ -41,14 +41,17 @@ def sqnr_range(statistics: Statistics, grid: Grid) -> Range:
 
 
 def _outside(histogram: Histogram, lows: Array, highs: Array) -> tuple[Array, Array]:
-    """Return the squared distance of all values outside of [low, high], and how many are inside."""
+    """Return the squared distance of values outside of a range, and the count inside."""
     below, few = _beyond(-histogram.centres[::-1], histogram.counts[::-1], -lows)
     above, many = _beyond(histogram.centres, histogram.counts, highs)
     return below + above, histogram.total - few - many
 
 
 def _beyond(values: Array, counts: Array, ends: Array) -> tuple[Array, Array]:
-    """Return the sum of ``count * (value - end)^2`` over rising values above each end, and their count."""
+    """Return the sum of squared distances above each end, and the counts.
+
+    The sum is of ``count * (value - end)^2``; values rise.
+    """
     import numpy as np
 
     first = np.searchsorted(values, ends, side="right")

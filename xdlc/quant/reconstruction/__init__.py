@@ -1,7 +1,6 @@
-"""Reconstruction: weights fitted so that each layer computes its float results from quantized inputs.
+"""Reconstruction: weights fitted to the float results of each layer.
 
-``sites`` finds the layers, ``layout`` makes matrix products of them, ``walk`` runs the float and the
-quantized network side by side, ``problem`` sums up what a layer has to fit and ``damping`` how
-closely, ``rounding`` and ``scales`` solve that, ``network`` goes through all layers and keeps what
-holds on samples held out.
+``sites`` finds the layers and makes matrix products of them.  ``network`` runs the float and the quantized
+network side by side, fits one layer after the other, and keeps what helps on samples held out.  ``problem``
+has the least squares problem of a layer, its damping, and the integers and scales that solve it.
 """

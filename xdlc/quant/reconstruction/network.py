@@ -1,4 +1,4 @@
-"""Fit of the layers of a network one after the other, kept if it holds on other samples.
+"""Fit of a network's layers in turn, kept if it helps on other samples.
 
 The network runs level by level on several samples, so that layers change as their turn comes.
 """
@@ -16,13 +16,13 @@ from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.acceptance import SampleJudge
-from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.calibrate import Calibration, Spread
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.plan import Plan
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for, rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
-from xdlc.quant.samples import Sample, Spread
+from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.cpu import CpuSession
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
-"""Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
+"""Bytes of activations between two levels, over all samples; there are fewer samples if one needs more."""
 LEAST_SAMPLES = 4
 EACH = 8
 """Of so many samples one is held out."""
@@ -44,7 +44,9 @@ Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
 
 
 class Walk:
-    """Values of a graph at its present level, of each sample; what later levels do not read is let go.
+    """Values of a graph at its present level, for each sample.
+
+    What later levels do not read is dropped.
 
     A level ends before ops that part the graph: their inputs are there, their results are not yet.
 
@@ -96,7 +98,7 @@ class Walk:
         return len(self._values)
 
     def peak(self) -> int:
-        """Return how many bytes the values of a sample take at most between two levels, as float32."""
+        """Return the most bytes that a sample's values have between levels, as float32."""
         total = [0] * (max(self._levels.values(), default=0) + 1)
         for tensor in self.graph.tensors.values():
             readers = [self._levels[op] + self._parts(op) for op in self.graph.consumers(tensor)]
@@ -112,7 +114,7 @@ class Walk:
         return bool(self._values) and tensor.name in self._values[0]
 
     def value(self, sample: int, tensor: Tensor) -> Array:
-        """Return the float values of an activation that is read at the present level or later."""
+        """Return the float values of an activation at the present level or later."""
         found = self._values[sample][tensor.name]
         held = self.graph.tensors[tensor.name]
         if self._quantized and held.dtype.is_fixed and held.encoding is not None:
@@ -130,7 +132,7 @@ class Walk:
         return any(op not in done for op in self.graph.consumers(self.graph.tensors[name]))
 
     def _entered(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs as later levels find them: rounded where the graph stores them so."""
+        """Return the inputs as later levels read them, rounded if the graph does so."""
         import numpy as np
 
         values: dict[str, Array] = {}
@@ -144,7 +146,7 @@ class Walk:
 def fit_network(
     plan: Plan, calibration: Calibration, engine: Engine, name: str, solve: Solve, *, data: bool
 ) -> Plan:
-    """Return a plan whose layers fit their float results, fed with those of the quantized layers before.
+    """Return a plan whose layers fit their float results on quantized inputs.
 
     Every layer that can be is fitted, in the order of execution.  If the outputs of the network are
     farther from float ones than before, on samples held out where there are enough, all is taken
@@ -158,9 +160,9 @@ def fit_network(
     sites, others = find_sites(plan)
     plan = plan.noted(*(f"{name}: {line}" for line in others))
     if has_control_flow(plan.graph):
-        return plan.noted(f"{name}: not applied, for the graph runs other graphs")
+        return plan.noted(f"{name}: not applied: the graph runs other graphs")
     if not sites:
-        return plan.noted(f"{name}: not applied, for there is no layer with weights that it can fit")
+        return plan.noted(f"{name}: not applied: no layer has weights that it can fit")
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = plan.float_model.clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
@@ -170,11 +172,11 @@ def fit_network(
         spread.add(number, sample)
     samples = [kept.sample for kept in spread.kept]
     seen = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
-    held = samples[EACH - 1 :: EACH]
+    held_out = samples[EACH - 1 :: EACH]
     # A few samples are uncertain: what they miss is made up from the others.
-    held += seen[: max(LEAST_JUDGED - len(held), 0)]
+    held_out += seen[: max(LEAST_JUDGED - len(held_out), 0)]
     before = _data_of(sites)
-    judge = SampleJudge(plan, engine, exact, held)
+    judge = SampleJudge(plan, engine, exact, held_out)
     rounded = quantized_copy(plan, calibration).main
     first = judge.score(rounded)
     changed = plan.with_statics(plan.decision.statics)
@@ -200,13 +202,13 @@ def fit_network(
         for tensor, stored in before.items():
             tensor.data = stored
         return plan.noted(
-            f"{name}: taken back, for on {len(held)} samples the outputs "
-            + (f"are {-gain:.1f} dB farther from float ones" if gain < 0 else "keep less of their task")
+            f"{name}: taken back: on {len(held_out)} samples the outputs "
+            + (f"are {-gain:.1f} dB farther from the float ones" if gain < 0 else "keep less of their task")
             + " with it"
         )
     return changed.noted(
-        f"{name}: {len(sites)} layers fitted; on {len(held)} samples the outputs are "
-        f"{gain:.1f} dB nearer to float ones"
+        f"{name}: {len(sites)} layers fitted; on {len(held_out)} samples the outputs are "
+        f"{gain:.1f} dB nearer to the float ones"
         if gain
         else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
     )
@@ -223,9 +225,10 @@ def _result(op: Op) -> str:
 
 
 def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
-    """Return what is added to the result of a layer and to nothing else, if that is known already.
+    """Return the other term of a sum that only a layer's result goes into.
 
-    The layer then makes up for the error of that too, as far as it can.
+    The layer makes up for the error of that too, as far as it can.  The result is None if there is no such
+    sum, or the term is not known yet.
     """
     result = op.outputs[0]
     reader = exact.graph.sole_consumer(result)
@@ -255,18 +258,18 @@ def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], 
         source, stored = op.inputs[0], right[1].inputs[0]
         if source is None or stored is None:
             return
-        each = -(-max(ROWS, 2 * layout.depth) // exact.samples)
+        most = -(-max(ROWS, 2 * layout.depth) // exact.samples)
         rng = np.random.default_rng(crc32(_result(op).encode()))
         for index in range(exact.samples):
             values = exact.value(index, source)
             total = layout.positions(values.shape)
-            chosen = np.arange(total) if total <= each else np.sort(rng.choice(total, each, replace=False))
+            chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
             real = layout.rows(values, chosen)
-            wanted = real @ matrix + added
+            results = real @ matrix + added
             if beside is not None:
-                lost = exact.value(index, beside) - right[0].value(index, beside)
-                wanted += lost.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
-            yield layout.rows(right[0].value(index, stored), chosen), wanted
+                shortfall = exact.value(index, beside) - right[0].value(index, beside)
+                results += shortfall.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
+            yield layout.rows(right[0].value(index, stored), chosen), results
 
     scales = scales_of(site, plan.decision)
     halves = Sums.of(rows(), matrix, centred=site.bias is not None)

@@ -1,4 +1,4 @@
-"""Least squares problem of a layer's weights, and the integers and scales that solve it."""
+"""Least squares problem of a layer's weights, with its solutions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class Sums:
 
     @classmethod
     def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> tuple[Sums, Sums]:
-        """Return the sums of every other chunk of rows, and those of the rest, if inputs are not too many.
+        """Return the sums of every other chunk of rows, and those of the rest.
+
+        With more than ``DEEPEST`` inputs the second sums have no rows.
 
         Args:
             chunks: Rows and results, at least one.
@@ -104,12 +106,12 @@ class Sums:
         """Add rows [G, P, K] and what is wanted of them [G, P, M]."""
         import numpy as np
 
-        found, wanted = rows - self.origin[0][:, None], results - self.origin[1][:, None]
-        turned = found.transpose(0, 2, 1)
-        self.gram += turned @ found
-        self.cross += turned @ wanted
-        self.rows += found.sum(axis=1, dtype=np.float64)
-        self.results += wanted.sum(axis=1, dtype=np.float64)
+        centred, centred_results = rows - self.origin[0][:, None], results - self.origin[1][:, None]
+        turned = centred.transpose(0, 2, 1)
+        self.gram += turned @ centred
+        self.cross += turned @ centred_results
+        self.rows += centred.sum(axis=1, dtype=np.float64)
+        self.results += centred_results.sum(axis=1, dtype=np.float64)
         self.count += rows.shape[1]
 
     def merge(self, other: Sums) -> None:
@@ -146,19 +148,22 @@ class Sums:
 
 
 def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
-    """Give small chunks out together; with two parts, those of odd place under 1, the others under 0."""
+    """Yield small chunks joined.
+
+    With two parts, chunks of odd place are of part 1, the others of part 0.
+    """
     import numpy as np
 
     pending: tuple[list[Rows], list[Rows]] = ([], [])
 
     def joined(place: int) -> tuple[int, Rows]:
         parts = pending[place]
-        found = (
+        chunk = (
             np.concatenate([rows for rows, _ in parts], 1),
             np.concatenate([results for _, results in parts], 1),
         )
         parts.clear()
-        return place, found
+        return place, chunk
 
     for index, chunk in enumerate(chunks):
         place = index % parts
@@ -171,7 +176,7 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
 
 
 def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) -> float:
-    """Return the damping of a layer; with few rows, that which holds best on rows that it was not fitted to.
+    """Return the damping of a layer; with few rows, the one best on other rows.
 
     Args:
         halves: Sums over two parts of the rows.
@@ -193,7 +198,7 @@ def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) 
 
 
 def _error(problem: Problem, weights: Array) -> float:
-    """Return the mean squared error of weights, but for what is the same for all weights."""
+    """Return the mean squared error of weights, up to a constant."""
     import numpy as np
 
     return float((weights * (problem.gram @ weights - 2 * problem.cross)).sum(dtype=np.float64))
@@ -207,7 +212,7 @@ def nearest(real: Array, scales: Array, limits: tuple[int, int]) -> Array:
 
 
 def error_of(gram: Array, difference: Array) -> Array:
-    """Return the squared error of each channel for a difference of weights [G, K, M], as [G, M]."""
+    """Return the squared error [G, M] of a difference of weights [G, K, M]."""
     import numpy as np
 
     return np.einsum("gkm,gkm->gm", difference, gram @ difference)
@@ -229,17 +234,17 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
     lower = np.linalg.cholesky(
         np.take_along_axis(np.take_along_axis(gram, order[:, :, None], axis=1), order[:, None, :], axis=2)
     )
-    wanted = np.take_along_axis(real, order[:, :, None], axis=1)
-    steps = scales[:, 0].astype(wanted.dtype)
-    integers, owed = np.empty_like(wanted), np.zeros_like(wanted)
-    depth = wanted.shape[1]
+    ordered = np.take_along_axis(real, order[:, :, None], axis=1)
+    steps = scales[:, 0].astype(ordered.dtype)
+    integers, owed = np.empty_like(ordered), np.zeros_like(ordered)
+    depth = ordered.shape[1]
     for end in range(depth, 0, -BLOCK):
         start = max(end - BLOCK, 0)
-        errors = np.empty_like(wanted[:, start:end])
+        errors = np.empty_like(ordered[:, start:end])
         for at in range(end - 1, start - 1, -1):
-            wish = wanted[:, at] + owed[:, at] / lower[:, at, at, None]
+            wish = ordered[:, at] + owed[:, at] / lower[:, at, at, None]
             integers[:, at] = np.clip(np.rint(wish / steps), *limits)
-            error = wanted[:, at] - integers[:, at] * steps
+            error = ordered[:, at] - integers[:, at] * steps
             owed[:, start:at] += lower[:, at, start:at, None] * error[:, None]
             errors[:, at - start] = error
         owed[:, :start] += lower[:, start:end, :start].transpose(0, 2, 1) @ errors
@@ -250,7 +255,9 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
 def descended(
     gram: Array, real: Array, integers: Array, scales: Array, limits: tuple[int, int], sweeps: int
 ) -> Array:
-    """Return integers of which no single one can move to a smaller error, or as far as ``sweeps`` go.
+    """Return integers of which no single one can move to a smaller error.
+
+    After ``sweeps`` rounds some still may.
 
     Args:
         gram: Positive definite, [G, K, K].
@@ -262,36 +269,36 @@ def descended(
     """
     import numpy as np
 
-    found = integers.copy()
+    result = integers.copy()
     steps = scales[:, 0].astype(gram.dtype)
     weight = np.einsum("gkk->gk", gram)[:, :, None]
-    depth = found.shape[1]
-    pull = gram @ (real - found * steps[:, None])
+    depth = result.shape[1]
+    pull = gram @ (real - result * steps[:, None])
     for _ in range(sweeps):
         moved = False
         for start in range(0, depth, BLOCK):
             end = min(start + BLOCK, depth)
-            before = found[:, start:end].copy()
+            before = result[:, start:end].copy()
             inner = pull[:, start:end].copy()
             for at in range(start, end):
-                wish = found[:, at] + inner[:, at - start] / (weight[:, at] * steps)
+                wish = result[:, at] + inner[:, at - start] / (weight[:, at] * steps)
                 new = np.clip(np.rint(wish), *limits)
-                change = (new - found[:, at]) * steps
-                found[:, at] = new
+                change = (new - result[:, at]) * steps
+                result[:, at] = new
                 inner -= gram[:, start:end, at, None] * change[:, None]
-            change = (found[:, start:end] - before) * steps[:, None]
+            change = (result[:, start:end] - before) * steps[:, None]
             if change.any():
                 moved = True
                 pull -= gram[:, :, start:end] @ change
         if not moved:
             break
-    return found
+    return result
 
 
 def scales_to_try(
-    decided: Array, matrix: Array, top: int, least: Array, factors: Sequence[float], *, one: bool
+    decided: Array, matrix: Array, top: int, least: Array, factors: Sequence[float], *, shared: bool
 ) -> list[Array]:
-    """Return the scales that were decided, and parts of those that just hold the largest weight.
+    """Return the decided scales, and parts of those that hold the largest weight.
 
     Args:
         decided: [G, 1, M].
@@ -299,28 +306,28 @@ def scales_to_try(
         top: Largest integer.
         least: Smallest scales allowed, [G, 1, M].
         factors: The parts.
-        one: Whether all channels have one scale.
+        shared: Whether all channels have one scale.
     """
     import numpy as np
 
     whole = np.abs(matrix).max(axis=1, keepdims=True) / top
-    if one:
+    if shared:
         whole, least = np.full_like(whole, whole.max()), np.full_like(least, least.max())
     whole = np.where(whole > 0, whole, decided)
     return [decided, *(np.maximum(whole * factor, least) for factor in factors)]
 
 
 def best_scales(
-    gram: Array, real: Array, scales: Sequence[Array], rounding: Round, *, one: bool
+    gram: Array, real: Array, scales: Sequence[Array], rounding: Round, *, shared: bool
 ) -> tuple[Array, Array]:
-    """Return the scales of least error and the integers that go with them.
+    """Return the scales of least error and their integers.
 
     Args:
         gram: Weights of errors, [G, K, K].
         real: Best real weights, [G, K, M].
         scales: What to try, each [G, 1, M]; of equal ones the first is taken.
         rounding: How integers are found.
-        one: Whether all channels have one scale.
+        shared: Whether all channels have one scale.
     """
     import numpy as np
 
@@ -332,15 +339,15 @@ def best_scales(
         part = scales[first : first + together]
         copies = np.tile(real, (1, 1, len(part)))
         tried = np.concatenate(part, axis=2).astype(real.dtype)
-        found = rounding(copies, tried)
-        errors = error_of(gram, copies - found * tried)[:, None]
+        rounded = rounding(copies, tried)
+        errors = error_of(gram, copies - rounded * tried)[:, None]
         for at in range(len(part)):
             columns = slice(at * width, (at + 1) * width)
             error = errors[..., columns]
-            if one:
+            if shared:
                 error = np.full_like(error, error.sum(dtype=np.float64))
             better = error < best
             best = np.where(better, error, best)
             kept = np.where(better, tried[..., columns], kept)
-            integers = np.where(better, found[..., columns], integers)
+            integers = np.where(better, rounded[..., columns], integers)
     return kept, integers

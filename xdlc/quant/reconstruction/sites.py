@@ -1,4 +1,4 @@
-"""Layers whose weights can be fitted, as products of matrices, and their stored weights.
+"""Layers whose weights can be fitted, as matrix products, and their weights.
 
 Rows of the input times columns of the weight are the layer's result.
 """
@@ -20,11 +20,11 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import Decision, quantized_limits, to_quantized
 
 DEEPEST = 6144
-"""Most inputs of a result; memory and time go with the square and the cube."""
+"""Most inputs of a result; memory grows with their square, time with their cube."""
 
 
 class Layout(ABC):
-    """How an operation is a product for each of its groups: results = rows @ matrix, bias aside.
+    """How an operation is a product per group: results = rows @ matrix + bias.
 
     Attributes:
         groups: Number of groups, G; each has its own rows and matrix.
@@ -84,7 +84,7 @@ class Dense(Layout):
 
 
 class Convolution(Layout):
-    """Convolutions of any number of spatial axes, grouped, depthwise or transposed, channels last.
+    """Convolutions, channels last: of any rank, grouped, depthwise or transposed.
 
     Args:
         kernel: Shape of the weight: spatial dimensions, channels in, channels out, those of a group where
@@ -167,7 +167,7 @@ class Convolution(Layout):
 
 
 def layout_of(op: Op) -> Layout | None:
-    """Return the layout of an operation whose input 1 is its weight, or None if it has none."""
+    """Return the layout of an operation with a weight as input 1, or None."""
     source, weight = op.inputs[0], op.inputs[1]
     if source is None or weight is None or not weight.size:
         return None
@@ -226,7 +226,7 @@ class Fitted:
 
 
 def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
-    """Return the layers of a plan's graph that can be fitted, and why others with weights cannot."""
+    """Return the layers that can be fitted, and why others with weights cannot."""
     sites: dict[Op, Site] = {}
     others: list[str] = []
     for op in plan.placement.fixed:
@@ -293,7 +293,7 @@ def scales_of(site: Site, decision: Decision) -> Array:
 
 
 def least_scales(site: Site, decision: Decision) -> Array:
-    """Return the smallest scales, [G, 1, M], with which the steps of the bias still hold it in 32 bits."""
+    """Return the smallest scales [G, 1, M] with which the bias fits 32 bits."""
     import numpy as np
 
     decided, bias = scales_of(site, decision), site.op.inputs[2] if len(site.op.inputs) > 2 else None
@@ -307,10 +307,9 @@ def least_scales(site: Site, decision: Decision) -> Array:
 
 
 def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None:
-    """Put what a layer is to store into a decision.
+    """Put the stored form of a layer into a decision.
 
     Args:
-        site: The layer.
         data: Whether weights and biases change too, beside the scales.
     """
     import numpy as np
@@ -342,7 +341,10 @@ def _with_scales(encoding: Encoding, spread: Array) -> Encoding:
 
 
 def _following(encoding: Encoding, ratios: Array) -> Encoding:
-    """Return a bias encoding whose steps, input scale times weight scale, follow the weight's scales."""
+    """Return a bias encoding that follows the scales of the weight.
+
+    Its step is the input's scale times the weight's.
+    """
     if isinstance(encoding, AxisScaleOffset):
         pairs = zip(encoding.scales, ratios, strict=True)
         return replace(encoding, scales=tuple(scale * float(ratio) for scale, ratio in pairs))

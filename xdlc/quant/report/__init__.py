@@ -1,9 +1,8 @@
-"""Report of the cost of a quantization, tensor by tensor and op by op, as HTML, JSON or CSV."""
+"""Report of what a quantization costs, as HTML, JSON or CSV."""
 
 from xdlc.quant.report.measure import measure
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
-from xdlc.quant.report.reporter import FORMS, Reporter, check_path, write
-from xdlc.quant.report.summary import summary
+from xdlc.quant.report.reporter import FORMS, Reporter, check_path, summary, write
 
 __all__ = [
     "FORMS",

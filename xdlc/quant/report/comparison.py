@@ -1,4 +1,4 @@
-"""Comparison of a float model with the decided quantization, and the quality of each tensor."""
+"""Comparison of a float model with its quantization, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.effective_range import EffectiveRange, effective_range
-from xdlc.quant.encoding_groups import EncodingGroups
+from xdlc.quant.encoding_groups import EffectiveRange, EncodingGroups, effective_range
 from xdlc.quant.engine import Engine
-from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import NOTHING, QuantType, Range, Use, range_of, representable, to_quantized
 from xdlc.quant.samples import Sample, run_sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import Noise
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28
@@ -55,7 +54,7 @@ class Subject:
 
     @property
     def reference(self) -> Model:
-        """The float model before algorithms touched weights; ops and tensors have the plan's names."""
+        """The float model before algorithms changed weights, with the plan's names."""
         return self.plan.float_model
 
     @cached_property
@@ -85,14 +84,14 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Activations that hold float values and that quantization keeps, in order of execution."""
+        """Float activations that quantization keeps, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         real = (tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size)
         return [tensor for tensor in real if tensor.name in self.trial.main.tensors]
 
     @property
     def work(self) -> int:
-        """What a run costs: bytes of all activations as float32, and what even small networks take."""
+        """Cost of a run: bytes of all activations as float32, and a least cost."""
         return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
@@ -130,7 +129,7 @@ class Subject:
         return replace(found, joined=self.joined_to(tensor))
 
     def stored_name(self, tensor: Tensor) -> str:
-        """Return the name under which the quantized model has an activation in its stored form."""
+        """Return the name of an activation's stored form in the quantized model."""
         twin = self.trial.main.tensors[tensor.name]
         form = self.form(tensor)
         if form is not None and not twin.dtype.is_fixed:
@@ -140,7 +139,10 @@ class Subject:
         return tensor.name
 
     def joined_to(self, tensor: Tensor) -> str | None:
-        """Return the op that reads an activation before it is rounded, as the two are fused, or None."""
+        """Return the name of the op that an activation's writer is fused with.
+
+        The op reads the activation before it is rounded.  The result is None if there is no such op.
+        """
         stored = self.trial.main.tensors[tensor.name]
         readers = self.trial.main.consumers(stored)
         if not readers or self.trial.main.is_output(stored):
@@ -148,20 +150,23 @@ class Subject:
         return readers[0].name if all(_reads_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
-        """Return the ops that have quantized static data, and may run under another name too."""
+        """Return the ops with quantized static data that may run under another name."""
         ops = set(self.graph.ops)
         params = (op for op, _ in self.plan.decision.params if op in ops)
         return [op for op in dict.fromkeys((*(op for op, _ in self.statics), *params)) if self._has_twin(op)]
 
     def _has_twin(self, op: Op) -> bool:
-        """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
+        """Return whether an op can run twice.
+
+        A kernel that comes with a model computes ops of certain names only.
+        """
         if not is_udo(op):
             return True
         kernels = self.engine.kernels
         return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
-        """Return the float model with a second op beside some, which has the stored static data.
+        """Return the float model with twins of ops that have the stored static data.
 
         Args:
             ops: Ops of the plan's graph.
@@ -221,13 +226,13 @@ def _reads_unrounded(op: Op, source: Tensor) -> bool:
 def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list[Tensor]]:
     """Yield runs of tensors whose float values fit together into ``limit`` bytes."""
     group: list[Tensor] = []
-    held = 0
+    size = 0
     for tensor in tensors:
-        if group and held + 4 * tensor.size > limit:
+        if group and size + 4 * tensor.size > limit:
             yield group
-            group, held = [], 0
+            group, size = [], 0
         group.append(tensor)
-        held += 4 * tensor.size
+        size += 4 * tensor.size
     if group:
         yield group
 
@@ -251,7 +256,7 @@ def rounded(values: Array, form: QuantType) -> Array:
 
 
 def spread(values: Array) -> Array:
-    """Return at most ``COUNTED`` of an array's finite values; the same of all places in all rows."""
+    """Return at most ``COUNTED`` finite values of an array, from all of it."""
     import numpy as np
 
     flat = values.reshape(-1)
@@ -276,7 +281,7 @@ class Quality:
         weights: Static data of its op alone quantized; nothing is added where there are none.
         seen: Range of the float values.
         effective: Range of those that affect its readers.
-        histogram: Of a part of the float values.
+        histogram: Histogram of a part of the float values.
         count: Values in all samples.
         clipped: Those that are more than half a step beyond the encoding's ends.
         beyond: How far the farthest does.
@@ -311,34 +316,34 @@ class Quality:
         self.seen = self.seen.merge(range_of(finite))
         self.histogram = self.histogram.merge(Histogram.of(spread(finite)))
         self.count += value.size
-        wanted = self.effect.cut(value, floats)
-        self.cumulative.add(wanted, quantized)
+        exact = self.effect.cut(value, floats)
+        self.cumulative.add(exact, quantized)
         if self.form is None:
             return
-        steps = rounded(wanted, self.form)
-        self.rounding.add(wanted, steps)
+        steps = rounded(exact, self.form)
+        self.rounding.add(exact, steps)
         if local is not None:
             self.weights.add(value, local)
             steps = rounded(local, self.form)
         if self.effect.joined is not None:
-            steps = wanted if local is None else self.effect.cut(local, floats)
-        self.isolated.add(wanted, steps)
-        self._count_clipped(wanted, self.form)
+            steps = exact if local is None else self.effect.cut(local, floats)
+        self.isolated.add(exact, steps)
+        self._count_clipped(exact, self.form)
 
-    def _count_clipped(self, wanted: Array, form: QuantType) -> None:
+    def _count_clipped(self, exact: Array, form: QuantType) -> None:
         import numpy as np
 
         dtype, encoding = form
-        if not wanted.size or not isinstance(encoding, ScaleOffset):
+        if not exact.size or not isinstance(encoding, ScaleOffset):
             return
-        effective = range_of(wanted)
+        effective = range_of(exact)
         self.effective = self.effective.merge(effective)
-        held = representable(encoding, dtype)
-        beyond = max(held.low - effective.low, effective.high - held.high)
+        ends = representable(encoding, dtype)
+        beyond = max(ends.low - effective.low, effective.high - ends.high)
         if beyond > encoding.scale / 2:
             self.beyond = max(self.beyond, beyond)
             edge = encoding.scale / 2
-            self.clipped += int(np.count_nonzero((wanted < held.low - edge) | (wanted > held.high + edge)))
+            self.clipped += int(np.count_nonzero((exact < ends.low - edge) | (exact > ends.high + edge)))
 
 
 def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
@@ -350,16 +355,16 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     Raises:
         UsageError: If a sample does not fit the inputs.
     """
-    found: dict[Tensor, Quality] = {}
+    qualities: dict[Tensor, Quality] = {}
     weighted = set(subject.weighted())
     for group in groups(subject.activations):
         for tensor in group:
-            found[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
+            qualities[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
         ops = dict.fromkeys(
             tensor.producer for tensor in group if tensor.producer is not None and tensor.producer in weighted
         )
         model, locals_ = subject.with_stored_weights(list(ops))
-        clamped = [name for tensor in group if (name := found[tensor].effect.clamped) is not None]
+        clamped = [name for tensor in group if (name := qualities[tensor].effect.clamped) is not None]
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
@@ -369,6 +374,6 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
             values, results = run(floats, sample, index), run(quantized, sample, index)
             for tensor in group:
                 local = values[locals_[tensor.name]] if tensor.name in locals_ else None
-                found[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
+                qualities[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
             step()
-    return found
+    return qualities

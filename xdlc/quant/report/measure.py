@@ -11,10 +11,10 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
-from xdlc.quant.advice import Remedies, in_command, warnings
+from xdlc.options import spell
+from xdlc.quant.advice import Phrase, Remedies, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
-from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors, rule_of
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
@@ -32,6 +32,7 @@ from xdlc.quant.report.model import (
 )
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
 from xdlc.quant.samples import Sample
+from xdlc.quant.verdicts import Noise
 from xdlc.version import VERSION
 
 MOST = 80
@@ -47,7 +48,7 @@ SHARED = 16
 
 
 def bars(histogram: Histogram) -> Bars | None:
-    """Return a histogram with neighbouring bins joined until ``MOST`` are left; None of an empty one.
+    """Return a histogram of at most ``MOST`` joined bins, None if it is empty.
 
     Example:
         >>> import numpy as np
@@ -91,13 +92,13 @@ def report_static(
     dtype, encoding = subject.statics[op, index]
     form = Tensor(stored.name, tensor.shape, dtype, encoding)
     # A corrected bias differs on purpose; what is reported of biases is their rounding.
-    held = (
+    rounded = (
         to_float(to_quantized(values, form), encoding, where=f"tensor {tensor.name!r}")
         if role == "bias"
         else float_data(stored).numpy()
     )
     noise = Noise()
-    noise.add(values, held.reshape(values.shape))
+    noise.add(values, rounded.reshape(values.shape))
     scale, offset = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
     low, high = quantized_limits(form)
     ends = [(low + offset) * scale, (high + offset) * scale]
@@ -151,7 +152,10 @@ def _granularity(encoding: Encoding) -> str:
 
 
 def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
-    """Return the ranges along the axis that an encoding divides, None if it divides none."""
+    """Return the ranges of the parts that an encoding divides an axis into.
+
+    The result is None if it divides no axis.
+    """
     import numpy as np
 
     axis = getattr(encoding, "axis", None)
@@ -169,7 +173,7 @@ def measure(
     samples: Iterable[Sample],
     *,
     held_out: bool = False,
-    command: Sequence[str] = (),
+    phrase: Phrase = str,
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
@@ -194,11 +198,13 @@ def measure(
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
-        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+        raise UsageError(
+            "the report has no held-out samples", where=spell("report"), fix="pass at least one sample"
+        )
     has_more = next(source, None) is not None
-    found, outputs, effects, left = _measured(subject, trials, progress)
+    qualities, outputs, effects, left = _measured(subject, trials, progress)
     subject.plan = plan  # measured by the samples held out, reported as stored
-    tensors = _tensors(subject, found, effects)
+    tensors = _tensors(subject, qualities, effects)
     real = [output for output in outputs if output.sqnr is not None]
     return QuantReport(
         SCHEMA,
@@ -210,36 +216,36 @@ def measure(
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
         tuple(_with_figures(outputs, remedies.figures)),
-        tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
+        tuple(sorted(_ops(subject, qualities, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(plan)),
-        tuple(in_command(line, command) for line in (*plan.notes, *plan.decision.notes)),
+        tuple(map(phrase, (*plan.notes, *plan.decision.notes))),
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
-        tuple(_lost(remedies, command)),
-        tuple(command),
-        tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
+        tuple(_lost(remedies, phrase)),
+        rungs=tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
+        phrase=phrase,
     )
 
 
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return the measures of activations, outputs and trials, and why some trials were not made."""
+    """Return measures of activations, outputs and trials, and what was omitted."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)
-    found = measure_activations(subject, count.step)
+    qualities = measure_activations(subject, count.step)
     outputs = measure_outputs(subject, count.step)
-    planned, runs, left = plan_trials(subject, found, trials)
+    planned, runs, left = plan_trials(subject, qualities, trials)
     count.total += len(planned) * runs
     effects: dict[Trial, Effect] = {}
     try:
         if planned:
-            effects = measure_effects(subject, found, planned, runs, count.step)
+            effects = measure_effects(subject, qualities, planned, runs, count.step)
     except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
         count.total -= len(planned) * runs
         left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
-    return found, outputs, effects, left
+    return qualities, outputs, effects, left
 
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
@@ -249,11 +255,11 @@ def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
         yield left
 
 
-def _lost(remedies: Remedies, command: Sequence[str]) -> Iterator[str]:
+def _lost(remedies: Remedies, phrase: Phrase) -> Iterator[str]:
     """Yield the warnings of a plan: those of its decisions, and of its outputs."""
     for line in (*remedies.plan.notes, *warnings(remedies)):
         if line.startswith("warning: "):
-            yield in_command(line, command).removeprefix("warning: ")
+            yield phrase(line).removeprefix("warning: ")
 
 
 def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
@@ -356,7 +362,7 @@ def _activation(
         used=used,
         cumulative=quality.cumulative.db if quality.effect.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
-        sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
+        sensitivity=_mean_db(effect.outputs.values()) if effect is not None else None,
         source=plan.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
@@ -421,4 +427,10 @@ def _together(effects: Sequence[Effect]) -> float | None:
     for effect in effects:
         for name, noise in effect.outputs.items():
             total[name] = total.get(name, Noise()).plus(noise)
-    return mean_db(total.values())
+    return _mean_db(total.values())
+
+
+def _mean_db(noises: Iterable[Noise]) -> float | None:
+    """Return the mean over outputs of their ratios in dB, None if there are no outputs."""
+    ratios = [noise.db for noise in noises]
+    return sum(ratios) / len(ratios) if ratios else None

@@ -1,12 +1,13 @@
 """Report as plain data: the schema of its JSON form.
 
 Ratios are signal-to-noise ratios (SQNR) in dB, 200 for values that do not differ at all, -200 for noise
-without a signal; None is for what was not measured or does not apply.  A change of the meaning of a
+without a signal; A value is None if it was not measured or does not apply.  A change of the meaning of a
 field, or its removal, changes ``SCHEMA``; new fields do not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -88,7 +89,7 @@ class TensorReport:
         shared: Other tensors that have the same encoding by design, the first 16 of them.
         shared_count: How many there are.
         ``heard``: Why only some of its values count, as in front of a Relu.
-        histogram: Of the held-out samples' values, or of static data.
+        histogram: Values of the held-out samples, or static data.
         channels: Ranges per channel of a weight.
     """
 
@@ -171,7 +172,7 @@ class OutputReport:
 
     Attributes:
         name: Its name.
-        sqnr: Of the quantized network against the float one; None for integers.
+        sqnr: SQNR of the quantized network against the float one; None for integers.
         weights_only: The same with activations in float.
         activations_only: The same with static data in float.
         same: Share of equal elements, for outputs that hold integers.
@@ -227,10 +228,11 @@ class QuantReport:
         notes: What the quantizer did beyond ranges.
         unmeasured: What was not measured, and why.
         lost: What of the outputs is lost, and what to do about it.
-        command: The command line that advice adds options to; empty: the API was called.
+        command: The command line; empty: the API was called.
         rungs: What the ladder of ``accuracy`` tried, in order.
         warn_db: Threshold of warnings.
         alarm_db: Threshold of alarms.
+        phrase: Writes advice; not in JSON.
     """
 
     schema: int
@@ -252,6 +254,7 @@ class QuantReport:
     rungs: tuple[RungReport, ...] = ()
     warn_db: float = field(default=WARN_DB)
     alarm_db: float = field(default=ALARM_DB)
+    phrase: Callable[[str], str] = str
 
     @property
     def reached(self) -> float | None:
@@ -260,8 +263,12 @@ class QuantReport:
         return sum(found) / len(found) if found else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as what ``json`` writes: ratios to 1/1000 dB, other numbers to 7 digits."""
+        """Return the report as ``json`` writes it.
+
+        Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
+        """
         plain: dict[str, Any] = _plain(asdict(self))
+        del plain["phrase"]
         return plain
 
 

@@ -1,4 +1,4 @@
-"""Reporter of a quantization: chooses samples, measures, writes HTML, JSON and CSV."""
+"""Reporter of a quantization: measures, and writes HTML, JSON, CSV and text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import resources
 from itertools import islice
@@ -18,11 +18,12 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
-from xdlc.quant.advice import Remedies
+from xdlc.options import spell
+from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
-from xdlc.quant.report.model import CLIP_WARN, QuantReport, TensorReport
-from xdlc.quant.report.summary import advice, printable, summary
+from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
+from xdlc.quant.verdicts import POOR
 
 COLUMNS = tuple(held.name for held in fields(TensorReport) if held.name not in ("histogram", "channels"))
 _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
@@ -46,7 +47,7 @@ def as_json(report: QuantReport) -> str:
 
 def as_html(report: QuantReport) -> str:
     """Return the report as the text of an HTML page."""
-    style, script = _part("page.css"), _part("page.js")
+    style, script = _page_part("page.css"), _page_part("page.js")
     figures = {
         **report.as_json(),
         "advice": list(advice(report)),
@@ -65,10 +66,10 @@ def as_html(report: QuantReport) -> str:
         "DATA": data,
     }
     # In one pass, so that nothing is looked for in what was put in.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: fields[match[1]], _part("page.html"))
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: fields[match[1]], _page_part("page.html"))
 
 
-def _part(name: str) -> str:
+def _page_part(name: str) -> str:
     return (resources.files("xdlc.quant.report") / "page" / name).read_text("utf-8")
 
 
@@ -81,7 +82,7 @@ FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a report's path, after a look at whether the path can be one.
+    """Return the suffix of a report's path after a check of the path.
 
     Raises:
         UsageError: If no form has the suffix.
@@ -102,7 +103,9 @@ def check_path(path: str | os.PathLike[str]) -> str:
 
 
 def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
-    """Write a report as HTML, JSON or CSV, by the suffix; an old file is replaced as a whole or not at all.
+    """Write a report as HTML, JSON or CSV, by the suffix.
+
+    An old file is replaced as a whole or not at all.
 
     Raises:
         UsageError: If the suffix is another, or the path is no file.
@@ -122,6 +125,7 @@ class Reporter:
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         title: Name of the network in the report; default: the file that it was converted from.
+        command: The command line; default: the API was called.
 
     Attributes:
         result: The report, after the quantization.
@@ -140,19 +144,20 @@ class Reporter:
         trials: int | None = None,
         progress: Progress | None = None,
         title: str = "",
+        command: Sequence[str] = (),
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
-                f"most={most}, trials={trials}",
-                where="report",
-                fix="measure at least one, and try none or more",
+                f"most has to be at least 1, trials at least 0; found most={most}, trials={trials}",
+                where=spell("report"),
+                fix="omit the argument, or pass a larger number",
             )
         if path is not None:
             check_path(path)
         self.result: QuantReport | None = None
         self._path, self.samples = path, samples
         self._most, self._trials, self._progress = most, trials, progress
-        self._title = title
+        self._title, self._command = title, command
         self._given: Iterable[Sample] = ()
         self._is_own = False
 
@@ -165,24 +170,24 @@ class Reporter:
         """
         self._given, self._is_own = samples, is_own
 
-    def finish(self, remedies: Remedies, command: Sequence[str]) -> None:
+    def finish(self, remedies: Remedies, phrase: Phrase) -> None:
         """Measure a decided plan, and write the report.
 
         Args:
             remedies: What may help outputs, with the plan and its calibration.
-            command: The command line that advice adds options to; empty: the API was called.
+            phrase: Writes advice.
 
         Raises:
-            UsageError: If a sample does not fit the inputs, or there is none.
+            UsageError: If a sample does not fit the inputs, or there are no samples.
             StorageError: If the file cannot be written.
         """
         holds_out = remedies.calibration.holds_out
         held_out = not self._is_own and holds_out
-        made = measure(
+        report = measure(
             remedies,
             self._chosen(holds_out),
             held_out=held_out,
-            command=command,
+            phrase=phrase,
             trials=self._trials,
             progress=self._progress,
         )
@@ -190,8 +195,9 @@ class Reporter:
             note = (
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
-            made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = replace(made, model=self._title or _source_of(remedies.plan.model) or made.model)
+            report = replace(report, unmeasured=(*report.unmeasured, note))
+        title = self._title or _source_of(remedies.plan.model) or report.model
+        self.result = replace(report, model=title, command=tuple(self._command))
         if self._path is not None:
             write(self.result, self._path)
 
@@ -202,9 +208,186 @@ class Reporter:
 
 
 def _source_of(model: Model) -> str:
-    """Return the name of the file that a model was converted from; empty: it is not known."""
+    """Return the name of the file that a model was converted from, if known."""
     steps = model.metadata.get("history", ())
     named = [
         str(step["args"].get("input_network", "")) for step in steps if isinstance(step.get("args"), dict)
     ]
     return Path(next(filter(None, named), "")).name
+
+
+def printable(text: str) -> str:
+    r"""Return a text with codes in place of characters that no terminal shows.
+
+    Line breaks and marks of direction are such characters too.
+
+    Example:
+        >>> printable("a\tb")
+        'a\\u0009b'
+    """
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+FEW = 3
+"""Most ops that are named as the ones that matter."""
+STARVED = 0.01
+"""Share of its range that a tensor's values take at most where that is why it is lost."""
+CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
+"""Options that replace the ladder of ``accuracy``, and itself."""
+
+
+def summary(report: QuantReport) -> list[str]:
+    """Return about ten lines: quality of the outputs, worst parts, and advice."""
+    classes = [output for output in report.outputs if output.top1 is not None]
+    sure = ", ".join(f"{output.top1:.1%}" for output in classes[:FEW])
+    lines = [
+        f"SQNR of the outputs: {_db(report.sqnr)} on {report.samples} held-out sample(s); weights alone "
+        f"{_db(report.weights_only)}, activations alone {_db(report.activations_only)}"
+        + (f"; {_db(report.reached)} before Softmax, top-1 equal in {sure}" if classes else "")
+    ]
+    for title, found in (("costs most", costliest(report)), ("worst in itself", roughest(report))):
+        lines += [f"{title}: {line}" for line in found]
+    return lines + [f"advice: {line}" for line in advice(report)]
+
+
+def costliest(report: QuantReport) -> list[str]:
+    """Return a line for each op whose quantization costs the outputs most.
+
+    The worst is the first.
+    """
+    return [
+        f"{printable(op.name)} ({printable(op.type)}): outputs at {_db(op.sensitivity)}{_part(op)}"
+        for op in _rated(report)[:FEW]
+    ]
+
+
+def _rated(report: QuantReport) -> list[OpReport]:
+    rated = [op for op in report.ops if op.sensitivity is not None]
+    return sorted(rated, key=lambda op: op.sensitivity or 0.0)
+
+
+def _part(op: OpReport) -> str:
+    weights, acts = op.sensitivity_weights, op.sensitivity_activation
+    if weights is None or acts is None:
+        return ""
+    return f", weights {_db(weights)}, activation {_db(acts)}"
+
+
+def roughest(report: QuantReport) -> list[str]:
+    """Return the tensors that their own encoding holds worst, one line each."""
+    found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:FEW]
+    return [
+        f"{printable(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
+        for tensor in found
+    ]
+
+
+def _is_rough(report: QuantReport, tensor: TensorReport) -> bool:
+    return tensor.isolated is not None and tensor.isolated < report.warn_db
+
+
+def _why(tensor: TensorReport) -> str:
+    if tensor.clipped is not None and tensor.clipped > CLIP_WARN:
+        return f", {tensor.clipped:.2%} clipped"
+    if tensor.used is not None and tensor.used < 0.25:
+        return f", values take {tensor.used:.1%} of its range"
+    return ""
+
+
+def advice(report: QuantReport) -> Iterator[str]:
+    """Return advice as sentences that end in options, none of them set already."""
+    return (printable(report.phrase(line)) for line in _advice(report))
+
+
+def _advice(report: QuantReport) -> Iterator[str]:
+    yield from report.lost
+    starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
+    for tensor in starved[:FEW]:
+        yield Advice(
+            f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: give it 16 bits",
+            {"act_bitwidth_of": {tensor.op: 16}},
+        )
+    if report.reached is None:
+        return
+    sure = [output for output in report.outputs if output.top1 is not None and output.top1 >= POOR]
+    if report.reached >= report.warn_db or (sure and len(sure) == len(report.outputs)):
+        if not report.lost and not starved:
+            classes = "" if report.reached >= report.warn_db else ", for the largest scores stay the largest"
+            yield f"outputs are at {_db(report.reached)}{classes}; nothing needs to be done"
+    else:
+        yield from _remedies(report)
+    # Those of other methods clip on purpose.
+    clipped = [t for t in report.tensors if (t.clipped or 0.0) > CLIP_WARN and "min-max" in (t.source or "")]
+    if clipped:
+        yield f"{len(clipped)} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
+
+
+def _is_starved(report: QuantReport, tensor: TensorReport) -> bool:
+    """Return whether the range of an 8-bit tensor is far too large for its values."""
+    if tensor.used is None or tensor.isolated is None or tensor.op is None or tensor.bits != 8:
+        return False
+    return tensor.role != "weight" and tensor.used < STARVED and tensor.isolated < report.alarm_db
+
+
+def _remedies(report: QuantReport) -> Iterator[str]:
+    """Yield what would help an output that is poor."""
+    weights, acts = report.weights_only, report.activations_only
+    asked = report.options
+    wide, ladder = asked.get("act_bitwidth") == "16", {"accuracy": "best"}
+    few, share = _few_that_matter(report)
+    names = [op.name for op in few]
+    if few:
+        yield f"about {share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin there"
+    narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
+    alike = weights is None or acts is None or acts + 3 >= weights
+    most = "weights and activations cost the same" if alike else "activations cost most"
+    if weights is not None and acts is not None and weights + 3 < acts:
+        yield Advice("weights cost most", _for_weights(asked))
+    elif narrow:
+        yield Advice(most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
+    elif not wide:
+        yield Advice(most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
+    elif few:
+        kept = [name for name in asked.get("float_ops", "").split(",") if name]
+        yield Advice("activations have 16 bits", {"float_ops": [*kept, *names]})
+    else:
+        yield Advice("activations have 16 bits", _for_weights(asked))
+
+
+def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
+    """Return options for better weights than those of the report."""
+    bits = int(asked.get("weights_bitwidth", "8"))
+    if bits < 8:
+        return {"weights_bitwidth": 8}
+    if not asked.keys() & CHOICES_OF_WIDTHS:
+        return {"accuracy": "best"}
+    algorithms = [name for name in asked.get("algorithms", "").split(",") if name]
+    more = next((name for name in ("seqmse", "adaround", "cle") if name not in algorithms), None)
+    return (
+        {"algorithms": [*algorithms, more]}
+        if more is not None
+        else {"act_bitwidth": 16, "weights_bitwidth": 16}
+    )
+
+
+def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:
+    """Return the few ops that make most of the noise, if any, and their share.
+
+    Noise of independent origins adds up.
+    """
+    total, share = _noise(report.sqnr), 0.0
+    few: list[OpReport] = []
+    for op in _rated(report)[:FEW]:
+        share += _noise(op.sensitivity) / total if total else 0.0
+        few.append(op)
+        if share >= 0.5:
+            return few, min(share, 1.0)
+    return [], 0.0
+
+
+def _noise(ratio: float | None) -> float:
+    return 0.0 if ratio is None else 10.0 ** (-ratio / 10.0)
+
+
+def _db(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.1f} dB"

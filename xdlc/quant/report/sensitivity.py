@@ -15,24 +15,27 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
-from xdlc.quant.apply import insert_beside
-from xdlc.quant.noise_power import Noise
+from xdlc.quant.float_types import insert_beside
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.quant.verdicts import Noise
 
 
 class Shifted(Protocol):
     """The float network, some tensors shifted."""
 
     def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs that hold float values, some tensors shifted by arrays of their shapes."""
+        """Return the float outputs after arrays were added to some tensors."""
 
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Shifted:
-    """Return the network whose tensors ``tensors`` can be shifted; the graph runs no others."""
+    """Return the network with an input for a shift of each tensor.
+
+    The graph runs no other graphs.
+    """
     parted = any(is_udo(op) for op in subject.graph.ops)
     return _Parted(subject, tensors) if parted else _Whole(subject, tensors)
 
@@ -72,7 +75,7 @@ class _Whole:
 
 
 class _Parted:
-    """A network that UDOs part: the graph itself gets the inputs, and ops that add them."""
+    """A network with UDOs whose graph gets inputs, and ops that add them."""
 
     def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
         model = subject.reference.clone()
@@ -95,7 +98,7 @@ class _Parted:
 
 
 def _add_shift(graph: Graph, tensor: Tensor) -> str:
-    """Put an op after a tensor that adds an input to it for all that read it; return the input's name."""
+    """Add an input to a tensor, for all its readers; return the input's name."""
     name = graph.unique_name(f"{tensor.name}~shift")
     shift = graph.add_input(Tensor(name, tensor.shape, tensor.dtype))
     moved = Tensor(graph.unique_name(f"{tensor.name}~shifted"), tensor.shape, tensor.dtype)
@@ -138,7 +141,7 @@ class Effect:
 
 
 def plan_trials(
-    subject: Subject, found: dict[Tensor, Quality], most: int | None = None
+    subject: Subject, qualities: dict[Tensor, Quality], most: int | None = None
 ) -> tuple[list[Trial], int, str | None]:
     """Return what to try, on how many samples, and what is omitted and why.
 
@@ -154,7 +157,7 @@ def plan_trials(
     if not any(is_real(output) for output in subject.graph.outputs):
         return [], 0, "sensitivity was not measured: no output of the network holds float values"
     rated: list[tuple[float, Trial]] = []
-    for tensor, quality in found.items():
+    for tensor, quality in qualities.items():
         if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
             continue
         if quality.effect.joined is None:
@@ -171,13 +174,13 @@ def plan_trials(
         return trials, samples, None
     left = (
         f"sensitivity was measured for the {count} worst of {len(rated)} tensors and weights: "
-        "each takes a run of the network"
+        "each needs a run of the network"
     )
     return trials, samples, left
 
 
 def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
-    """Return whether the values of a tensor are those of another that was rounded to the same steps."""
+    """Return whether a tensor's values were rounded to the same steps before."""
     producer = tensor.producer
     rule = rule_of(producer) if producer is not None else None
     if producer is None or rule is None or producer.inputs[0] is None:
@@ -188,7 +191,7 @@ def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
 
 
 def measure_effects(
-    subject: Subject, found: dict[Tensor, Quality], trials: Sequence[Trial], samples: int, step: Step
+    subject: Subject, qualities: dict[Tensor, Quality], trials: Sequence[Trial], samples: int, step: Step
 ) -> dict[Trial, Effect]:
     """Return the noise of the outputs for each trial.
 
@@ -208,19 +211,22 @@ def measure_effects(
         network = shifted(subject, group)
         for index, sample in enumerate(subject.samples[:samples]):
             values = run(floats, sample, index)
-            wanted = network.run(sample, {})
+            exact = network.run(sample, {})
             for trial in chosen:
-                name, form = trial.tensor.name, found[trial.tensor].form
+                name, form = trial.tensor.name, qualities[trial.tensor].form
                 changed = values[locals_[name]] if trial.weights else rounded(values[name], form)  # type: ignore[arg-type]
                 results = network.run(sample, {name: changed - values[name]})
-                for output, value in wanted.items():
+                for output, value in exact.items():
                     effects[trial].outputs.setdefault(output, Noise()).add(value, results[output])
                 step()
     return effects
 
 
 def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
-    """Return what becomes of each output, also if weights or activations alone are quantized."""
+    """Return the quality of each output, also with only weights quantized.
+
+    Its quality with only activations quantized is there too.
+    """
     import numpy as np
 
     session = subject.engine.session

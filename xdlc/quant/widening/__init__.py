@@ -1,1 +1,1 @@
-"""Wider forms where few bits lose values: 16-bit activations, 16-bit weights as two of 8 bits."""
+"""Wider forms where few bits lose values, of activations and of weights."""

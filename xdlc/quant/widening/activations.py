@@ -1,4 +1,6 @@
-"""16-bit activations where 8 bits lose values: residual streams, and values of different magnitude.
+"""16-bit activations where 8 bits lose values.
+
+These are residual streams, and values of different magnitude.
 
 A residual stream, what runs past the blocks of a transformer and is normalized, is rounded twice in each
 block.  A few channels or tokens of some networks reach a hundred times as far as the rest: eight bits leave
@@ -17,6 +19,7 @@ from functools import partial
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.quant.advice import Advice, Options
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics, share_below
@@ -27,7 +30,7 @@ from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
-from xdlc.quant.widening.mixed_scale_ops import Join, find_joins, makers, writer
+from xdlc.quant.widening.mixed_scales import Join, find_joins, makers, writer
 
 FEW_STEPS = 4.0
 """Steps of 8 bits that half of all values reach at least; of normally distributed ones 20 do."""
@@ -63,7 +66,9 @@ def widen_residual(plan: Plan, calibration: Calibration) -> Plan:
 
 
 def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]:
-    """Return the 8-bit sums that are normalized or added to such, and the ops that normalize them.
+    """Return the 8-bit sums of the residual stream, and the ops that normalize them.
+
+    Such a sum is normalized, or added to another one.
 
     A norm is LayerNorm, RmsNorm, or the mean of squares, of centred values perhaps, and what is computed with
     it up to the next product of matrices: norms as exporters wrote them before opset 17.
@@ -126,7 +131,10 @@ def _is_sum(tensor: Tensor) -> bool:
 
 
 def typical_steps(statistics: Statistics) -> float:
-    """Return the steps of 8 bits over the whole range that half of all values reach; infinite if unknown."""
+    """Return the steps of 8 bits that half of all values reach.
+
+    Without statistics they are infinite.
+    """
     import numpy as np
 
     histogram = statistics.histogram
@@ -209,7 +217,7 @@ def _widened(precision: Precision, ops: Iterable[Op]) -> Precision:
 
 
 def _moved_bytes(plan: Plan, ops: Iterable[Op]) -> float:
-    """Return how many times as many bytes an inference moves if some ops have 16-bit activations."""
+    """Return the factor of moved bytes if some ops have 16-bit activations."""
     graph, wide = plan.graph, _widened(plan.precision, ops)
     plain = graph_cost(graph, plan.placement, plan.precision, _FLOAT_BITS).bytes
     return graph_cost(graph, place(graph, wide), wide, _FLOAT_BITS).bytes / plain
@@ -243,7 +251,7 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
 
 
 def _is_free(plan: Plan, op: Op) -> bool:
-    """Return whether the activations of an op may have 16 bits, and nothing sets their width."""
+    """Return whether an op supports 16-bit activations and nothing sets its width."""
     rule = rule_of(op)
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
     return (
@@ -252,14 +260,17 @@ def _is_free(plan: Plan, op: Op) -> bool:
 
 
 def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
-    """Return why a join cannot have 16 bits and options to set, or None if it can, or has them."""
+    """Return why a join cannot have 16 bits, and options to set.
+
+    The result is None if it can, or has them.
+    """
     soc = plan.options.soc
     narrow = [op for op in join.onward if plan.placement.fixed[op] == 8]
     if not narrow:
         return None
     if plan.options.one_act_bitwidth:
         return (
-            "HTA converts between no widths; pass act_bitwidth=16, or give the model an output for each part",
+            f"HTA has one width: pass {spell('act_bitwidth', 16)}, or give the model an output for each part",
             None,
         )
     if soc is not None and not soc.capabilities.a16w8:

@@ -36,7 +36,10 @@ _ADD = 0
 
 
 def splits(soc: Soc | None) -> bool:
-    """Return whether a target has 8-bit weights only beside 16-bit activations; None: any SoC."""
+    """Return whether a target has 8-bit weights only with 16-bit activations.
+
+    Without a SoC the result is False.
+    """
     return soc is not None and soc.capabilities.a16w8 and not soc.capabilities.a16w16
 
 
@@ -47,7 +50,9 @@ def can_split(op: Op) -> bool:
 
 
 def halves(op: Op, decision: Decision) -> Halves | None:
-    """Return the encodings of the results of an op's bytes, None if its weights or result have no 16 bits.
+    """Return the encodings of the results of a weight's two bytes.
+
+    The result is None if the weights or the op's result do not have 16 bits.
 
     Args:
         decision: The forms of its weights and of what it reads and writes.
@@ -81,7 +86,7 @@ def _powers(encoding: Encoding, least: float) -> tuple[float, ...]:
 
 
 def _covering(scale: float, values: Range) -> ScaleOffset:
-    """Return the encoding that covers a range whose scale is the smallest power of two times ``scale``."""
+    """Return an encoding over a range, its scale a power of two times ``scale``."""
     power = math.ceil(math.log2(max(values.width, MIN_WIDTH) / (scale * (_STEPS - 1))))
     fit = math.ldexp(scale, power)
     return ScaleOffset(fit, max(round((values.low + values.high) / (2 * fit)) - (_STEPS + 1) // 2, -_STEPS))
@@ -106,7 +111,9 @@ def _scales(encoding: Encoding) -> tuple[float, ...]:
 
 
 def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, QuantType]:
-    """Give an op the high bytes of its weights, a twin the low ones, and add the results after both.
+    """Split an op into one of the weights' high bytes and one of the low bytes.
+
+    Their results are added.
 
     Args:
         graph: The graph; activations are stored already.
@@ -146,7 +153,10 @@ def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, QuantType]:
 
 
 def _half(graph: Graph, op: Op, encoding: Encoding, *, is_high: bool) -> Tensor:
-    """Return a new static tensor with the high or low bytes of an op's weight, made when they are read."""
+    """Return a new static tensor with the high or low bytes of a weight.
+
+    They are computed when they are read.
+    """
     weight = op.inputs[1]
     if weight is None or weight.data is None:
         raise ValueError(f"{op.name!r} has no static weight")

@@ -21,6 +21,7 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
+from xdlc.options import spell
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
     raise UnsupportedOp(
         f"{type(encoding).__name__} has no form in a file of encodings",
         where=f"tensor {tensor.name!r}",
-        fix="export with --encodings none, or quantize the tensor with scales and offsets",
+        fix=f"export with {spell('encodings', 'none')}, or quantize the tensor with scales and offsets",
     )
 
 

@@ -15,7 +15,7 @@ from xdlc.opdefs.control_flow import has_open_rank
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-    from xdlc.runtime.lowered import Lowered
+    from xdlc.runtime.lower import Lowered
 
 
 def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]]]:

@@ -19,13 +19,13 @@ from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
 from xdlc.runtime.htp.process import HtpWorker, Launch, query, start, stored_model, validated
-from xdlc.runtime.htp.unsupported_op import UnsupportedOp
+from xdlc.runtime.htp.unsupported_op import RefusedOp
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
 
 __all__ = [
     "CompileOptions",
     "Compiled",
-    "UnsupportedOp",
+    "RefusedOp",
     "build_id",
     "compile_for",
     "unsupported_ops",
@@ -57,7 +57,7 @@ def unsupported_ops(
     skip: Sequence[tuple[str, str]] = (),
     name: str | None = None,
     launch: Launch = start,
-) -> list[UnsupportedOp]:
+) -> list[RefusedOp]:
     """Return the ops that HTP rejects, under the names of its form of the graph.
 
     Args:

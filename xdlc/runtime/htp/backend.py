@@ -21,7 +21,7 @@ from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.options import CompileOptions, context_options, device_option, graph_options
 from xdlc.runtime.htp.unsupported_op import (
-    UnsupportedOp,
+    RefusedOp,
     fix_of_floats,
     is_quantized,
     scales_problem,
@@ -110,7 +110,7 @@ class Htp:
             return "no description"
         return text.value.decode(errors="replace")
 
-    def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[UnsupportedOp]:
+    def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[RefusedOp]:
         """Query each op of a graph by itself; return those that HTP does not support.
 
         Args:
@@ -122,7 +122,7 @@ class Htp:
             if (graph.name, op.name) in skip:
                 continue
             if (problem := scales_problem(op)) is not None:
-                unsupported.append(UnsupportedOp(graph.name, op.name, type_name(op), *problem))
+                unsupported.append(RefusedOp(graph.name, op.name, type_name(op), *problem))
                 continue
             self._step(json.dumps(["validate", graph.name, op.name, type_name(op)]))
             lowering = Lowering()
@@ -314,13 +314,13 @@ def _explain(error: BackendError, graph: Graph) -> None:
         error.fix = f"{fix}; or {error.fix}" if error.fix else fix
 
 
-def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> UnsupportedOp:
+def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> RefusedOp:
     problem, fix = explain(op, code, log)
     missing = missing_format(log)
     if missing is not None:
         problem = f"this SoC has no {missing}: it supports only ops of quantized types"
         fix = fix_of_floats(is_quantized=is_quantized(graph))
-    return UnsupportedOp(graph.name, op.name, type_name(op), problem, fix, missing)
+    return RefusedOp(graph.name, op.name, type_name(op), problem, fix, missing)
 
 
 def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTensor]) -> st.QnnOpConfig:

@@ -26,9 +26,6 @@ _MB = 1 << 20
 class BinaryDescription:
     """The library's description of a context binary, alive as long as this object.
 
-    Args:
-        binary: The context binary.
-
     Raises:
         BackendError: If the library cannot read it.
     """

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from shlex import quote
 from typing import Any
 
 from xdlc.container.cache_entry import CacheEntry, read_entry
 from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
-from xdlc.runtime.htp import cache_compat
-from xdlc.runtime.htp.cache_compat import Finding, Unchecked
-from xdlc.runtime.htp.cache_validity import CacheValidity, float_ops
+from xdlc.options import spell
+from xdlc.runtime.htp.cache_validity import CacheValidity, Finding, Unchecked, float_ops, judge
 from xdlc.runtime.htp.library import installed_sdk, read_version
+from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import Soc, all_socs, find_soc
 
 MODES = ("permissive", "strict", "always_generate_new")
@@ -109,7 +108,7 @@ def table(
             for mode in modes:
                 found = [*_of_mode(mode), *common]
                 if cache.entry is not None:
-                    found += cache_compat.judge(entry, made_for, soc, version, strict=mode == STRICT)
+                    found += judge(entry, made_for, soc, version, strict=mode == STRICT)
                     found += fresh.judge_precision(cache.name, made_for, soc)
                 rows.append(_verdict(cache.name, soc.name, mode, found))
     return rows
@@ -123,7 +122,7 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
         if any(row.usable for row in own):
             continue
         problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
-        fix = f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}"
+        fix = f"prepare the model for it: {spell('prepare.socs', [device.name])}"
         floats = 0 if device.fp16 else sum(float_ops(graph.ops) for graph in model.graphs.values())
         if floats:
             fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
@@ -181,11 +180,7 @@ def device_soc(device: str) -> Soc:
             fix="name a SoC whose architecture is known",
         )
     if not soc.has_htp:
-        raise ConstraintError(
-            f"{soc.name} has no HTP, no record is usable there: its DSP is of architecture "
-            f"{soc.capabilities.name}",
-            fix="omit it; HTP starts with v68",
-        )
+        raise without_htp(soc)
     return soc
 
 
@@ -275,10 +270,7 @@ def refuse_to_compile(
         outputs: Names of the tensors that are requested.
     """
     reasons = "; ".join([*failures, *choice.reasons]) or "there is no record"
-    flags = f"--htp_socs {choice.soc}"
+    fix = f"prepare the model for it: {spell('prepare.socs', [choice.soc])}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
-        flags += f" --set_output_tensors {','.join(map(quote, outputs))}"
-    return ConstraintError(
-        f"no cache is usable on {choice.soc}: {reasons}",
-        fix=f"prepare the model for it: xdlc-graph-prepare {flags}",
-    )
+        fix += f" {spell('set_output_tensors', outputs)}"
+    return ConstraintError(f"no cache is usable on {choice.soc}: {reasons}", fix=fix)

@@ -11,8 +11,9 @@ from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
+from xdlc.options import spell
+from xdlc.runtime.array_files import check_shape
 from xdlc.runtime.cpu import type_problem
-from xdlc.runtime.file_shapes import check_shape
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor
@@ -158,7 +159,7 @@ def given_results(
             raise BackendError(
                 f"expected output {name!r} of shape {list(shape)}, got {given}",
                 where=where,
-                fix="prepare the model again, with --overwrite_cache_records",
+                fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
             )
         arrays[name] = io.returned(array, native=native)
     return arrays

@@ -99,7 +99,6 @@ class Library:
     """The functions of one library's interface, called by name.
 
     Args:
-        path: The shared object.
         entry: Its exported function that returns the interface.
         header: Bytes in front of the function pointers.
         functions: Position and argument types by name.

@@ -51,7 +51,6 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
     Args:
-        graph: The graph.
         ops: Names of the ops.
         name: Name of the result.
 
@@ -78,7 +77,6 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[Sche
     """Return all ops of a graph, in partitions that can run one after the other.
 
     Args:
-        graph: The graph.
         partitions: Names of the ops of each compiled partition.
 
     Raises:

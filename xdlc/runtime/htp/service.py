@@ -12,7 +12,7 @@ from typing import Any
 
 from xdlc.container import load
 from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, nearest_names, raise_all
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
@@ -35,23 +35,23 @@ Command = Callable[[dict[str, Any], list[int], Step], dict[str, Any]]
 def commands() -> dict[str, Any]:
     """Return what the process does by request."""
     service = _Service()
-    graphs = _Graphs()
     by_name: dict[str, Command] = {
         "build": _build,
         "compile": _compile,
         "validate": _validate,
-        "open": graphs.open,
-        "execute": graphs.execute,
+        "open": service.open,
+        "execute": service.execute,
     }
     return {"load": _load} | {name: service.watched(command) for name, command in by_name.items()}
 
 
 class _Service:
-    """Note of the current step, and watch of the memory, for all requests."""
+    """What requests share: note of steps, watch of memory, graphs of ``open``."""
 
     def __init__(self) -> None:
         self._note = -1
         self._is_watched = False
+        self._runner: Callable[[str | None], Runner] | None = None
 
     def watched(self, command: Command) -> Callable[[dict[str, Any], list[int]], dict[str, Any]]:
         """Return a command that notes its steps in its first file."""
@@ -74,6 +74,41 @@ class _Service:
     def _step(self, text: str) -> None:
         written = os.pwrite(self._note, text.encode(), 0)
         os.ftruncate(self._note, written)
+
+    def open(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Load a cache, or compile a graph of a model."""
+        if files:
+            with open(files[0], "rb", closefd=False) as cache:
+                cache.seek(0)
+                loaded = LoadedCache(cache.read(), request["soc_id"], step)
+            self._runner = loaded.runner
+            return {"unsupported": [], "contents": loaded.contents()}
+        model = _model(request, step)
+        graph = _chosen(model, request["graph"])
+        ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
+        needed = reachable(graph, model.graphs)
+        _adapt(needed)
+        htp = Htp(request["soc_id"], step)
+        objections = _objections(htp, needed, model, request)
+        if objections is not None:
+            return objections
+        ios = list(map(GraphIO, ports, (*graph.inputs, *graph.outputs)))
+        count = len(graph.inputs)
+        runner = Runner(htp.compile(graph, CompileOptions()), ios[:count], ios[count:])
+        self._runner = lambda _name: runner
+        return {"unsupported": []}
+
+    def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Run a graph on the arrays of a file; store the results in their place."""
+        assert self._runner is not None
+        (file,) = files
+        feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))
+        outputs = self._runner(request["graph"]).run(feeds, native=request["native"])
+        return {
+            "unsupported": [],
+            "outputs": list(outputs),
+            "arrays": content.write_arrays(file, outputs.values()),
+        }
 
 
 def _model(request: dict[str, Any], step: Step) -> Model:
@@ -176,44 +211,6 @@ def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str,
     return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
 
 
-class _Graphs:
-    """What ``open`` has loaded, for ``execute``."""
-
-    def __init__(self) -> None:
-        self._loaded: LoadedModel | LoadedCache | None = None
-
-    def open(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
-        """Load a cache, or compile a graph of a model."""
-        if files:
-            with open(files[0], "rb", closefd=False) as cache:
-                cache.seek(0)
-                self._loaded = LoadedCache(cache.read(), request["soc_id"], step)
-            return {"unsupported": [], "contents": self._loaded.contents()}
-        model = _model(request, step)
-        graph = _chosen(model, request["graph"])
-        ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
-        needed = reachable(graph, model.graphs)
-        _adapt(needed)
-        htp = Htp(request["soc_id"], step)
-        objections = _objections(htp, needed, model, request)
-        if objections is not None:
-            return objections
-        self._loaded = LoadedModel(ports, graph, htp.compile(graph, CompileOptions()))
-        return {"unsupported": []}
-
-    def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
-        """Run a graph on the arrays of a file; store the results in their place."""
-        assert self._loaded is not None
-        (file,) = files
-        feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))
-        outputs = self._loaded.runner(request["graph"]).run(feeds, native=request["native"])
-        return {
-            "unsupported": [],
-            "outputs": list(outputs),
-            "arrays": content.write_arrays(file, outputs.values()),
-        }
-
-
 def _chosen(model: Model, name: str | None) -> Graph:
     if name is None:
         return model.main
@@ -246,30 +243,10 @@ class Runner:
         }
 
 
-class LoadedModel:
-    """The graph of a model.
-
-    Args:
-        known: Inputs and outputs as they were before the graph was adapted to HTP.
-        graph: The adapted graph.
-        compiled: What became of it.
-    """
-
-    def __init__(self, known: Sequence[Tensor], graph: Graph, compiled: CompiledGraph) -> None:
-        ios = list(map(GraphIO, known, (*graph.inputs, *graph.outputs)))
-        count = len(graph.inputs)
-        self._runner = Runner(compiled, ios[:count], ios[count:])
-
-    def runner(self, name: str | None) -> Runner:
-        """Return the graph, which is the only one."""
-        return self._runner
-
-
 class LoadedCache:
     """The graphs of a context binary.
 
     Args:
-        binary: The context binary.
         soc_id: The SoC to emulate; None for the one that the binary was made for.
         step: Called with what is about to happen.
     """

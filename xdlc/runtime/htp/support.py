@@ -12,6 +12,7 @@ from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
+from xdlc.options import spell
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import unsupported_ops
@@ -25,16 +26,16 @@ from xdlc.runtime.htp.unsupported_op import (
     problems_of,
     scales_problem,
     shortened,
+    without_htp,
 )
-from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
+from xdlc.runtime.htp.validator_log import FIXED_DIMS, MAX_RANK, bind_dims
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
-MAX_RANK = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SocSupport:
     """Support of a model by a SoC.
 
     Attributes:
@@ -52,7 +53,7 @@ class Verdict:
     inner: tuple[str, ...] = ()
 
 
-def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
+def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> SocSupport:
     """Query every op of every graph of a model.
 
     Ops of package ``xdlc`` run on the host only; they are reported without a query.  ``If`` and ``While`` are
@@ -69,12 +70,9 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     """
     unbound = open_problem(model)
     if not soc.has_htp:
-        problem = ConstraintError(
-            f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-            fix="choose another SoC; HTP starts with v68",
-        )
+        problem = without_htp(soc, "choose another SoC; HTP starts with v68")
         host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
-        return Verdict("xdlc's table of SoCs", False, host, (problem,))
+        return SocSupport("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
     adapted = model.clone()
     for graph in adapted.graphs.values():
@@ -102,7 +100,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             for op in filter(_is_dynamic, graph.ops):
                 kept.setdefault((name, op.name), ConstraintError(FIXED_DIMS, node=op.name, op=op.type))
     inner = tuple(_inner(model, kept)) if is_known else ()
-    return Verdict(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
+    return SocSupport(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
 
 
 _Kept = dict[tuple[str, str], XdlcError]
@@ -196,7 +194,7 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
             fix="reshape around the op",
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(FIXED_DIMS, fix=BIND_DIMS)
+        yield ConstraintError(FIXED_DIMS, fix=bind_dims())
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
@@ -206,7 +204,7 @@ def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
         if not getattr(soc.capabilities, name):
             yield ConstraintError(
                 f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
-                fix=f"quantize the float model with --target {soc.name}, or choose a newer SoC",
+                fix=f"quantize the float model: {spell('quantize.target', soc.name)}, or choose a newer SoC",
             )
 
 

@@ -9,13 +9,15 @@ from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import HOST_PACKAGE, AxisScaleOffset, BlockScaleOffset, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
+from xdlc.options import spell
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
+from xdlc.targets import Soc
 
 MAX_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedOp:
+class RefusedOp:
     """An op that HTP does not support.
 
     Attributes:
@@ -35,23 +37,28 @@ class UnsupportedOp:
     missing_format: str | None = None
 
 
-def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcError]:
+def without_htp(soc: Soc, fix: str = "omit it; HTP starts with v68") -> ConstraintError:
+    """Return the error of a SoC that has no HTP."""
+    problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
+    return ConstraintError(problem, fix=fix)
+
+
+def problems_of(unsupported: Iterable[RefusedOp], place: str) -> list[XdlcError]:
     """Return a problem for each op, one for all of a missing number format.
 
     Args:
-        unsupported: The ops.
         place: The file or model, and the SoC.
     """
-    groups: dict[str | UnsupportedOp, list[UnsupportedOp]] = {}
+    groups: dict[str | RefusedOp, list[RefusedOp]] = {}
     for each in unsupported:
         groups.setdefault(each.missing_format or each, []).append(each)
     return [
-        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, UnsupportedOp)),
+        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, RefusedOp)),
         *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, str)),
     ]
 
 
-def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
+def _problem(ops: Sequence[RefusedOp], place: str) -> ConstraintError:
     first, others = ops[0], " and others" if len(ops) > 1 else ""
     missing = first.missing_format
     return ConstraintError(
@@ -83,8 +90,8 @@ def fix_of_floats(*, is_quantized: bool) -> str:
     if not is_quantized:
         return "quantize the model, or choose a SoC that supports float graphs"
     return (
-        "prepare with xdlc-graph-prepare --partition, which leaves the ops that quantization kept in float "
-        "to the CPU, or choose a SoC that has FP16"
+        f"prepare with {spell('prepare.partition', True)}, which leaves the ops that quantization kept in "
+        "float to the CPU, or choose a SoC that has FP16"
     )
 
 
@@ -107,7 +114,7 @@ def scales_problem(op: Op) -> tuple[str, str] | None:
         return None
     return (
         "weights have a real scale per block, with which HTP multiplies no fixed point",
-        "quantize the float model with --use_lpbq beside --weights_block_size (Python: use_lpbq=True)",
+        f"quantize the float model with {spell('use_lpbq', True)} beside {spell('weights_block_size')}",
     )
 
 
@@ -173,7 +180,7 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
         fix = "prepare with xdlc-graph-prepare: caches hold what HTP supports inside, the host runs the rest"
     elif is_udo(op):
         why = f"it is a UDO of package {op.package}, for which the compiler has no library for HTP"
-        fix = "prepare with xdlc-graph-prepare --partition, which caches the partitions around it"
+        fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around it"
     if inside:
         why += "; it would not support these ops inside either: "
         why += "; ".join(f"{place}: {shortened(names)}" for place, names in inside.items())

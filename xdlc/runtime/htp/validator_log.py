@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from xdlc import opdefs
 from xdlc.ir import NATIVE_PACKAGE, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import BY_CODE, BY_NAME
-from xdlc.runtime.htp.validator_patterns import PATTERNS
+from xdlc.options import spell
+from xdlc.runtime.vendor_errors import PATTERNS
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef, ParamDef
+
 
 _NOISE = re.compile(
     r"QnnBackend_validateOpConfig failed|Failed to validate op|Op specific validation failed|"
@@ -24,10 +26,9 @@ _MISSING_FORMAT = re.compile(r"SocModel doesn't support (\w+)")
 _DYNAMIC = re.compile(r"can only have static dimensions|has dynamic dimensions")
 _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _OP_UNKNOWN = 4005
-_HIGHEST_RANK = 5
+MAX_RANK = 5
 _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
 FIXED_DIMS = "a tensor has dynamic dimensions, HTP supports fixed ones only"
-BIND_DIMS = "convert the model again with --input_dim, --define_symbol or --batch"
 
 _OTHER_VALUE = "change it, or leave this op to the CPU"
 _AXIS_FIX = "transpose around the op, so that it works along the axis that HTP supports"
@@ -47,6 +48,12 @@ def missing_format(log: Sequence[str]) -> str | None:
 def type_name(op: Op) -> str:
     """Return the op's type, with its package where that is not the native one."""
     return op.type if op.package == NATIVE_PACKAGE else f"{op.package}.{op.type}"
+
+
+def bind_dims() -> str:
+    """Return the fix of dynamic dimensions."""
+    options = [spell("input_dims"), spell("define_symbol"), spell("batch")]
+    return f"convert the model again with {', '.join(options[:2])} or {options[2]}"
 
 
 def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
@@ -71,7 +78,7 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
     if any(line.startswith("Unsupported input/output datatypes") for line in lines):
         return _dtypes(lines)
     if any(map(_DYNAMIC.search, lines)):
-        return FIXED_DIMS, BIND_DIMS
+        return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
     reason, fix = _first_match(op, lines) or ("HTP does not support it", "change what the log names")
@@ -199,8 +206,8 @@ def _ranks(side: str, exact: int | None, rank: int) -> str:
         return "the rank that follows from its inputs and parameters"
     if side and exact is not None:
         return f"rank {exact}"
-    if rank > _HIGHEST_RANK:
-        return f"at most rank {_HIGHEST_RANK}"
+    if rank > MAX_RANK:
+        return f"at most rank {MAX_RANK}"
     return "other ranks, of many ops up to 4 only" if rank else "rank 1 or more"
 
 

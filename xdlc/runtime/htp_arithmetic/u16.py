@@ -36,7 +36,7 @@ from collections.abc import Sequence
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import LARGEST_OF_BYTES
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, clipped, fifteen_bits
+from xdlc.runtime.htp_arithmetic import Array, Multiply, Product, clipped, fifteen_bits
 
 _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
@@ -46,7 +46,6 @@ def u16_results(b: Builder, product: Product, value: str, multiply: Multiply, *,
     """Return the quantized product of 16-bit activations with static weights.
 
     Args:
-        b: The builder.
         value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
@@ -133,7 +132,6 @@ def write_u16_matmul(
     """Write the product of two activations.
 
     Args:
-        b: The builder.
         first: The first factor.
         second: The second factor, the zero in the middle.
         target: The product.

@@ -23,7 +23,7 @@ from __future__ import annotations
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, are_rounded, clipped, fifteen_bits
+from xdlc.runtime.htp_arithmetic import Array, Multiply, Product, are_rounded, clipped, fifteen_bits
 from xdlc.runtime.onnx_emitter import Perm
 
 _EXACT = 1 << 24
@@ -34,7 +34,6 @@ def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, 
     """Return the quantized product of 8-bit activations with static weights.
 
     Args:
-        b: The builder.
         value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
@@ -80,7 +79,6 @@ def write_u8_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, orde
     """Write the sum of two activations.
 
     Args:
-        b: The builder.
         first: An operand.
         second: The other one.
         target: The sum.

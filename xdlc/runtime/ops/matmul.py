@@ -10,7 +10,7 @@ from xdlc.ir.dtype import UFIXED16
 from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Product, are_rounded, unsigned_weights
+from xdlc.runtime.htp_arithmetic import Product, are_rounded, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import u8_results
 from xdlc.runtime.htp_arithmetic.u16 import is_centred, u16_results, write_u16_matmul
 from xdlc.runtime.ops import lowering

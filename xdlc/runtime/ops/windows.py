@@ -12,7 +12,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import u8_results
 from xdlc.runtime.htp_arithmetic.u16 import u16_results
 from xdlc.runtime.onnx_emitter import channels_first

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from xdlc.errors import BackendError
-from xdlc.ir import Op, Scalar, Tensor
-from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, DType
-from xdlc.ir.quantization import unpacked
+from xdlc.errors import BackendError, XdlcError, raise_all
+from xdlc.ir import ArrayData, Op, Scalar, ScaleOffset, Tensor, packed
+from xdlc.ir.dtype import (
+    BOOL8,
+    BY_CODE,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    PLAIN,
+    SFIXED4,
+    SFIXED8,
+    SFIXED16,
+    STRING,
+    UFIXED4,
+    UFIXED8,
+    UFIXED16,
+    UINT8,
+    UINT16,
+    UINT32,
+    UNDEFINED,
+    DType,
+    from_numpy,
+)
+from xdlc.ir.quantization import float_data, unpacked
+from xdlc.opdefs.backend_view import CPU, holds_floats
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.input_defaults import default_inputs
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import LAYOUTS, OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec, view_of
 from xdlc.opdefs.source_match import Kernel
-from xdlc.runtime.udo.activations import check_types, kernel_dtype, place_of
-from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
-from xdlc.runtime.udo.static_data import StaticData, array_form, static_form
-from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
+from xdlc.opdefs.xml_elements import spelling
+from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm, element, nbytes
+from xdlc.runtime.udo.memory import ALIGNMENT, Memory
+from xdlc.runtime.udo.structs import MAX_RANK
 
 Array = Any  # numpy.ndarray
+
+
+_TYPES = (SFIXED16, UFIXED16, SFIXED8, UFIXED8, SFIXED4, UFIXED4)
+"""The most exact first."""
 
 
 def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[OpForm, StaticData]:
@@ -151,7 +178,6 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     """Return the descriptor of an op under conversion.
 
     Args:
-        view: The op.
         definition: Its definition, for the numbers of enumerators and the types of parameters.
     """
     data = StaticData()
@@ -247,3 +273,199 @@ def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
         else:
             forms.append(_array(letter, numpy.asarray(value), "", data))
     return OpForm("", "", kernel.name, (), (), tuple(forms)), data
+
+
+class StaticData:
+    """Static data of an operation, for one memory.
+
+    Attributes:
+        rounded: Names of tensors whose float values are quantized for the kernel, and their types.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[int, Callable[[], Array]]] = []
+        self._size = 0
+        self.rounded: list[tuple[str, DType]] = []
+
+    def add(self, size: int, array: Callable[[], Array]) -> int:
+        """Add data and return its offset.
+
+        Args:
+            size: Bytes.
+            array: Returns the elements.
+        """
+        place = self._size
+        self._pieces.append((place, array))
+        self._size += size
+        self._size += -self._size % ALIGNMENT
+        return place
+
+    def memory(self) -> Memory:
+        """Return a memory with the data.
+
+        Raises:
+            StorageError: If there is not enough memory.
+        """
+        made = Memory(self._size)
+        for place, give in self._pieces:
+            array = give()
+            made.array(place, array.shape, array.dtype)[...] = array
+        return made
+
+
+def static_form(
+    tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], data: StaticData
+) -> TensorForm:
+    """Return a static tensor, whose elements are added to the data of its operation.
+
+    Args:
+        name: Name of its place.
+        layout: Layout of its place.
+        allowed: Types that its place takes: quantized values stay such if it takes them, and become
+            float32 otherwise, unless it takes other integers alone.
+        data: Where its elements go.
+    """
+    if (tensor.dtype.is_float or tensor.dtype.is_fixed) and not _is_taken(tensor, allowed):
+        stored = rounded(tensor, allowed)
+        if stored is not None:
+            data.rounded.append((name, stored.dtype))
+            tensor = stored
+    dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
+    scale, offset = 0.0, 0
+    if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
+        named = {dtype, PLAIN.get(dtype)} & set(allowed)
+        if isinstance(encoding, ScaleOffset) and named and FLOAT32 not in allowed:
+            scale, offset = float(encoding.scale), int(encoding.offset)
+        else:
+            dtype = FLOAT32
+    kind = element(dtype.code)
+
+    def elements() -> Array:
+        held = float_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
+        return held.numpy().astype(kind, copy=False).reshape(shape)
+
+    place = data.add(nbytes(shape, kind.itemsize), elements)
+    return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
+
+
+def _is_taken(tensor: Tensor, allowed: Sequence[DType]) -> bool:
+    """Return whether a place takes a tensor as it is stored."""
+    if tensor.dtype.is_float:
+        return tensor.dtype in allowed
+    named = {tensor.dtype, PLAIN.get(tensor.dtype)} & set(allowed)
+    return bool(named) and isinstance(tensor.encoding, ScaleOffset)
+
+
+def array_form(
+    array: Array, name: str, layout: str, data: StaticData, dtype: DType | None = None
+) -> TensorForm:
+    """Return an array as a static tensor; see ``static_form``."""
+    dtype = dtype or from_numpy(array.dtype)
+    held = array.astype(element(dtype.code), copy=False)
+    return TensorForm(name, dtype.code, held.shape, layout, place=data.add(held.nbytes, lambda: held))
+
+
+def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
+    """Quantize static data under one scale; None if the place rejects integers.
+
+    Before a model is quantized its static data are floats; a library that was built for integers
+    runs on these.
+
+    Args:
+        tensor: Floats, or quantized values of a type that the place does not take.
+        allowed: Types that the place takes.
+    """
+    import numpy
+
+    dtype = next((one for one in _TYPES if {one, PLAIN.get(one)} & set(allowed)), None)
+    if dtype is None or any(one.is_float for one in allowed):
+        return None
+    reals = float_data(tensor).numpy().reshape(tensor.shape).astype(numpy.float64)
+    low, high = (float(numpy.append(reals, 0.0).min()), float(numpy.append(reals, 0.0).max()))
+    if not (numpy.isfinite(low) and numpy.isfinite(high)):
+        return None
+    least, most = dtype.limits
+    width = max(-low, high) / most if dtype.is_signed else (high - low) / most
+    scale = float(numpy.float32(width)) or 1.0
+    offset = 0 if dtype.is_signed else round(low / scale)
+    steps = numpy.clip(numpy.rint(reals / scale) - offset, least, most)
+    kind = numpy.dtype(f"{'i' if dtype.is_signed else 'u'}{max(dtype.bits, 8) // 8}")
+    held = ArrayData(steps.astype(kind))
+    data = packed(held) if dtype.bits == 4 else held
+    return Tensor(tensor.name, tensor.shape, dtype, ScaleOffset(scale, offset), data, tensor.role)
+
+
+def kernel_dtype(dtype: DType) -> DType:
+    """Return the data type in which kernels get an activation."""
+    return FLOAT32 if holds_floats(dtype) and dtype is not FLOAT64 else dtype
+
+
+def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
+    """Check the types of activations at a kernel against its definition.
+
+    Args:
+        form: Its descriptor.
+        definition: Its definition for a CPU; another one does not state the types of a CPU.
+
+    Raises:
+        BackendError: If something is of another type; a ProblemList of all.
+    """
+    if definition.backends == (CPU,):
+        inputs = _misfits(op, "input", zip(op.inputs, form.inputs, strict=False), definition.inputs)
+        outputs = _misfits(op, "output", zip(op.outputs, form.outputs, strict=True), definition.outputs)
+        raise_all([*inputs, *outputs])
+
+
+def place_of(op: Op) -> str:
+    """Return the title of an op in errors."""
+    graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
+    return f"{graph}op {op.name!r} ({op.package}::{op.type})"
+
+
+def _misfits(
+    op: Op, side: str, operands: Iterable[tuple[Tensor | None, TensorForm]], places: Sequence[TensorDef]
+) -> Iterator[XdlcError]:
+    for index, (tensor, form) in enumerate(operands):
+        place = places[min(index, len(places) - 1)] if places else None
+        if tensor is None or place is None or place.is_static or _takes(place, BY_CODE[form.dtype]):
+            continue
+        dtype, accepted = BY_CODE[form.dtype], " or ".join(map(_word, place.dtypes))
+        stored = f", for kernels {_word(dtype)}" if dtype is not tensor.dtype else ""
+        yield BackendError(
+            f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition accepts "
+            f"{accepted} on a CPU",
+            where=place_of(op),
+            fix=f"give the CPU {_word(dtype)} there, with per_core_data_types of JSON or a supplement of "
+            "XML, and convert the model again",
+        )
+
+
+def _takes(place: TensorDef, found: DType) -> bool:
+    if found is FLOAT32:
+        return not place.dtypes or any(holds_floats(dtype) and dtype is not FLOAT64 for dtype in place.dtypes)
+    return not place.dtypes or found in place.dtypes
+
+
+def _word(dtype: DType) -> str:
+    return spelling(dtype).removeprefix("QNN_DATATYPE_")
+
+
+def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None) -> list[TensorSpec] | None:
+    """Set missing data types of outputs: of the first input, or the first allowed.
+
+    Args:
+        specs: Outputs; those of type undefined get a type.
+        definition: Its definition.
+    """
+    if specs is None:
+        return None
+    first = kernel_dtype(next((spec.dtype for spec in view.inputs if spec is not None), FLOAT32))
+    places = definition.outputs if definition is not None else ()
+    typed_specs = []
+    for index, spec in enumerate(specs):
+        allowed = places[min(index, len(places) - 1)].dtypes if places else ()
+        # integers of SNPE's DSPs are quantized values
+        kinds = [FLOAT32 if dtype in (UINT8, UINT16) else kernel_dtype(dtype) for dtype in allowed]
+        dtype = first if first in (*kinds, *allowed) or not kinds else kernel_dtype(allowed[0])
+        typed_specs.append(replace(spec, dtype=dtype) if spec.dtype is UNDEFINED else spec)
+    return typed_specs

@@ -11,12 +11,12 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import ModelError, UsageError, raise_all
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Op, Scalar
 from xdlc.ir.dtype import BY_NAME
 from xdlc.ir.files import open_file
@@ -188,6 +188,13 @@ def read_calls(path: Path) -> list[Call]:
         value = json_value(_content(path, _LARGEST_TEXT).decode("utf-8"))
     except ValueError as error:
         raise ModelError(f"is no JSON: {error}", where=str(path), fix=_AGAIN) from error
+    calls: list[Call] = []
+    with scope.collected():
+        calls += _calls(value, path, scope)
+    return calls
+
+
+def _calls(value: Any, path: Path, scope: Scope) -> Iterator[Call]:
     fields = Fields(Node(value), "the description of a kernel", scope, _LIBRARY_FIELDS)
     texts = {name: fields.text(name) for name in ("library", "sha256", "entry", "machine", "tool")}
     for name in ("library", "entry", "machine"):
@@ -200,7 +207,6 @@ def read_calls(path: Path) -> list[Call]:
             fields.report("sha256", f"{name} has another SHA-256", _AGAIN)
     elif name:
         fields.report("library", "library has to be a file beside this one", _AGAIN)
-    calls = []
     for node in fields.items("calls"):
         call = Fields(node, "a call", scope, _CALL_FIELDS)
         arguments = call.text("arguments")
@@ -213,9 +219,7 @@ def read_calls(path: Path) -> list[Call]:
             call.text("name"), texts["entry"], arguments, values, texts["machine"], texts["tool"], binary
         )
         ops = call.strings("ops")
-        calls.append(Call(call.text("package"), call.text("type"), ops, shapes, params, kernel, str(path)))
-    raise_all(scope.problems)
-    return calls
+        yield Call(call.text("package"), call.text("type"), ops, shapes, params, kernel, str(path))
 
 
 def _content(path: Path, most: int) -> bytes:

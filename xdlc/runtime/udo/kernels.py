@@ -10,8 +10,8 @@ from xdlc.errors import BackendError, UnsupportedOp, UsageError, XdlcError, near
 from xdlc.ir import Model, Op
 from xdlc.opdefs.backend_view import on_cpu
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.runtime.udo.activations import place_of, typed
-from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
+from xdlc.options import spell
+from xdlc.runtime.udo.build_descriptor import form_of, form_of_view, place_of, typed
 from xdlc.runtime.udo.descriptor import specs_in
 from xdlc.runtime.udo.kernel_files import Call, read_calls
 from xdlc.runtime.udo.operation import Operation
@@ -29,12 +29,14 @@ from xdlc.runtime.udo.worker_client import Link
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef
-    from xdlc.runtime.udo.static_data import StaticData
+    from xdlc.runtime.udo.build_descriptor import StaticData
 
 _log = logging.getLogger(__name__)
-LIBRARY_NEEDED = (
-    "give the registration library, Python file or folder kernel_meta that has it with --udo_package_path"
-)
+
+
+def _give_library() -> str:
+    option = spell("udo_package_path")
+    return f"give the registration library, Python file or folder kernel_meta that has it with {option}"
 
 
 class Kernels:
@@ -99,10 +101,6 @@ class Kernels:
         offer = self._offer(op)
         return offer.origin if offer is not None else ""
 
-    def missing(self, op: Op) -> UnsupportedOp:
-        """Return the error of an op without a kernel."""
-        return missing(op, self)
-
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
@@ -120,7 +118,7 @@ class Kernels:
             cores = ", ".join(elsewhere.cores)
             return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
         near = nearest_names(title, offers.types())
-        return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
+        return problem, _give_library() + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
         """Return the files of which nothing was used."""
@@ -140,7 +138,7 @@ class Kernels:
         with self._link.held():
             offer = self._offer(op)
             if offer is None:
-                raise self.missing(op)
+                raise missing(op, self)
             # Arrays of Python have no scale.
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)
@@ -188,7 +186,6 @@ class Kernels:
         """Return the outputs of an op under conversion, or None if they are not known.
 
         Args:
-            view: The op.
             definition: Its definition; default: that of the model.
 
         Raises:
@@ -232,7 +229,7 @@ class Kernels:
             raise BackendError(
                 f"there are {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
                 where=" and ".join(self._calls[index].path for index in fitting),
-                fix="give one of the files with --udo_package_path",
+                fix=f"give one of the files with {spell('udo_package_path')}",
             )
         for index in fitting:
             number, origin = len(self._sources) + index, self._calls[index].origin
@@ -265,7 +262,7 @@ def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
     """Return the error of a UDO without a kernel."""
-    unknown = f"there is no kernel for {op.package}::{op.type}", LIBRARY_NEEDED
+    unknown = f"there is no kernel for {op.package}::{op.type}", _give_library()
     problem, fix = unknown if kernels is None else kernels.lacking(op)
     return UnsupportedOp(problem, where=place_of(op), fix=fix, node=op.name, op=op.type)
 
@@ -288,7 +285,6 @@ def open_kernels(
     """
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths:
-        raise UsageError(
-            "--udo_timeout has no effect without kernels", fix="give --udo_package_path, or omit it"
-        )
+        fix = f"give {spell('udo_package_path')}, or omit it"
+        raise UsageError(f"{spell('udo_timeout')} has no effect without kernels", fix=fix)
     return Kernels(paths, model=model, timeout=DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout)

@@ -6,21 +6,24 @@ import ctypes
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.descriptor import OpForm
-from xdlc.runtime.udo.library_info import read_implementation, read_registration, table
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native, check, message_buffer, message_in, utf8
 from xdlc.runtime.udo.sources import MACHINE
+from xdlc.runtime.udo.structs import Native, check, message_buffer, message_in, utf8
 
 _REGISTRATION = "xdlc_udo_get_registration"
 _MACHINES = {3: "i386", 0x28: "arm", 0x3E: "x86_64", 0xA4: "hexagon", 0xB7: "aarch64", 0xF3: "riscv64"}
 _IMPLEMENTATION = "xdlc_udo_get_implementation"
+
+_Record = TypeVar("_Record", bound=ctypes.Structure)
+MOST = 4096
+"""Largest number of entries of a list in an info."""
 
 
 def open_library(path: str, where: str) -> ctypes.CDLL:
@@ -80,11 +83,9 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
 class Registration:
     """A registration library, which may hold the implementation too.
 
-    Args:
-        path: Its path.
-
     Attributes:
-        facts: Its registration info.
+        package: Op package.
+        ops: Names of the cores that an operation runs on, by operation type.
 
     Raises:
         XdlcError: If it is not valid, or fails.
@@ -97,13 +98,13 @@ class Registration:
         self._implementation: Implementation | None = None
         info = ctypes.c_void_p()
         check(self._table.get_info(ctypes.byref(info)), "get_info", "", self.where)
-        self.facts = read_registration(info.value, self.where)
+        self.package, self.ops, self._libraries = read_registration(info.value, self.where)
         self._is_both = hasattr(open_library(self.where, self.where), _IMPLEMENTATION)
 
     @property
     def has_kernels(self) -> bool:
         """Whether it has an implementation for the CPU, in its own file or beside it."""
-        return self._is_both or "CPU" in self.facts.libraries
+        return self._is_both or "CPU" in self._libraries
 
     @property
     def infers(self) -> bool:
@@ -124,7 +125,6 @@ class Registration:
         """Return the outputs of an operation; None if the library cannot infer them.
 
         Args:
-            op: The operation.
             count: How many outputs it has.
             aloud: Whether to print why it cannot, which the caller shows.
 
@@ -160,8 +160,8 @@ class Registration:
             XdlcError: If the kernel is missing, is not valid, or fails.
         """
         if self._implementation is None:
-            path = self.path if self._is_both else self._beside(self.facts.libraries["CPU"])
-            self._implementation = Implementation(path, self.facts.package)
+            path = self.path if self._is_both else self._beside(self._libraries["CPU"])
+            self._implementation = Implementation(path, self.package)
         return self._implementation
 
     def _beside(self, name: str) -> Path:
@@ -193,7 +193,6 @@ class Implementation:
     """An implementation library for the CPU.
 
     Args:
-        path: Its path.
         package: The package that it has to be of.
 
     Attributes:
@@ -246,7 +245,6 @@ class LibraryOp:
     """An operation that a library executes.
 
     Args:
-        form: The operation.
         memory: Its static data.
 
     Raises:
@@ -254,7 +252,6 @@ class LibraryOp:
     """
 
     def __init__(self, library: Registration, form: OpForm, memory: Memory) -> None:
-        self._library, self._form, self._memory = library, form, memory
         library.validate(Native().op(form, memory))
         self._code = library.implementation()
         if form.type not in self._code.types:
@@ -271,10 +268,6 @@ class LibraryOp:
             structs.CPU, utf8(form.type), len(form.params), params, ctypes.byref(self._factory)
         )
         self._code.check(status, "create_factory")
-
-    def infer(self, form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
-        """Return the outputs for what is known of the inputs."""
-        return self._library.infer(Native().op(form, self._memory, addresses), len(form.outputs))
 
     def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
         """Bind the addresses of inputs and outputs, by position."""
@@ -312,3 +305,102 @@ class LibraryOp:
                 self._code.check(self._code.table.release_operation(operation), "release_operation")
         finally:
             self._code.check(self._code.table.release_factory(self._factory), "release_factory")
+
+
+def read_registration(
+    address: int | None, where: str
+) -> tuple[str, dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return package, cores by operation, and files of libraries by core.
+
+    Raises:
+        BackendError: If it is not valid.
+    """
+    info = _record(structs.RegistrationInfo, address, "info", where)
+    ops: dict[str, tuple[str, ...]] = {}
+    for record in _records(structs.OpInfo, info.ops, info.num_ops, "operations", where):
+        name = _text(record.type, "operation type", where)
+        if name in ops:
+            _refuse(f"lists the operation {name!r} twice", where)
+        ops[name] = tuple(word for bit, word in structs.CORES.items() if record.cores & bit)
+        if not ops[name] or record.cores & ~sum(structs.CORES):
+            _refuse(f"states that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
+    if not ops:
+        _refuse("lists no operations", where)
+    libraries: dict[str, str] = {}
+    found = _records(structs.LibraryInfo, info.libraries, info.num_libraries, "libraries", where)
+    for record in found:
+        core = _core(record.core, where)
+        file = _text(record.file, f"file of the library for {core}", where)
+        if libraries.setdefault(core, file) != file and core != "DSP":  # an old DSP has one for each op
+            _refuse(f"names two implementation libraries for {core}", where)
+    return _text(info.package, "package", where), ops, libraries
+
+
+def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:
+    """Return package, core and operations of an implementation info.
+
+    Raises:
+        BackendError: If it is not valid.
+    """
+    info = _record(structs.ImplementationInfo, address, "info", where)
+    pointers = _records(ctypes.c_void_p, info.types, info.num_types, "operations", where)
+    types = tuple(_text(pointer.value, "operation type", where) for pointer in pointers)
+    return _text(info.package, "package", where), int(info.core), types
+
+
+def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], where: str) -> _Record:
+    """Return the table of functions at an address.
+
+    Raises:
+        BackendError: If it is missing, its version is another, or a function is missing.
+    """
+    if not pointer:
+        _refuse(f"has no table of functions: its {_getter(kind)} returned NULL", where)
+    major = ctypes.c_uint32.from_address(pointer or 0).value
+    if major != structs.API_MAJOR:
+        _refuse(
+            f"is for version {major} of xdlc_udo.h, this is version {structs.API_MAJOR}",
+            where,
+            "build it with the xdlc_udo.h of this xdlc",
+        )
+    found = kind.from_address(pointer or 0)
+    for name, *_ in kind._fields_[2:]:
+        if name not in optional and not getattr(found, name):
+            _refuse(f"has no function {name} in its table", where)
+    return found
+
+
+def _getter(kind: type[ctypes.Structure]) -> str:
+    return f"xdlc_udo_get_{kind.__name__.lower()}"
+
+
+def _core(bit: int, where: str) -> str:
+    if bit not in structs.CORES:
+        _refuse(f"names a library for core {bit:#x}, which is unknown", where)
+    return structs.CORES[bit]
+
+
+def _record(kind: type[_Record], address: int | None, what: str, where: str) -> _Record:
+    if not address:
+        _refuse(f"has no {what}: it is NULL", where)
+    return kind.from_address(address or 0)
+
+
+def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
+    if count > MOST:
+        _refuse(f"states {count} {what}, and there may be {MOST}", where)
+    if count and not address:
+        _refuse(f"states {count} {what}, but their list is NULL", where)
+    size = ctypes.sizeof(kind)
+    return [kind.from_address((address or 0) + index * size) for index in range(count)]
+
+
+def _text(address: int | None, what: str, where: str) -> str:
+    found = structs.text_at(address)
+    if not found:
+        _refuse(f"has no {what}: it is {'NULL' if found is None else 'empty'}", where)
+    return found or ""
+
+
+def _refuse(problem: str, where: str, fix: str = "correct the library's info") -> None:
+    raise BackendError(problem, where=where, fix=fix)

@@ -12,12 +12,10 @@ from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import Kernel
-from xdlc.runtime.udo.activations import place_of
-from xdlc.runtime.udo.build_descriptor import arguments_of
+from xdlc.runtime.udo.build_descriptor import StaticData, arguments_of, place_of
 from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, nbytes, specs_in
 from xdlc.runtime.udo.memory import Memory, layout
 from xdlc.runtime.udo.sources import Offer
-from xdlc.runtime.udo.static_data import StaticData
 from xdlc.runtime.udo.worker_client import Link
 
 Array = Any  # numpy.ndarray
@@ -31,10 +29,34 @@ class _Bound(NamedTuple):
     total: int
 
 
+_DOING = {
+    "open": "opening it",
+    "share": "sharing memory with it",
+    "inputs": "inferring its shapes",
+    "outputs": "binding its buffers",
+    "run": "executing it",
+    "collect": "fetching its results",
+    "profile": "profiling it",
+}
+"""What errors state that a kernel was doing, by request."""
+
+
 class Operation:
     """An op with its kernel.
 
-    Made by :meth:`xdlc.runtime.udo.kernels.Kernels.operation`.
+    Made by :meth:`xdlc.runtime.udo.kernels.Kernels.operation`.  It sends the child these requests, in this
+    order; ``share`` goes before those whose memory has grown:
+
+    ======= =============================================== ==================================================
+    Request When                                            Answer
+    ======= =============================================== ==================================================
+    open    once for each child                             outputs that the kernel infers
+    inputs  the inputs have other dimensions than before    outputs that it infers for these
+    outputs after ``inputs``, or ``run`` infers others      none: results get places, if their sizes are known
+    run     each time                                       dimensions of results without places; or outputs,
+                                                            inferred anew instead of a run
+    collect ``run`` returns dimensions                      none: results are stored at these places
+    ======= =============================================== ==================================================
 
     Raises:
         BackendError: If the kernel does not take the op, or fails.
@@ -70,28 +92,24 @@ class Operation:
     def _open(self) -> None:
         """Open it in the current worker."""
         self._bound: _Bound | None = None
-        self._given: list[Dims] = []
-        self._is_settled = self._is_known = False
+        self._settled: list[Dims] | None = None  # the inputs' dimensions that the outputs are bound for
         generation = self._link.started()
         static = self._data.memory()
-        request = {
-            "do": "open",
-            "op": self._number,
+        files = [static.file]
+        members: dict[str, Any] = {
             "source": self._offer.source,
             "shapes": self._shapes,
             "form": self._form.words(),
             "size": static.size,
         }
-        files = [static.file]
         if self._kernel is not None:
             arguments, data = arguments_of(self._kernel)
             more = data.memory()
-            request |= {"arguments": arguments.words(), "more": more.size}
+            members |= {"arguments": arguments.words(), "more": more.size}
             files.append(more.file)
-        answer = self._ask(request, files, "opening it")
+        inferred = specs_in(self._ask("open", files, **members))
         self._generation = generation
         weakref.finalize(self, self._link.release_later, generation, self._number).atexit = False
-        inferred = specs_in(answer)
         if inferred is not None:
             self._agreed(inferred)
 
@@ -150,57 +168,59 @@ class Operation:
         with self._link.held():
             if self._bound is None or self._link.started() != self._generation:
                 self._fail("has not run yet")
-            answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
-            return int(answer.get("nanoseconds", 0))
+            return int(self._ask("profile").get("nanoseconds", 0))
 
     def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
-        answer = None
-        inferred = self._give(arrays, timeout)
-        if self._is_settled:
+        answer: dict[str, Any] = {}
+        dims, places = self._store(arrays, timeout)
+        if dims == self._settled:
             answer = self._execute(timeout, asks=self._asks)
-            if "outputs" in answer:
-                self._is_settled, inferred, answer = False, specs_in(answer), None
-        if answer is None:
-            self._settle(inferred, timeout)
+        else:
+            self._settled = None
+            answer = self._ask("inputs", timeout=timeout, dims=dims, places=places, ask=self._asks)
+        if self._settled is None or "outputs" in answer:
+            self._settled = None
+            self._settle(specs_in(answer), timeout)
+            self._settled = dims
             answer = self._execute(timeout)
-        if not self._is_known and ("dims" in answer or self._bound is None):
-            self._collect([tuple(one) for one in answer.get("dims") or ()], timeout)
+        if "dims" in answer or self._bound is None:
+            self._collect([tuple(shape) for shape in answer.get("dims") or ()], timeout)
         return self._results()
 
     def _settle(self, inferred: list[TensorSpec] | None, timeout: float) -> None:
         """Bind outputs in the worker, or describe those of unknown shape."""
         dims: list[Dims] = [form.dims for form in self._form.outputs]
         if any(None in shape for shape in dims):
-            dims = [] if inferred is None else self._agreed(inferred)
-            if (not dims or any(None in shape for shape in dims)) and not self._is_python:
+            agreed = [] if inferred is None else self._agreed(inferred)
+            dims = agreed if agreed and all(None not in shape for shape in agreed) else dims
+        if any(None in shape for shape in dims):
+            if not self._is_python:
                 self._fail(
                     "does not infer the shapes of outputs that are dynamic in the model",
                     fix="give the library infer_outputs, or a shape function in a Python file beside it",
                 )
-        self._is_known = bool(dims) and all(None not in shape for shape in dims)
-        if self._is_known:
-            self._place("outputs", dims, "binding its buffers", timeout)
+            self._ask("outputs", timeout=timeout, dims=dims, places=None)
+            self._bound = None
         else:
-            self._describe_outputs(timeout)
-        self._is_settled = True
+            self._place("outputs", dims, timeout)
 
     def _execute(self, timeout: float, *, asks: bool = False) -> dict[str, Any]:
         if self._bound is not None:
             self._memory("outputs", self._bound.total, timeout)
-        doing = "inferring its shapes again, or executing it" if asks else "executing it"
-        return self._ask({"do": "run", "op": self._number, "asks": asks}, (), doing, timeout)
+        doing = "inferring its shapes again, or executing it" if asks else None
+        return self._ask("run", timeout=timeout, doing=doing, asks=asks)
 
     def _collect(self, dims: Sequence[Dims], timeout: float) -> None:
         """Fetch results of shapes for which the child has no place yet."""
         if len(dims) != len(self._form.outputs):
             self._fail(f"returned {len(dims)} results, the op has {len(self._form.outputs)} outputs")
-        for index, one in enumerate(dims):
-            if not self._fits(index, one):
-                self._fail(f"returned output {index} of shape {_words(one)}", self._form.outputs[index])
-        self._place("collect", dims, "fetching its results", timeout)
+        for index, shape in enumerate(dims):
+            if not self._fits(index, shape):
+                self._fail(f"returned output {index} of shape {_words(shape)}", self._form.outputs[index])
+        self._place("collect", dims, timeout)
 
-    def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
-        """Store inputs in shared memory; return inferred outputs of a dynamic model."""
+    def _store(self, arrays: Sequence[Array | None], timeout: float) -> tuple[list[Dims], list[int | None]]:
+        """Store inputs in shared memory; return their dimensions and places."""
         forms = self._form.inputs
         if len(arrays) != self._count:
             self._fail(f"expects {self._count} inputs, got {len(arrays)}")
@@ -214,22 +234,10 @@ class Operation:
         for place, array in zip(places, checked, strict=True):
             if array is not None:
                 memory.array(place, array.shape, array.dtype)[...] = array
-        dims: list[Dims] = [
-            form.dims if array is None else array.shape for form, array in zip(forms, checked, strict=True)
-        ]
-        if self._is_settled and dims == self._given:
-            return None
-        self._given, self._is_settled = dims, False
-        request = {
-            "do": "inputs",
-            "op": self._number,
-            "dims": dims,
-            "places": [
-                None if array is None else place for place, array in zip(places, checked, strict=True)
-            ],
-            "ask": self._asks,
-        }
-        return specs_in(self._ask(request, (), "inferring its shapes", timeout))
+        return (
+            [form.dims if array is None else array.shape for form, array in zip(forms, checked, strict=True)],
+            [None if array is None else place for place, array in zip(places, checked, strict=True)],
+        )
 
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
         if form.omitted or form.place is not None:
@@ -251,30 +259,22 @@ class Operation:
             self._fail(f"expects {dtype}{_words(form.dims)} as input {index}, got {got}")
         return array
 
-    def _place(self, command: str, dims: Sequence[Dims], doing: str, timeout: float) -> None:
+    def _place(self, request: str, dims: Sequence[Dims], timeout: float) -> None:
         """Bind the outputs in the worker."""
         shapes = [tuple(extent or 0 for extent in shape) for shape in dims]
         items = [element(form.dtype).itemsize for form in self._form.outputs]
         places, total = layout(nbytes(shape, item) for shape, item in zip(shapes, items, strict=True))
         self._memory("outputs", total, timeout)
-        self._bound = bound = _Bound(shapes, places, total)
-        request = {"do": command, "op": self._number, "dims": bound.shapes, "places": bound.places}
-        self._ask(request, (), doing, timeout)
+        self._bound = _Bound(shapes, places, total)
+        self._ask(request, timeout=timeout, dims=shapes, places=places)
 
     def _memory(self, name: str, size: int, timeout: float) -> Memory:
         """Return the memory of inputs or outputs, which the child has too."""
         memory = self._link.memory(name, size)
         if memory.file >= 0:
-            request = {"do": "share", "name": name, "size": memory.size}
-            self._ask(request, [memory.file], "sharing memory with it", timeout)
+            self._ask("share", [memory.file], timeout=timeout, name=name, size=memory.size)
             memory.close()
         return memory
-
-    def _describe_outputs(self, timeout: float) -> None:
-        dims = [form.dims for form in self._form.outputs]
-        request = {"do": "outputs", "op": self._number, "dims": dims, "places": None}
-        self._ask(request, (), "binding its buffers", timeout)
-        self._bound = None
 
     def _results(self) -> list[Array]:
         import numpy
@@ -288,10 +288,21 @@ class Operation:
     # ------------------------------------------------------------------ errors
 
     def _ask(
-        self, request: dict[str, Any], files: Sequence[int], doing: str, timeout: float | None = None
+        self,
+        request: str,
+        files: Sequence[int] = (),
+        *,
+        timeout: float | None = None,
+        doing: str | None = None,
+        **members: Any,
     ) -> dict[str, Any]:
         return self._link.ask(
-            request, files, place=self.where, origin=self.origin, doing=doing, timeout=timeout
+            {"do": request, "op": self._number, **members},
+            files,
+            place=self.where,
+            origin=self.origin,
+            doing=doing or _DOING[request],
+            timeout=timeout,
         )
 
     def _fail(self, problem: str, form: TensorForm | None = None, fix: str | None = None) -> NoReturn:

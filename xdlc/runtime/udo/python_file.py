@@ -80,7 +80,6 @@ class PythonFile:
     """A file of kernels and shape functions.
 
     Args:
-        path: Its path.
         number: Number among all such files.
         siblings: The modules in its folder.
 
@@ -202,8 +201,6 @@ class PythonOp:
     """An operation that a function computes.
 
     Args:
-        function: The kernel.
-        form: The operation.
         memory: Its static data.
     """
 

@@ -15,11 +15,11 @@ from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo.descriptor import Dims, OpForm, words_of_specs
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
 from xdlc.runtime.udo.sources import alike
-from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
+from xdlc.runtime.udo.structs import Native
+from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infer, Served
 from xdlc.worker.limits import watch_memory
 
 Request = dict[str, Any]
@@ -89,14 +89,13 @@ class _Kernels:
             offers = [_offer(mark.package, mark.type, mark.role == "kernel") for mark in source.functions]
         else:
             source = Registration(path)
-            facts = source.facts
             offers = [
                 {
-                    **_offer(facts.package, type, "CPU" in cores and source.has_kernels),
+                    **_offer(source.package, type, "CPU" in cores and source.has_kernels),
                     "shapes": source.infers,
                     "cores": cores,
                 }
-                for type, cores in facts.ops.items()
+                for type, cores in source.ops.items()
             ]
         self._sources.append(source)
         return {"offers": offers}
@@ -121,7 +120,7 @@ class _Kernels:
         self._ops[request["op"]] = Served(form, memory, code, infer, self._shared)
         return {"outputs": words_of_specs(infer(form, {}))}
 
-    def _inference(self, number: int | None, memory: Memory, *, aloud: bool = False) -> Infers:
+    def _inference(self, number: int | None, memory: Memory, *, aloud: bool = False) -> Infer:
         source = None if number is None else self._sources[number]
 
         def infer(form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
@@ -190,7 +189,7 @@ def _offer(package: str, type: str, kernel: bool) -> dict[str, Any]:
 def _own(source: object, role: str, form: OpForm) -> OpForm:
     """Return an op under the name that its package has in a source."""
     if isinstance(source, Registration):
-        return replace(form, package=source.facts.package)
+        return replace(form, package=source.package)
     if not isinstance(source, PythonFile):
         return form
     marks = ((mark.package, mark.type) for mark in source.functions if mark.role == role)

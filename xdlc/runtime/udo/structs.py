@@ -6,6 +6,7 @@ What libraries hand over is held as plain addresses, so that it is read within b
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -20,13 +21,20 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.ir.dtype import BY_CODE
+from xdlc.opdefs.model import LAYOUTS
+from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
+from xdlc.runtime.udo.memory import Memory
 
 API_MAJOR = 1
 MAX_RANK = 16
 OPEN_EXTENT = 0xFFFFFFFF
 CPU = 1
 CORES = {1: "CPU", 2: "GPU", 4: "DSP"}
-LAYOUTS = {"": 0, "NHWC": 1, "NCHW": 2, "NHCW": 3}
+LAYOUT_CODES = {name: code for code, name in enumerate(("", *LAYOUTS))}
 OMITTED, STATIC = 1, 2
 SCALAR, STRING, TENSOR = 0, 1, 2
 STATUS = {
@@ -39,6 +47,7 @@ STATUS = {
     6: "XDLC_UDO_ERROR_FAILED",
 }
 UNSUPPORTED = 3
+MESSAGE = 1024
 
 
 class Tensor(Structure):
@@ -92,17 +101,6 @@ class Shape(Structure):
     """``xdlc_udo_shape``."""
 
     _fields_ = (("data_type", c_uint32), ("rank", c_uint32), ("dims", c_uint32 * MAX_RANK))
-
-
-class PlaceInfo(Structure):
-    """``xdlc_udo_place_info``."""
-
-    _fields_ = (
-        ("place", c_void_p),
-        ("core", c_uint32),
-        ("num_data_types", c_uint32),
-        ("data_types", c_void_p),
-    )
 
 
 class OpInfo(Structure):
@@ -209,3 +207,114 @@ def text_at(address: int | None, limit: int = 1024) -> str | None:
     if not address:
         return None
     return ctypes.string_at(address, _strnlen(address, limit)).decode("utf-8", "backslashreplace")
+
+
+def utf8(text: str) -> bytes:
+    """Return a text in UTF-8; other characters are escaped."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+class Native:
+    """Structures with the objects that they point to."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def tensors(self, forms: Sequence[TensorForm], addresses: Mapping[int, int]) -> Any:
+        """Return an array of tensors.
+
+        Args:
+            addresses: Where their elements are, by position.
+        """
+        made = (Tensor * max(len(forms), 1))()
+        for index, form in enumerate(forms):
+            self._fill(made[index], form, addresses.get(index))
+        self._kept.append(made)
+        return made
+
+    def _fill(self, tensor: Tensor, form: TensorForm, address: int | None) -> None:
+        tensor.name = utf8(form.name)
+        if form.omitted:
+            tensor.flags = OMITTED
+            return
+        extents = [OPEN_EXTENT if extent is None else extent for extent in form.dims]
+        dims = (ctypes.c_uint32 * max(len(extents), 1))(*extents)
+        self._kept.append(dims)
+        tensor.flags = 0 if form.place is None else STATIC
+        tensor.data_type, tensor.layout = form.dtype, LAYOUT_CODES.get(form.layout, 0)
+        tensor.rank, tensor.dims = len(extents), dims
+        tensor.scale, tensor.offset = form.scale, form.offset
+        tensor.num_bytes, tensor.data = form.nbytes, address
+
+    def params(self, forms: Sequence[ParamForm], memory: Memory) -> Any:
+        """Return an array of parameters, whose tensors are in a memory."""
+        params = (Param * max(len(forms), 1))()
+        for param, form in zip(params, forms, strict=False):
+            param.name, param.data_type = utf8(form.name), form.dtype
+            if form.tensor is not None:
+                param.kind = TENSOR
+                self._fill(param.tensor, form.tensor, memory.address + (form.tensor.place or 0))
+            elif isinstance(form.value, str):
+                param.kind, param.string = STRING, utf8(form.value)
+            elif BY_CODE[form.dtype].is_float:
+                param.real = float(form.value or 0)
+            else:
+                number = int(form.value or 0)
+                param.integer = number - (1 << 64) if number >= 1 << 63 else number
+        self._kept.append(params)
+        return params
+
+    def op(self, form: OpForm, memory: Memory, addresses: Mapping[int, int] | None = None) -> Op:
+        """Return an operation with static data in ``memory``, inputs at ``addresses``."""
+        inputs = self.tensors(form.inputs, {**static_addresses(form, memory), **(addresses or {})})
+        op = Op(
+            utf8(form.package),
+            utf8(form.type),
+            utf8(form.name),
+            len(form.params),
+            self.params(form.params, memory),
+            len(form.inputs),
+            inputs,
+            len(form.outputs),
+            self.tensors(form.outputs, {}),
+        )
+        self._kept.append(op)
+        return op
+
+
+def static_addresses(form: OpForm, memory: Memory) -> dict[int, int]:
+    """Return where the static inputs of an operation are, by position."""
+    return {
+        index: memory.address + tensor.place
+        for index, tensor in enumerate(form.inputs)
+        if tensor.place is not None
+    }
+
+
+def message_buffer() -> Any:
+    """Return a buffer for the message of a library."""
+    return ctypes.create_string_buffer(MESSAGE)
+
+
+def message_in(buffer: Any) -> str:
+    """Return the text in a buffer, which need not end."""
+    raw: bytes = buffer.raw
+    return raw.split(b"\0", 1)[0].decode("utf-8", "backslashreplace").strip()
+
+
+def check(status: int, doing: str, message: str, where: str) -> None:
+    """Check what a function of a library returned.
+
+    Raises:
+        BackendError: If it failed.
+    """
+    if status:
+        name = STATUS.get(status, f"the unknown status {status}")
+        words = " ".join(message.split())
+        text = f": {words}" if words else ""
+        known = status in STATUS
+        raise BackendError(
+            f"{doing} returned {name}{text}",
+            where=where,
+            fix=None if known else "return one of the values of xdlc_udo_status that xdlc_udo.h names",
+        )

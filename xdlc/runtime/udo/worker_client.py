@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
+from xdlc.options import spell
 from xdlc.runtime.udo.kernel_files import Call
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.sources import Offers, Source
@@ -23,7 +24,6 @@ LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
-_LATE = "give it more time with --udo_timeout, or make it end"
 _EXIT = "let it return, and not end the process that it runs in"
 _WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 _log = logging.getLogger(__name__)
@@ -128,13 +128,6 @@ class Link:
             raise
         _log_printed(process, ": ".join(filter(None, (place, origin))))
         return answer
-
-    def give_up(self) -> None:
-        """End the worker, whose state is invalid."""
-        process, self._process = self._process, None
-        self._deaths += 1
-        if process is not None:
-            process.end()
 
     def memory(self, name: str, size: int) -> Memory:
         """Return the memory of a name, which all operations use in turn.
@@ -249,7 +242,8 @@ class Link:
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
         is_exit = error.status is not None and error.status >= 0
-        fix = _LATE if error.is_late else _EXIT if is_exit else _WRONG
+        late = f"give it more time with {spell('udo_timeout')}, or make it end"
+        fix = late if error.is_late else _EXIT if is_exit else _WRONG
         return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 
     def _release(self, process: Process) -> None:

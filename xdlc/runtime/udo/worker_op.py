@@ -4,49 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.descriptor import Dims, OpForm, ParamForm, element, words_of_specs
-from xdlc.runtime.udo.library import exported, open_library
+from xdlc.runtime.udo.library import LibraryOp, exported, open_library
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native, check, static_addresses
 from xdlc.runtime.udo.python_file import PythonOp
+from xdlc.runtime.udo.structs import Native, check, static_addresses
 
 Array = Any  # numpy.ndarray
 
 
-class NativeOp(Protocol):
-    """An operation that compiled code executes."""
-
-    def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
-        """Bind the addresses of inputs and outputs, by position."""
-
-    def run(self) -> None:
-        """Execute it."""
-
-    def profile(self) -> int:
-        """Return the nanoseconds of the last execution."""
-
-    def release(self) -> None:
-        """Release its resources."""
-
-
-class Infers(Protocol):
-    """Shape inference of an op."""
-
-    def __call__(self, form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
-        """Return the outputs, or None where they are not known."""
+Infer = Callable[[OpForm, dict[int, int]], list[TensorSpec] | None]
+"""Shape inference of an op with known inputs at some addresses; None if the outputs are not known."""
 
 
 class Served:
     """An operation that is ready to run once its inputs and outputs are bound.
 
     Args:
-        form: The operation.
         memory: Its static data.
         code: Its kernel.
         infer: Its shape inference.
@@ -60,8 +40,8 @@ class Served:
         self,
         form: OpForm,
         memory: Memory,
-        code: NativeOp | PythonOp,
-        infer: Infers,
+        code: LibraryOp | CompiledOp | PythonOp,
+        infer: Infer,
         shared: Mapping[str, Memory],
     ) -> None:
         self._stated = self._form = form
@@ -121,7 +101,7 @@ class Served:
 
     def release(self) -> None:
         """Release the resources of the kernel."""
-        if not isinstance(self._code, PythonOp):
+        if isinstance(self._code, LibraryOp):
             self._code.release()
 
     def _now(self) -> tuple[Memory, ...]:
@@ -178,7 +158,6 @@ class CompiledOp:
     """An operation that a compiled kernel executes.
 
     Args:
-        kernel: The kernel.
         arguments: Its arguments.
         memory: Holds their tensors.
     """
@@ -221,6 +200,3 @@ class CompiledOp:
     def profile(self) -> int:
         """Return the nanoseconds of the last execution."""
         return self._elapsed
-
-    def release(self) -> None:
-        """There is nothing to release."""

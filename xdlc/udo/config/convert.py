@@ -16,9 +16,10 @@ from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_reader import schema_text
-from xdlc.udo.config.diff import differences
+from xdlc.options import spell
+from xdlc.udo.config.defaults import differences
 from xdlc.udo.config.json_writer import write_json
-from xdlc.udo.config.names import TYPES
+from xdlc.udo.config.members import TYPES
 from xdlc.udo.config.reader import Config, clashes, read_config
 from xdlc.udo.config.skeleton import BACKENDS, draft
 
@@ -96,7 +97,7 @@ def convert(
     known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
     if form == "json" and not extended and len(notices) > known:
-        notices.append("--extended keeps it in fields of xdlc's own")
+        notices.append(f"{spell('extended', True)} keeps it in fields of xdlc's own")
     return Converted(texts, tuple(notices))
 
 
@@ -141,7 +142,7 @@ def drafted(
         if others:
             fix = (
                 f"look at its {len(others)} other problem(s), or draft operators that xdlc maps with "
-                f"--operators: {_first(others)}"
+                f"{spell('operators')}: {_first(others)}"
             )
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
@@ -177,7 +178,7 @@ def _first(problems: Sequence[XdlcError]) -> str:
     """Return the first of several problems, and how the others are found."""
     first = problems[0]
     text = f"{first.where}: {first.problem}" if first.where else first.problem
-    return f"{text}; xconv-onnx-to-dlc --dry_run lists all" if len(problems) > 1 else text
+    return f"{text}; `xconv-onnx-to-dlc --dry_run` lists all" if len(problems) > 1 else text
 
 
 def _float_types(names: Sequence[str]) -> list[DType]:
@@ -213,7 +214,7 @@ def render(
         raise UsageError(
             f"an OpDef XML file holds one package: found {names}",
             where=target,
-            fix="name a folder that exists for a file each, or choose one with --package",
+            fix=f"name a folder that exists for a file each, or choose one with {spell('package')}",
         )
 
     def path_of(collection: Collection) -> str:
@@ -259,7 +260,7 @@ def _form_of(target: str) -> str:
 def _other_form(configs: Sequence[Config]) -> str:
     forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
-        raise UsageError("the input is of both forms", fix="choose the one to write with --form")
+        raise UsageError("the input is of both forms", fix=f"choose the one to write with {spell('form')}")
     return forms.pop()
 
 

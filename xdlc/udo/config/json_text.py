@@ -9,11 +9,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from xdlc.errors import ModelError, raise_all
+from xdlc.errors import ModelError
 from xdlc.ir import files
 from xdlc.json_fields import Node, Scope, Stop, joined, shown
 
@@ -134,9 +133,8 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
     except RecursionError as error:
         raise _too_deep(where) from error
     root, scope = Node(value), Scope(where)
-    with suppress(Stop):
+    with scope.collected():
         _check(root, scope, 0, count(1))
-    raise_all(scope.problems, where=where)
     return root
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, TensorDef
-from xdlc.udo.config.defaults import Raw
-from xdlc.udo.config.diff import differences
-from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, written
-from xdlc.udo.config.names import backends_of, cores_of
+from xdlc.udo.config.defaults import Raw, differences
+from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, backends_of, cores_of, written
 from xdlc.udo.config.packages import read_packages
 from xdlc.udo.config.tensors import Types, written_part
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from xdlc.errors import raise_all
-from xdlc.json_fields import Fields, Node, Scope, Stop, kind_of, named, shown
+from xdlc.json_fields import Fields, Node, Scope, kind_of, named, shown
 from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.opdefs.xml_elements import Key
 from xdlc.udo.config.json_text import parse
-from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, read_members
-from xdlc.udo.config.names import ARCHS, CORES, backends_of
+from xdlc.udo.config.members import (
+    ARCHS,
+    CORES,
+    DESCRIPTION,
+    REFERENCES,
+    SUPPLEMENT,
+    backends_of,
+    read_members,
+)
 from xdlc.udo.config.tensors import STEMS, Part, part_of
 
 ROLES = ("inputs", "outputs", "scalar_params", "tensor_params")
@@ -91,10 +96,8 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
     """
     scope = Scope(where)
     root = parse(content, where, scope.notices)
-    packages: list[Package] = []
-    with suppress(Stop):
+    with scope.collected():
         packages = _packages(root, scope)
-    raise_all(scope.problems, where=where)
     return packages, scope.notices
 
 

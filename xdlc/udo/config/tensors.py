@@ -11,8 +11,20 @@ from xdlc.ir.dtype import DType
 from xdlc.json_fields import Fields, Node, Scope, choice, named, shown
 from xdlc.opdefs.model import ParamDef, SupplementTable, SupplementTensor, TensorDef
 from xdlc.udo.config.defaults import WrongDefaultError, default_json, default_text
-from xdlc.udo.config.members import BACKEND_SPECIFIC, LAYOUT, TENSOR, read_members, read_types, write_types
-from xdlc.udo.config.names import COMMON_TYPES, CORES, LAYOUTS, TYPES, cores_of, type_name
+from xdlc.udo.config.members import (
+    BACKEND_SPECIFIC,
+    COMMON_TYPES,
+    CORES,
+    LAYOUT,
+    LAYOUT_WORDS,
+    TENSOR,
+    TYPES,
+    cores_of,
+    read_members,
+    read_types,
+    type_name,
+    write_types,
+)
 
 ONE = "data_type"
 EACH = "per_core_data_types"
@@ -263,7 +275,7 @@ def written_part(tensor: TensorDef, side: str, types: Types) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": tensor.name, **types.of(tensor, side)}
     if tensor.is_static:
         entry["static"] = True
-    if tensor.layout in LAYOUTS and (types.extended or tensor.layout != BACKEND_SPECIFIC):
+    if tensor.layout in LAYOUT_WORDS and (types.extended or tensor.layout != BACKEND_SPECIFIC):
         entry["tensor_layout"] = tensor.layout
     if tensor.repeated:
         entry["repeated"] = True

@@ -1,4 +1,19 @@
-"""The context of templates, made from definitions."""
+"""The context of templates, made from definitions.
+
+Backends of an op become cores, and cores of a package become libraries and folders of sources:
+
+    op           backends        without wider      cores that a         first of each group
+                 that it names   names              library supports     has the sources
+    Blur         CPU, DSP_V68,   CPU, DSP_V68,      CPU, DSP_V68,        CPU: CPU
+                 DSP_V73, DSP    DSP_V73            DSP_V73              DSP_V68: DSP_V68, DSP_V73
+
+A name is wider than another one that includes it (``chain``): it is dropped, or HTP would get a library for
+its oldest version beside those that are named.  DSPs of a group compile the same sources: the folder of
+the oldest has them, and its view ``stands_for`` all of the group.
+
+A data type of an operand on a core is that of the first that states one: the tables of the core, the tables
+of a wider name, the definition.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +26,32 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.backend_view import activation_types
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
+from xdlc.opdefs.model import (
+    LAYOUTS,
+    Collection,
+    DescriptionPart,
+    OpDef,
+    ParamDef,
+    SupplementTensor,
+    TensorDef,
+)
 from xdlc.opdefs.supplements import offers_of
-from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of, op_notices, refusal
 from xdlc.udo.generator.cpp import check_types
-from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
-from xdlc.udo.generator.quoting import Quoted, c_comment
+from xdlc.udo.generator.naming import MAX_LENGTH, Quoted, c_comment, camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.template_context import (
+    CPU,
+    Core,
     CoreView,
     Enumerator,
     Library,
     OperationView,
     PackageView,
     Place,
+    core_of,
+    cores_of,
+    op_notices,
+    refusal,
 )
 
 _LONGEST = 200
@@ -96,7 +123,7 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     for opdef in collection.opdefs:
         try:
             check_name(opdef.name, "operation")
-            operations.append(_op(opdef, collection))
+            operations.append(_operation_view(opdef, collection))
             check_types(operations[-1])
         except ModelError as error:
             place = (places or {}).get(opdef.name, where)
@@ -110,7 +137,7 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
         collection.domain,
         collection.version,
         ops,
-        tuple(_cores(collection, ops)),
+        tuple(_core_views(collection, ops)),
         f"{collection.package}OpDef.xml",
     )
 
@@ -125,25 +152,25 @@ def notices(collection: Collection) -> tuple[str, ...]:
     """Return what of a configuration accelerators do not take, or take in another way."""
     texts: dict[str, list[str]] = {}
     for opdef in collection.opdefs:
-        backends = _narrow(opdef, collection)
+        backends = _specific_backends(opdef, collection)
         for text in op_notices(opdef, backends, lambda *key: _allowed(collection, *key)):
             texts.setdefault(text, []).append(opdef.name)
     return tuple(f"{', '.join(names)}{text}" for text, names in texts.items())
 
 
-def _narrow(opdef: OpDef, collection: Collection) -> list[str]:
+def _specific_backends(opdef: OpDef, collection: Collection) -> list[str]:
     """Return the backends of an op without names that include a versioned one."""
     names = offers_of(opdef, collection) or {CPU}
     return sorted(names - {other for name in names for other in chain(name)[1:]})
 
 
-def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
+def _op_cores(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     """The cores that execute an op: the CPU if it names none at all.
 
     Raises:
         ModelError: If no library can have the op.
     """
-    names = _narrow(opdef, collection)
+    names = _specific_backends(opdef, collection)
     candidates = sorted({core for name in names for core in cores_of(name)})
     cores = tuple(core for core in candidates if not refusal(opdef, core))
     if not cores:
@@ -156,14 +183,14 @@ def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     return cores
 
 
-def _cores(collection: Collection, ops: Sequence[OperationView]) -> Iterable[CoreView]:
-    cores = sorted({core for opdef in collection.opdefs for core in _cores_of(opdef, collection)})
+def _core_views(collection: Collection, ops: Sequence[OperationView]) -> Iterable[CoreView]:
+    cores = sorted({core for opdef in collection.opdefs for core in _op_cores(opdef, collection)})
     for core in cores:
-        alike = tuple(other.name for other in cores if other.group == core.group)
-        stands_for = alike if core.name == alike[0] else ()
+        group = tuple(other.name for other in cores if other.group == core.group)
+        stands_for = group if core.name == group[0] else ()
         own = tuple(op for op in ops if set(op.cores) & {core.name, *stands_for})
         libraries = _libraries(collection.package, core, own)
-        yield CoreView(core, f"{collection.package}{core.suffix}", own, libraries, alike[0], stands_for)
+        yield CoreView(core, f"{collection.package}{core.suffix}", own, libraries, group[0], stands_for)
 
 
 def _libraries(package: str, core: Core, ops: Sequence[OperationView]) -> tuple[Library, ...]:
@@ -173,8 +200,8 @@ def _libraries(package: str, core: Core, ops: Sequence[OperationView]) -> tuple[
     return (Library(f"libUdo{package}Impl{core.suffix}.so", types),)
 
 
-def _op(opdef: OpDef, collection: Collection) -> OperationView:
-    cores = _cores_of(opdef, collection)
+def _operation_view(opdef: OpDef, collection: Collection) -> OperationView:
+    cores = _op_cores(opdef, collection)
     inputs = _places("input", opdef, opdef.inputs, collection, cores)
     outputs = _places("output", opdef, opdef.outputs, collection, cores)
     params = _places("param", opdef, tuple(opdef.params.values()), collection, cores)
@@ -217,7 +244,7 @@ def _place(
         Enumerator(name, known, value)
         for value, (name, known) in enumerate(zip(names, identifiers(names), strict=True))
     )
-    layout = tensor.layout if tensor.layout in ("NHWC", "NCHW", "NHCW") else ""
+    layout = tensor.layout if tensor.layout in LAYOUTS else ""
     rules = tuple(line for rule in tensor.constraints for line in _lines(rule.text))
     return Place(
         kind,

@@ -15,10 +15,9 @@ from xdlc.udo.config.json_text import read_bytes
 from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp
 from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
-from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU, cores_of
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
-from xdlc.udo.generator.template_context import PackageView
+from xdlc.udo.generator.template_context import CPU, DSP, DSP_LEGACY, GPU, PackageView, cores_of
 
 _SUFFIXES = {CPU: "Cpu", GPU: "Gpu", DSP_LEGACY: "Dsp", DSP: "Htp"}
 """What QNN appends to the name of a package, by group of cores."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from xdlc.ir.dtype import DType
-from xdlc.udo.generator.literals import scalar_default
-from xdlc.udo.generator.naming import identifiers
-from xdlc.udo.generator.quoting import Quoted
+from xdlc.udo.generator.cpp import scalar_default
+from xdlc.udo.generator.naming import Quoted, identifiers
 from xdlc.udo.generator.template_context import CoreView, OperationView, Place
 
 _SIZES = ("", "2", "3", "4", "8", "16")

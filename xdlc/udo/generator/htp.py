@@ -8,9 +8,8 @@ from itertools import product
 from math import prod
 
 from xdlc.ir.dtype import DType
-from xdlc.udo.generator.cores import DSP
-from xdlc.udo.generator.quoting import Quoted
-from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView, Place
+from xdlc.udo.generator.naming import Quoted
+from xdlc.udo.generator.template_context import DSP, CoreView, OperationView, PackageView, Place
 
 GENERIC = "Tensor"
 """The class of any tensor; elements are read as float through calls that are not inlined."""

@@ -19,11 +19,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from xdlc.udo.generator import cpp, gpu, htp, literals, samples
+from xdlc.udo.generator import cpp, gpu, htp, naming, samples
 from xdlc.udo.generator.build_context import place_text
-from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU
-from xdlc.udo.generator.quoting import FILTERS, finalize
-from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView
+from xdlc.udo.generator.naming import finalize
+from xdlc.udo.generator.template_context import (
+    CPU,
+    DSP,
+    DSP_LEGACY,
+    GPU,
+    CoreView,
+    OperationView,
+    PackageView,
+)
 
 Per = Literal["package", "core", "op"]
 
@@ -215,7 +222,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for module in (cpp, gpu, htp, literals, samples):
+    for module in (cpp, gpu, htp, naming, samples):
         environment.filters |= module.FILTERS
-    environment.filters |= FILTERS | {"place_text": place_text}
+    environment.filters["place_text"] = place_text
     return environment

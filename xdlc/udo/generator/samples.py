@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, DType
-from xdlc.udo.generator.cores import CPU
-from xdlc.udo.generator.cpp import is_demanded, type_code
-from xdlc.udo.generator.literals import default_number
-from xdlc.udo.generator.quoting import Quoted, c_string, python
-from xdlc.udo.generator.template_context import CoreView, OperationView, Place
+from xdlc.udo.generator.cpp import default_number, is_demanded, type_code
+from xdlc.udo.generator.naming import Quoted, c_string, python
+from xdlc.udo.generator.template_context import CPU, CoreView, OperationView, Place
 
 _DIMS = (2, 4, 3, 5)
 """Dimensions that texts name, one after the other."""

@@ -11,7 +11,7 @@ from xdlc.opdefs.constraint_parser import Node, parse
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.shape_text import ELLIPSIS, is_dim, stated_dims, whole_shape
-from xdlc.udo.generator.quoting import c_string
+from xdlc.udo.generator.naming import c_string
 from xdlc.udo.generator.template_context import Rule
 
 _CALLS = {"min": "udo::least", "max": "udo::most"}

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
 from xdlc.ir.files import checked_path
+from xdlc.options import spell
 from xdlc.udo.generator.rendering import Rendered
 from xdlc.worker.temporary import TemporaryFolder
 
@@ -112,8 +113,8 @@ def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
         yield UsageError(
             "exists",
             where=str(target),
-            fix="name another folder, or generate anew with --force-generation, which keeps kernels that you "
-            "have filled",
+            fix=f"name another folder, or generate anew with {spell('force', True)}, which keeps kernels "
+            "that you have filled",
         )
 
 

@@ -2,15 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.ir.dtype import DType
-from xdlc.udo.generator.cores import Core
+from xdlc.ir.dtype import UINT8, UINT16, DType
+from xdlc.opdefs.model import LAYOUTS, OpDef, TensorDef
+
+CPU, GPU, DSP_LEGACY, DSP = "CPU", "GPU", "DSP_LEGACY", "DSP"
+"""Groups of processors that share their templates; the legacy DSPs are v60, v65 and v66."""
+
+_DSP = re.compile(r"DSP_V(\d{2})")
+_FIRST_HTP = 68
 
 Rule = tuple[str, ...]
 """Statements of C++ that set the shapes of the outputs."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Core:
+    """A processor.
+
+    Attributes:
+        order: Place among the others.
+        name: ``CPU``, ``GPU``, ``DSP_V68``; folders are called so.
+        group: Which templates it takes.
+        kind: ``CPU``, ``GPU`` or ``DSP``.
+        arch: Of a DSP: ``v68``.
+        suffix: What names of libraries have for it: ``Cpu``, ``Gpu``, ``Dsp``.
+    """
+
+    order: int
+    name: str
+    group: str
+    kind: str
+    arch: str = ""
+
+    @property
+    def suffix(self) -> str:
+        return self.kind.capitalize()
+
+    @property
+    def one_op_a_library(self) -> bool:
+        """Whether a library of it holds one operation only."""
+        return self.group == DSP_LEGACY
+
+
+def core_of(backend: str) -> Core | None:
+    """Return the processor of a backend, or None if packages are not made for it.
+
+    A DSP without a version is a v60, HTP without one is v68: the oldest of their kind.
+
+    Example:
+        >>> core_of("DSP_V66").group, core_of("HTP").name, core_of("LPAI")
+        ('DSP_LEGACY', 'DSP_V68', None)
+    """
+    name = backend.upper()
+    if name == "CPU":
+        return Core(0, name, CPU, CPU)
+    if name == "GPU":
+        return Core(1, name, GPU, GPU)
+    name = {"DSP": "DSP_V60", "HTP": "DSP_V68", "HTP_FP16": "DSP_V68"}.get(name, name)
+    match = _DSP.fullmatch(name)
+    if match is None:
+        return None
+    version = int(match[1])
+    return Core(version, name, DSP if version >= _FIRST_HTP else DSP_LEGACY, "DSP", f"v{version}")
+
+
+def cores_of(backend: str) -> tuple[Core, ...]:
+    """Return the processors of a backend; ``DSP`` means the old ones and HTP.
+
+    Example:
+        >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]
+        (['DSP_V60', 'DSP_V68'], ['DSP_V73'])
+    """
+    names = ("DSP_V60", "DSP_V68") if backend.upper() == "DSP" else (backend,)
+    return tuple(core for core in map(core_of, names) if core is not None)
+
+
+Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
+"""Data types of a place of an operation, of which it is input, output or param, on a core."""
+
+MAX_RANK = 4
+"""Of tensors on the HTP."""
+
+_TAKEN = {
+    DSP_LEGACY: {"ufixed8", "uint8", "float32"},
+    DSP: {"ufixed8", "uint8", "ufixed16", "uint16", "float16", "float32"},
+}
+"""Data types of activations."""
+
+
+def refusal(opdef: OpDef, core: Core) -> str:
+    """Return why no library of a core can have an operation; empty if one can."""
+    repeated = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.repeated]
+    if repeated and core.group in (DSP, DSP_LEGACY):
+        return f"{repeated[0]!r} is repeated, and DSPs take a fixed number of inputs and outputs"
+    return ""
+
+
+def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Iterator[str]:
+    """Yield notices on an operation of accelerators, without its name in front."""
+    for name in backends:
+        if name.upper() in ("DSP", "HTP", "HTP_FP16"):
+            versions = " and ".join(core.arch for core in cores_of(name))
+            yield (
+                f": {name} has no version, and is taken as {versions}; name those of your "
+                "phones, like DSP_V73, or dsp_arch_types"
+            )
+    groups: dict[str, Core] = {}
+    for core in sorted(core for name in backends for core in cores_of(name)):
+        groups.setdefault(core.group, core)
+    for core in groups.values():
+        if not refusal(opdef, core):  # the notices of definitions report it
+            yield from (f" on {core.name}: {text}" for text in _core_notices(opdef, core, allowed))
+    if CPU in groups and groups.keys() & {DSP, DSP_LEGACY}:
+        yield from _plain_integers(opdef, groups[CPU], allowed)
+
+
+def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
+    """Yield a notice if the CPU's types of activations are quantized ones of a DSP."""
+    sides = (("input", opdef.inputs), ("output", opdef.outputs))
+    names = [
+        tensor.name
+        for kind, tensors in sides
+        for tensor in tensors
+        if not tensor.is_static
+        and all(dtype in (UINT8, UINT16) for dtype in allowed(opdef, tensor, kind, core))
+    ]
+    if names:
+        yield (
+            f" on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
+            "integers are quantized values, give the CPU FLOAT_32, with per_core_data_types or a supplement"
+        )
+
+
+def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
+    if core.group not in _TAKEN:
+        return
+    for kind, tensors in (("input", opdef.inputs), ("output", opdef.outputs)):
+        for tensor in tensors:
+            if not tensor.is_static:
+                yield from _types(kind, tensor, core, allowed(opdef, tensor, kind, core))
+    if core.group != DSP:
+        return
+    tensors = (*opdef.inputs, *opdef.outputs)
+    free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in LAYOUTS]
+    if free:
+        yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
+    for param in opdef.params.values():
+        text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
+        if not param.mandatory and (text or not param.is_scalar or param.default is None):
+            what = "a string" if text else "a tensor" if not param.is_scalar else "without a default"
+            yield f"parameter {param.name!r} is {what}, and must be in each model"
+
+
+def _types(kind: str, tensor: TensorDef, core: Core, dtypes: Sequence[DType]) -> Iterator[str]:
+    other = [dtype.name for dtype in dtypes if dtype.name not in _TAKEN[core.group]]
+    if other:
+        taken = ", ".join(sorted(_TAKEN[core.group] - {"uint8", "uint16"}))
+        yield f"{kind} {tensor.name!r} is {' or '.join(other)}, and activations there are {taken}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from xdlc.udo.plugin.base import Plugin, plugin
 from xdlc.udo.plugin.build import compile_c
 from xdlc.udo.plugin.collection import plugin_ops
-from xdlc.udo.plugin.declared_tensors import Input, Output
+from xdlc.udo.plugin.declared_tensors import Input, Output, axis_of, broadcast, reduced, same_as, with_shape
 from xdlc.udo.plugin.kinds import (
     REQUIRED,
     Bool,
@@ -28,7 +28,6 @@ from xdlc.udo.plugin.kinds import (
     Tensor,
     enum_map,
 )
-from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
 
 
 class _CallablePackage(ModuleType):

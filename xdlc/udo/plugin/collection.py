@@ -12,10 +12,11 @@ from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import Udo, UdoSet
+from xdlc.options import spell
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
-from xdlc.udo.plugin.format_choice import QUANTIZED
+from xdlc.udo.plugin.formats import QUANTIZED
 from xdlc.udo.plugin.hooks import PluginHooks
 from xdlc.udo.plugin.user_code import user_code
 
@@ -117,12 +118,13 @@ def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
             yield name, near[0]
 
 
-def _dropped(found: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
+def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
     """Yield what a plugin states and what has no meaning here."""
-    given, weights = found.weight_formats, sum(tensor.is_static for tensor in hooks.declaration.inputs)
-    if not isinstance(given, dict) and weights and len(given) == weights + len(QUANTIZED):
+    formats = plugin.weight_formats
+    weights = sum(tensor.is_static for tensor in hooks.declaration.definition.inputs)
+    if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):
         yield (
-            f"plugin {found.__name__}: the last {len(QUANTIZED)} of {len(given)} weight_formats are of "
+            f"plugin {plugin.__name__}: the last {len(QUANTIZED)} of {len(formats)} weight_formats are of "
             "constants that quantizing would add: they are not used, as encodings are parts of tensors here"
         )
 
@@ -142,8 +144,8 @@ def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
                     UsageError(
                         problem,
                         where=op.hooks.place,
-                        fix="omit one of the plugins (installed ones with --no_plugins), or give one an "
-                        "accepts hook and an op of its own",
+                        fix=f"omit one of the plugins (installed ones with {spell('no_plugins', True)}), or "
+                        "give one an accepts hook and an op of its own",
                     )
                 )
     return problems

@@ -1,4 +1,14 @@
-"""Declarations of plugins, checked."""
+"""Declarations of plugins, checked.
+
+Operands and parameters come from one of three sources, the first that there is:
+
+1. the op of ``config``, a file of the plugin,
+2. ``inputs``, ``outputs`` and ``params`` of the plugin, each by itself,
+3. the operator of the framework that ``op_type`` names (``Builtin``), for what 2 omits.
+
+Then formats change them: an input with a format of weights is static, an activation gets the layout of its
+format, and a weight whose elements move gets parameters that hold its shape in the source.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +29,7 @@ from xdlc.udo.config import read
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
-from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_params
-from xdlc.udo.plugin.formats import Format
+from xdlc.udo.plugin.formats import Format, all_formats, weight_formats, weight_params
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")
@@ -45,8 +54,6 @@ class Declaration:
         types: Source operators.
         domain: Their domain; None for any.
         collection: The package, with this op alone and what supplements it.
-        inputs: Inputs by position.
-        outputs: Outputs by position.
         kinds: Parameters that come from the source, by name.
         builtin: The operator that it overrides, if inputs and parameters are those of the operator.
         input_formats: Format of each input; that of a static one is how it is stored.
@@ -58,8 +65,6 @@ class Declaration:
     types: tuple[str, ...]
     domain: str | None
     collection: Collection
-    inputs: tuple[TensorDef, ...]
-    outputs: tuple[TensorDef, ...]
     kinds: Mapping[str, Kind]
     builtin: Builtin | None
     input_formats: tuple[Format, ...]
@@ -107,8 +112,6 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         types,
         "" if builtin is not None and plugin.domain is None else plugin.domain,
         collection,
-        inputs,
-        outputs,
         kinds,
         None if plugin.config or plugin.inputs or plugin.params else builtin,
         *formats,

@@ -15,6 +15,7 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.ir.files import read_bytes
+from xdlc.options import spell
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.user_code import user_code
 from xdlc.udo.udo_set import plugin_entries
@@ -66,7 +67,7 @@ def entry_plugins() -> dict[type[Plugin], str]:
                 loaded = entry.load()
             plugins.setdefault(checked_plugin(loaded, origin), origin)
         except XdlcError as error:
-            error.fix = "correct or uninstall it, or ignore installed plugins with --no_plugins"
+            error.fix = f"correct or uninstall it, or ignore all with {spell('no_plugins', True)}"
             raise
     return plugins
 

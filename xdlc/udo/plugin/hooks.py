@@ -13,6 +13,7 @@ from xdlc.ir.data import TensorData
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.options import spell
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.builtin import builtin_outputs
@@ -49,7 +50,7 @@ class PluginHooks:
         self._notify = notify
         self._built: dict[Any, bytes] = {}
         self._is_noted = False
-        self._shapes = {f"{tensor.name}_shape" for tensor in declaration.inputs}
+        self._shapes = {f"{tensor.name}_shape" for tensor in declaration.definition.inputs}
 
     @property
     def name(self) -> str:
@@ -130,7 +131,7 @@ class PluginHooks:
         """
         builtin = self.declaration.builtin
         if builtin is not None and not overrides(self.plugin, "infer_shape_and_type"):
-            tensors = (*self.declaration.inputs, *self.declaration.outputs)
+            tensors = (*self.declaration.definition.inputs, *self.declaration.definition.outputs)
             is_moved = any(tensor.layout not in SOURCE_ORDER for tensor in tensors)
             return None if is_moved else builtin_outputs(builtin, self.seen(op), len(op.outputs))
         with self._calling("infer_shape_and_type", f"op {op.name!r}"):
@@ -166,10 +167,8 @@ class PluginHooks:
             return built
         if self._notify is not None and not self._is_noted:
             self._is_noted = True
-            self._notify(
-                f"plugin {self.name}: numba compiles its kernel where it runs: give the plugin's file with "
-                "--udo_package_path"
-            )
+            fix = f"give the plugin's file with {spell('udo_package_path')}"
+            self._notify(f"plugin {self.name}: numba compiles its kernel where it runs: {fix}")
         return None
 
     def built(self, op: OpView) -> Any:
@@ -234,7 +233,7 @@ class PluginHooks:
 
     def _weight_params(self, node: SourceNode) -> Values:
         values: Values = {}
-        for place, tensor in enumerate(self.declaration.inputs):
+        for place, tensor in enumerate(self.declaration.definition.inputs):
             format = self.declaration.input_formats[place]
             spec = node.inputs[place] if place < len(node.inputs) else None
             if f"{tensor.name}_format" not in self.declaration.definition.params or spec is None:
@@ -250,13 +249,13 @@ class PluginHooks:
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs with a None for each declared one that is omitted at the end."""
-        declared = [tensor for tensor in self.declaration.inputs if not tensor.repeated]
+        declared = [tensor for tensor in self.declaration.definition.inputs if not tensor.repeated]
         return [*inputs, *[None] * (len(declared) - len(inputs))]
 
     def input_at(self, place: int) -> tuple[TensorDef, Format]:
         """Return the declaration and the format of an input by position."""
-        last = min(place, len(self.declaration.inputs) - 1)
-        return self.declaration.inputs[last], self.declaration.input_formats[last]
+        last = min(place, len(self.declaration.definition.inputs) - 1)
+        return self.declaration.definition.inputs[last], self.declaration.input_formats[last]
 
     def output_at(self, place: int) -> Format:
         """Return the format of an output by position."""
@@ -281,7 +280,7 @@ class PluginHooks:
 
     def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
         inputs = self.padded(op.inputs)
-        for place, tensor in enumerate(self.declaration.inputs[: len(inputs)]):
+        for place, tensor in enumerate(self.declaration.definition.inputs[: len(inputs)]):
             shape = op.params.get(f"{tensor.name}_shape")
             spec = inputs[place]
             if f"{tensor.name}_format" in op.params and shape is not None and spec is not None:

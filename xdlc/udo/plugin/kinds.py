@@ -31,7 +31,8 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import UINT32, DType
 from xdlc.opdefs.model import ParamDef
-from xdlc.udo.plugin.declared_tensors import MAX_RANK, data_type, described
+from xdlc.runtime.udo.structs import MAX_RANK
+from xdlc.udo.plugin.declared_tensors import data_type, described
 
 
 class _Required:

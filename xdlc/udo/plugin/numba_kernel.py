@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.runtime.udo.activations import kernel_dtype
+from xdlc.runtime.udo.build_descriptor import kernel_dtype
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.formats import find_format
 

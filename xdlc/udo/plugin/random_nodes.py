@@ -46,7 +46,7 @@ def random_node(
     }
     values = {kind.source or key: _value(kind, rng) for key, kind in stated.items()} | dict(attributes)
     names, feeds, weights = [], {}, []
-    for tensor in declared.inputs:
+    for tensor in declared.definition.inputs:
         is_omitted = not tensor.mandatory and tensor.name not in shapes and rng.random() < 0.5
         names.append("" if is_omitted else tensor.name)
         plain = [dtype for dtype in tensor.dtypes if not dtype.is_fixed]
@@ -59,7 +59,7 @@ def random_node(
         elif not is_omitted:
             feeds[tensor.name] = array
     domain = "" if onnx.defs.has(declared.types[0]) else "checked"
-    outputs = [tensor.name for tensor in declared.outputs if tensor.mandatory] or ["result"]
+    outputs = [tensor.name for tensor in declared.definition.outputs if tensor.mandatory] or ["result"]
     given = {key: numpy_helper.from_array(v, key) if hasattr(v, "dtype") else v for key, v in values.items()}
     node = helper.make_node(declared.types[0], names, outputs, "checked", domain=domain, **given)
     inputs = [

@@ -182,7 +182,7 @@ def test_wrong_dimensions_are_named(dims: dict[str, Any], said: str) -> None:
 
 def test_the_same_dimensions_change_nothing() -> None:
     model = cnn(quantized=True)
-    with pytest.warns(UserWarning, match="x of graph 'cnn' has these already"):
+    with pytest.warns(UserWarning, match="x of graph 'cnn' has these dimensions already"):
         edited = edit(model, input_dimensions={"x": (1, 8, 8, 4)})
     assert differences(edited.main, model.main) == []
 

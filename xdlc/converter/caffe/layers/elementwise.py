@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
-from xdlc.converter.caffe.registry import layer
+from xdlc.converter.caffe.registry import MANY, Params, bottoms, layer, misfit, params, weights
 from xdlc.converter.nhwc.elementwise import clipped, filled_like
 from xdlc.converter.nhwc.shapes import cast, number, reshape
 from xdlc.converter.operators.dispatch import Operators

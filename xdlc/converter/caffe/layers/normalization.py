@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, misfit, params, weights
-from xdlc.converter.caffe.registry import layer
+from xdlc.converter.caffe.registry import bottoms, layer, misfit, params, weights
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, misfit, params, weights
-from xdlc.converter.caffe.registry import layer
+from xdlc.converter.caffe.registry import bottoms, layer, misfit, params, weights
 from xdlc.converter.nhwc import recurrent
 from xdlc.converter.nhwc.gathering import split_evenly
 from xdlc.converter.nhwc.recurrent import LstmWeights, front, scanned
@@ -18,6 +17,7 @@ from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
+from xdlc.options import spell
 
 _GATES = "ifoc"
 """Gates in the order of Caffe's weights (lstm_layer.cpp)."""
@@ -84,8 +84,8 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
     if not cont.is_static and x.shape[0] > g.unroll_loops:
         g.context.diagnostics.notices.append(
             f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host: "
-            "fix it with --set_input where a sequence is one run (0 at the first step, else 1), or write "
-            f"the steps out with --unroll_loops {x.shape[0]}"
+            f"fix it with {spell('set_inputs')} where a sequence is one run (0 at the first step, else 1), "
+            f"or write the steps out with {spell('unroll_loops')} {x.shape[0]}"
         )
 
     def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:

@@ -1,21 +1,26 @@
-"""Handlers of layers that join, cut, reshape and move blobs."""
+"""Handlers of layers that join, cut, reshape and move blobs, or hold stored ones."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
-from xdlc.converter.caffe.params import MANY, bottoms, misfit, params
-from xdlc.converter.caffe.registry import layer
+import numpy as np
+
+from xdlc.converter.caffe.registry import MANY, bottoms, layer, misfit, params, weights
 from xdlc.converter.nhwc.gathering import shuffled, split, stack
+from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.protobuf_text import Message
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.options import spell
 
 
 def _either_axis(node: Node, name: str, old: str, rank: int) -> int:
@@ -90,9 +95,7 @@ def _reshape(node: Node, g: Operators) -> Value:
     rest = math.prod(max(size, 1) for size in sizes)
     sizes = [x.size // rest if size == -1 else size for size in sizes]
     if math.prod(sizes) != x.size:
-        fix = (
-            "state 0 or -1 instead of a fixed size, or the size of the input that the net needs (--input_dim)"
-        )
+        fix = f"state 0 or -1 instead of a fixed size, or the size of the input with {spell('input_dims')}"
         raise ModelError(f"reshapes {list(x.shape)} of {x.size} elements to {sizes}", fix=fix)
     if x.rank and x.shape[0] > 1 and first == 0 and sizes[:1] == [1] and -1 in new:
         g.context.diagnostics.notices.append(
@@ -237,5 +240,45 @@ def _batch_reindex(node: Node, g: Operators) -> Value:
 def _filter(node: Node, g: Operators) -> Value:
     raise UnsupportedOp(
         "the number of rows that it keeps depends on data, and a DLC has fixed shapes",
-        fix="cut the net before it with --out_name, and select the rows in the program",
+        fix=f"{cut_before()}, and select the rows in the program",
     )
+
+
+@layer("Parameter")
+def _parameter(node: Node, g: Operators) -> Value:
+    return weights(node, g, params(node, "parameter_param").integers("shape.dim", least=1))[0]
+
+
+@layer("DummyData")
+def _dummy_data(node: Node, g: Operators) -> list[Value]:
+    """Return blobs of one number each; one shape or filler holds for all tops."""
+    count = len(node.outputs)
+    node.read.update(name for name in node.attributes if name.startswith("dummy_data_param."))
+    own = next(iter(node.message.fields.messages("dummy_data_param")), Message(0))
+    sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
+    shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
+    if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
+        raise misfit("states num, channels, height and width unequally often, or beside shapes")
+    shapes += zip(*sizes, strict=True)
+    fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
+    if len(shapes) not in (1, count) or len(fillers) not in (1, count):
+        raise misfit(f"states {len(shapes)} shapes and {len(fillers)} fillers for {count} tops")
+    blobs = []
+    for index, name in enumerate(node.outputs):
+        dims = shapes[index % len(shapes)]
+        shape = [size for size in dims if isinstance(size, int) and size > 0]
+        if len(shape) != len(dims):
+            raise misfit("states a shape that is not positive integers")
+        check_shape(name, shape, FLOAT32)
+        g.builder.check_table(*shape)
+        blobs.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
+    return blobs
+
+
+def _filled(filler: Message) -> float:
+    (kind, *_), (value, *_) = filler.scalars("type") or ["constant"], filler.scalars("value") or [0]
+    if kind != "constant":
+        raise UnsupportedOp(f"random fillers ({kind}) are not supported", fix="make it an Input layer")
+    if isinstance(value, str):
+        raise misfit("states a data_filler value that is not a number")
+    return float(np.float32(value))

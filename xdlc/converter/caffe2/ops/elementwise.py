@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.caffe2.messages import DATA_TYPES
-from xdlc.converter.caffe2.netdef import dtype_of
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.netdef import DATA_TYPES, dtype_of
+from xdlc.converter.caffe2.registry import flag, integer, number, operator
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
@@ -39,8 +37,7 @@ _UNARY: dict[str, tuple[str, dict[str, float]]] = {
 
 
 @operator(*_UNARY, layout=ANY)
-def _unary(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _unary(node: Node, g: Operators, x: Value) -> Value:
     type, defaults = _UNARY[node.type]
     return g(type, [x], **{name: number(node, name, default) for name, default in defaults.items()})
 
@@ -83,14 +80,12 @@ _COMPOSED: dict[str, Callable[[Node, Operators, Value], Value]] = {
 
 
 @operator(*_COMPOSED, layout=ANY)
-def _composed(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _composed(node: Node, g: Operators, x: Value) -> Value:
     return _COMPOSED[node.type](node, g, x)
 
 
 @operator("Cast", layout=ANY, ignores=("from_type", "sat"))
-def _cast(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _cast(node: Node, g: Operators, x: Value) -> Value:
     given = node.attr("to")
     if isinstance(given, str) and given.upper() not in DATA_TYPES:
         raise node.problem(f"a cast to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
@@ -108,15 +103,14 @@ EnsureCPUOutput EnsureDense NanCheck StopGradient
 
 
 @operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
-def _copy(node: Node, g: Operators) -> list[Value]:
+def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
     """Return the inputs; those beyond the outputs only state a device or an order."""
-    return inputs(node, 1, len(node.inputs))[: len(node.outputs)]
+    return [x, *others][: len(node.outputs)]
 
 
 @operator("Dropout", layout=ANY, ignores=("ratio",))
-def _dropout(node: Node, g: Operators) -> Value:
+def _dropout(node: Node, g: Operators, x: Value) -> Value:
     """Return the input; without is_test a notice states that the net is for training."""
-    (x,) = inputs(node, 1)
     if not flag(node, "is_test"):
         notice = f"{g.context.source.describe(node)}: is_test is not set; the DLC drops nothing"
         g.context.diagnostics.notices.append(notice)
@@ -134,9 +128,9 @@ _BINARY = {name: name for name in _OPERANDS.split()} | _COMPARISONS
 def _binary(node: Node, g: Operators) -> Value:
     """Apply an operator to two operands; Pow may have its exponent as an argument."""
     if node.type == "Pow" and "exponent" in node.attributes:
-        (x,) = inputs(node, 1)
+        (x,) = node.operands(1, 1)
         return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
-    x, y = _broadcast(node, g, *inputs(node, 2))
+    x, y = _broadcast(node, g, *node.operands(2, 2))
     if node.type == "NE":
         return elementwise.not_equal(g, x, y)
     type = _BINARY[node.type]
@@ -171,8 +165,7 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
 
 
 @operator("Where", layout=ANY)
-def _where(node: Node, g: Operators) -> Value:
-    condition, x, y = inputs(node, 3)
+def _where(node: Node, g: Operators, condition: Value, x: Value, y: Value) -> Value:
     by_rows = flag(node, "broadcast_on_rows") and condition.rank == 1
     _check_shapes(node, [x, y] if by_rows else [condition, x, y])
     return elementwise.select_rows(g, condition, x, y)
@@ -181,22 +174,20 @@ def _where(node: Node, g: Operators) -> Value:
 # ---------------------------------------------------------------------- any number of operands
 
 
-def _check_shapes(node: Node, values: list[Value]) -> None:
+def _check_shapes(node: Node, values: Sequence[Value]) -> None:
     if any(value.dims != values[0].dims for value in values):
         raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]} must be equal")
 
 
 @operator("Sum", "Max", "Min", "Mean", layout=ANY)
-def _n_ary(node: Node, g: Operators) -> Value:
-    values = inputs(node, 1, len(node.inputs))
+def _n_ary(node: Node, g: Operators, *values: Value) -> Value:
     _check_shapes(node, values)
     return values[0] if len(values) == 1 else g(node.type, values)
 
 
 @operator("WeightedSum", layout=ANY)
-def _weighted_sum(node: Node, g: Operators) -> Value:
+def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
     """Return the sum of values times weights, of one element each, that follow them."""
-    values = inputs(node, 2, len(node.inputs))
     if len(values) % 2 or any(weight.size != 1 for weight in values[1::2]):
         raise node.invalid("its inputs must be pairs of a value and a weight of one element")
     _check_shapes(node, values[::2])
@@ -205,9 +196,8 @@ def _weighted_sum(node: Node, g: Operators) -> Value:
 
 
 @operator("ConstantFill", layout=ANY, ignores=("shape",))
-def _constant_fill(node: Node, g: Operators) -> Value:
+def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
     """Return a constant value in the input's shape, or the shape that it holds."""
-    (x,) = inputs(node, 1)
     if node.attr("extra_shape"):
         raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))

@@ -12,8 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import inputs, integer, number
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import integer, number, operator
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -72,14 +71,12 @@ def _rounded(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
 
 
 @operator("Int8Quantize")
-def _quantize(node: Node, g: Operators) -> Value:
-    x, *_ = inputs(node, 1, 2)
+def _quantize(node: Node, g: Operators, x: Value, _encoding: Value | None = None) -> Value:
     return _rounded(g, x, _stated(node))
 
 
 @operator("Int8Dequantize")
-def _dequantize(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _dequantize(node: Node, g: Operators, x: Value) -> Value:
     _encoding_of(node, 0)
     return x
 

@@ -6,19 +6,18 @@ import math
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import (
+from xdlc.converter.caffe2.ops.shapes import flattened
+from xdlc.converter.caffe2.registry import (
     flag,
-    inputs,
     integer,
     is_channel_last,
     number,
+    operator,
     planes,
     stored,
     vectors,
     wants,
 )
-from xdlc.converter.caffe2.ops.shapes import flattened
-from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt, square
 from xdlc.converter.nhwc.reduce import moments, reduced
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, reshape
@@ -42,8 +41,9 @@ def channels(node: Node, x: Value) -> int:
 
 
 @operator("SpatialBN", layout=CHANNEL_LAST, ignores=("momentum", "num_batches"))
-def _spatial_bn(node: Node, g: Operators) -> Value:
-    x, scale, bias, mean, variance, *_ = inputs(node, 5, 7)
+def _spatial_bn(
+    node: Node, g: Operators, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, *_: Value
+) -> Value:
     if not flag(node, "is_test"):
         raise node.problem(
             "is_test is not set: normalizing by batch statistics is not supported",
@@ -55,9 +55,8 @@ def _spatial_bn(node: Node, g: Operators) -> Value:
 
 
 @operator("LRN", layout=CHANNEL_LAST)
-def _lrn(node: Node, g: Operators) -> list[Value]:
+def _lrn(node: Node, g: Operators, x: Value) -> list[Value]:
     """Return x / scale^beta, and scale: bias + alpha / size * sum of squares."""
-    (x,) = inputs(node, 1)
     size = integer(node, "size", 0)
     if x.rank != 4 or size < 1 or size % 2 == 0:
         raise node.invalid(f"rank must be 4 and size odd, but they are {x.rank} and {size}")
@@ -75,9 +74,8 @@ def _lrn(node: Node, g: Operators) -> list[Value]:
 
 
 @operator("Softmax", "LogSoftmax")
-def _softmax(node: Node, g: Operators) -> Value:
+def _softmax(node: Node, g: Operators, x: Value) -> Value:
     """Return the softmax over all axes from axis on as one."""
-    (x,) = inputs(node, 1)
     axis, shape = node.axis(integer(node, "axis", 1), x.rank), dims(x)
     wide = [place for place in range(axis, x.rank) if shape[place] != 1]
     if len(wide) <= 1:
@@ -86,9 +84,8 @@ def _softmax(node: Node, g: Operators) -> Value:
 
 
 @operator("InstanceNorm", "GroupNorm", layout=CHANNEL_LAST)
-def _group_norm(node: Node, g: Operators) -> list[Value]:
+def _group_norm(node: Node, g: Operators, x: Value, scale: Value, bias: Value) -> list[Value]:
     """Return x normalized in groups; means and 1 / deviations [N, groups] if read."""
-    x, scale, bias = inputs(node, 3)
     count, epsilon = channels(node, x), number(node, "epsilon", 1e-5)
     groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
     if x.rank < 3 or count % groups:
@@ -109,7 +106,8 @@ def _group_norm(node: Node, g: Operators) -> list[Value]:
 @operator("LayerNorm")
 def _layer_norm(node: Node, g: Operators) -> list[Value]:
     """Return x normalized from axis on; mean and deviation [..., 1] if read."""
-    x, *weights = inputs(node, 3 if flag(node, "elementwise_affine") else 1)
+    count = 3 if flag(node, "elementwise_affine") else 1
+    x, *weights = node.operands(count, count)
     axis, epsilon, shape = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5), dims(x)
     inner = shape[axis:]
     if any(value.shape != inner for value in weights):
@@ -126,9 +124,8 @@ def _layer_norm(node: Node, g: Operators) -> list[Value]:
 
 
 @operator("Normalize", "NormalizeL1", layout=ANY)
-def _normalize(node: Node, g: Operators) -> Value:
+def _normalize(node: Node, g: Operators, x: Value) -> Value:
     """Return x over its norm along an axis: max(L2, 1e-12), or L1 where that is not 0."""
-    (x,) = inputs(node, 1)
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if node.type == "NormalizeL1":
         return div_no_nan(g, x, reduced(g, "L1", x, [axis], keep=True))
@@ -143,15 +140,13 @@ def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list
 
 
 @operator("AffineChannel", layout=ANY)
-def _affine_channel(node: Node, g: Operators) -> Value:
-    x, scale, bias = inputs(node, 3)
+def _affine_channel(node: Node, g: Operators, x: Value, scale: Value, bias: Value) -> Value:
     scale, bias = _along_channels(node, g, x, scale=scale, bias=bias)
     return g("Add", [g("Mul", [x, scale]), bias])
 
 
 @operator("PRelu", layout=ANY)
-def _prelu(node: Node, g: Operators) -> Value:
-    x, slope = inputs(node, 2)
+def _prelu(node: Node, g: Operators, x: Value, slope: Value) -> Value:
     if slope.size == 1:
         return g("PRelu", [x, reshape(g, slope, (1,) * x.rank)])
     return g("PRelu", [x, *_along_channels(node, g, x, slope=slope)])

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, is_channel_last, wants
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import flag, integer, integers, is_channel_last, operator, wants
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
@@ -23,16 +22,16 @@ def _channel_axis(node: Node, rank: int) -> int:
     return node.axis(integer(node, "axis", 3 if is_channel_last(node) else 1), rank)
 
 
-def _stated(node: Node, given: list[Value], name: str) -> list[int]:
+def _stated(node: Node, value: Value | None, name: str) -> list[int]:
     """Return integers that a further input states before an argument does."""
     own = integers(node, name)
-    return ints(given[0], f"argument {name}") if given else own
+    return own if value is None else ints(value, f"argument {name}")
 
 
 @operator("Concat", "DepthConcat", layout=ANY)
-def _concat(node: Node, g: Operators) -> list[Value]:
+def _concat(node: Node, g: Operators, *values: Value) -> list[Value]:
     """Return inputs joined, along a new axis with add_axis, and their sizes, int32."""
-    values, adds = inputs(node, 1, len(node.inputs)), flag(node, "add_axis")
+    adds = flag(node, "add_axis")
     axis = _channel_axis(node, values[0].rank + adds)
     shapes = [dims(value) for value in values]
     if len({shape if adds else (len(shape), shape[:axis], shape[axis + 1 :]) for shape in shapes}) != 1:
@@ -45,10 +44,9 @@ def _concat(node: Node, g: Operators) -> list[Value]:
 
 
 @operator("Split", "DepthSplit", layout=ANY)
-def _split(node: Node, g: Operators) -> list[Value]:
+def _split(node: Node, g: Operators, x: Value, parts: Value | None = None) -> list[Value]:
     """Return parts of stated sizes, by an argument or the second input, else equal."""
-    x, *given = inputs(node, 1, 2)
-    axis, count, sizes = _channel_axis(node, x.rank), len(node.outputs), _stated(node, given, "split")
+    axis, count, sizes = _channel_axis(node, x.rank), len(node.outputs), _stated(node, parts, "split")
     (whole,) = dims(x, [axis])
     if not sizes and whole % count == 0:
         sizes = [whole // count] * count
@@ -61,11 +59,12 @@ def _split(node: Node, g: Operators) -> list[Value]:
 
 
 @operator("Slice", layout=ANY)
-def _slice(node: Node, g: Operators) -> Value:
+def _slice(
+    node: Node, g: Operators, x: Value, first: Value | None = None, last: Value | None = None
+) -> Value:
     """Return a slice; a negative position p counts as size + 1 + p: -1 is the end."""
-    x, *bounds = inputs(node, 1, 3)
-    starts, ends = _stated(node, bounds[:1], "starts"), _stated(node, bounds[1:], "ends")
-    if len(bounds) == 1 or len(starts) != len(ends) or len(starts) > x.rank:
+    starts, ends = _stated(node, first, "starts"), _stated(node, last, "ends")
+    if (first is None) != (last is None) or len(starts) != len(ends) or len(starts) > x.rank:
         raise node.invalid(f"starts {starts} and ends {ends} of {x.rank} axes")
     slices = []
     for axis, places in enumerate(zip(starts, ends, strict=True)):
@@ -79,12 +78,11 @@ def _slice(node: Node, g: Operators) -> Value:
 
 
 @operator("Reshape")
-def _reshape(node: Node, g: Operators) -> list[Value]:
+def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None) -> list[Value]:
     """Return x reshaped, where 0 keeps a size of x, and the old shape."""
-    x, *rest = inputs(node, 1, 2)
-    if not rest and "shape" not in node.attributes:
+    if new_shape is None and "shape" not in node.attributes:
         raise node.invalid("has neither an argument shape nor an input that holds it")
-    stated, shape = _stated(node, rest, "shape"), dims(x)
+    stated, shape = _stated(node, new_shape, "shape"), dims(x)
     sizes = [size or shape[place] for place, size in enumerate(stated) if size or place < x.rank]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.size // max(1, -math.prod(sizes))
@@ -95,8 +93,7 @@ def _reshape(node: Node, g: Operators) -> list[Value]:
 
 
 @operator("ResizeLike")
-def _resize_like(node: Node, g: Operators) -> Value:
-    x, like = inputs(node, 2)
+def _resize_like(node: Node, g: Operators, x: Value, like: Value) -> Value:
     if math.prod(dims(x)) != math.prod(dims(like)):
         raise node.invalid(f"{list(x.shape)} under the shape {list(like.shape)}")
     return reshape(g, x, dims(like))
@@ -109,9 +106,8 @@ def flattened(g: Operators, x: Value, axis: int) -> Value:
 
 
 @operator("Flatten", "FlattenToVec")
-def _flatten(node: Node, g: Operators) -> Value:
+def _flatten(node: Node, g: Operators, x: Value) -> Value:
     """Return a matrix whose columns are the axes from axis on, or a vector."""
-    (x,) = inputs(node, 1)
     if node.type == "FlattenToVec":
         return reshape(g, x, (math.prod(dims(x)),))
     axis = integer(node, "axis", 1)
@@ -119,8 +115,7 @@ def _flatten(node: Node, g: Operators) -> Value:
 
 
 @operator("Squeeze", "ExpandDims")
-def _dims(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _dims(node: Node, g: Operators, x: Value) -> Value:
     places, shape = sorted(set(integers(node, "dims"))), list(dims(x))
     adds = node.type == "ExpandDims"
     if not places or places[0] < 0 or places[-1] >= x.rank + adds * len(places):
@@ -134,8 +129,7 @@ def _dims(node: Node, g: Operators) -> Value:
 
 
 @operator("Transpose", "NCHW2NHWC", "NHWC2NCHW")
-def _transpose(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _transpose(node: Node, g: Operators, x: Value) -> Value:
     if node.type != "Transpose":
         if x.rank < 3:
             raise node.invalid(f"an input of rank {x.rank}")
@@ -147,8 +141,7 @@ def _transpose(node: Node, g: Operators) -> Value:
 
 
 @operator("Shape", "Size")
-def _shape(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _shape(node: Node, g: Operators, x: Value) -> Value:
     if node.type == "Size":
         return g.builder.const(np.asarray(math.prod(dims(x)), np.int64))
     axes = [node.axis(axis, x.rank) for axis in integers(node, "axes")]
@@ -156,10 +149,11 @@ def _shape(node: Node, g: Operators) -> Value:
 
 
 @operator("Tile", layout=ANY)
-def _tile(node: Node, g: Operators) -> Value:
+def _tile(
+    node: Node, g: Operators, x: Value, count: Value | None = None, place: Value | None = None
+) -> Value:
     """Return x repeated along an axis; inputs override the arguments."""
-    x, *given = inputs(node, 1, 3)
-    tiles, axis = _stated(node, given[:1], "tiles") or [1], _stated(node, given[1:], "axis") or [0]
+    tiles, axis = _stated(node, count, "tiles") or [1], _stated(node, place, "axis") or [0]
     if len(tiles) != 1 or len(axis) != 1 or tiles[0] < 1:
         raise node.invalid(f"{tiles} repetitions along axis {axis}")
     counts = [1] * x.rank
@@ -168,38 +162,32 @@ def _tile(node: Node, g: Operators) -> Value:
 
 
 @operator("NumpyTile", "Expand", layout=ANY)
-def _by_shape(node: Node, g: Operators) -> Value:
+def _by_shape(node: Node, g: Operators, x: Value, shape: Value | None = None) -> Value:
     """Return x tiled, or broadcast as in numpy, by the second input's numbers."""
-    x, *given = inputs(node, 1, 2)
-    wanted = _stated(node, given, "shape")
+    wanted = _stated(node, shape, "shape")
     if not wanted or min(wanted) < 1 or (node.type == "NumpyTile" and len(wanted) != x.rank):
         raise node.invalid(f"{list(x.shape)} by numbers {wanted}")
     return g("Tile" if node.type == "NumpyTile" else "Expand", [x, vector(g, wanted)])
 
 
 @operator("Glu")
-def _glu(node: Node, g: Operators) -> Value:
+def _glu(node: Node, g: Operators, x: Value) -> Value:
     """Return the first half along an axis times the sigmoid of the second."""
-    (x,) = inputs(node, 1)
     first, second = split_evenly(g, x, 2, node.axis(integer(node, "dim", -1), x.rank))
     return g("Mul", [first, g("Sigmoid", [second])])
 
 
 @operator("Gather", "BatchGather", layout=ANY, ignores=("wrap_indices",))
-def _gather(node: Node, g: Operators) -> Value:
-    x, indices = inputs(node, 2)
+def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     if flag(node, "match_outer"):
-        raise node.problem(
-            "argument match_outer is unsupported", "use BatchGather, or cut the net before it with --out_name"
-        )
+        raise node.problem("argument match_outer is unsupported", f"use BatchGather, or {cut_before()}")
     axis = node.axis(integer(node, "axis", 1 if node.type == "BatchGather" else 0), x.rank)
     return g("Gather", [x, indices if indices.dtype.is_integer else cast(g, indices, INT32)], axis=axis)
 
 
 @operator("OneHot")
-def _one_hot(node: Node, g: Operators) -> Value:
+def _one_hot(node: Node, g: Operators, indices: Value, size: Value) -> Value:
     """Return rows [N, size] of uint8 with a 1 at the index; input 2 is the size."""
-    indices, size = inputs(node, 2)
     if indices.rank != 1 or size.size != 1:
         raise node.invalid(f"indices {list(indices.shape)} and size {list(size.shape)}")
     on, off = (g.builder.const(np.asarray(value, np.uint8)) for value in (1, 0))

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, number, planes, stored, vectors
-from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.caffe2.registry import (
+    flag,
+    integer,
+    integers,
+    number,
+    operator,
+    planes,
+    stored,
+    vectors,
+)
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.dispatch import Operators
@@ -104,7 +112,7 @@ def _operands(
     node: Node, g: Operators, *, transposed: bool
 ) -> tuple[Value, Value, list[Value], dict[str, int]]:
     """Return input and weights with channels in axis 1, bias or None, and groups."""
-    x, weight, *bias = inputs(node, 2, 3)
+    x, weight, *bias = node.operands(2, 3)
     if not 3 <= x.rank <= 5 or weight.rank != x.rank:
         raise node.invalid(f"input and weights must have ranks 3 to 5, but have {x.rank} and {weight.rank}")
     x, weight = planes(node, g, x), planes(node, g, weight)
@@ -154,8 +162,7 @@ _POOLS = {
 
 
 @operator(*_POOLS, layout=CHANNEL_LAST)
-def _pool(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
+def _pool(node: Node, g: Operators, x: Value) -> Value:
     if not 3 <= x.rank <= 5:
         raise node.invalid(f"input must have 1 to 3 spatial axes, but has rank {x.rank}")
     x, stem = planes(node, g, x), _POOLS[node.type]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from xdlc.converter.keras.handling import (
+from xdlc.converter.keras.layers import EXPORT, PACKAGES
+from xdlc.converter.keras.registry import (
     argument,
     as_float,
     const,
@@ -17,7 +18,6 @@ from xdlc.converter.keras.handling import (
     only_input,
     required_weight,
 )
-from xdlc.converter.keras.layers import EXPORT, PACKAGES
 from xdlc.converter.nhwc.elementwise import clipped, expm1
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.reduce import reduced

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from xdlc.converter.keras.handling import (
+from xdlc.converter.keras.registry import (
     Operand,
     argument,
     as_float,
@@ -19,8 +19,7 @@ from xdlc.converter.keras.handling import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.products import swapped
-from xdlc.converter.nhwc.reduce import reduced
+from xdlc.converter.nhwc.reduce import reduced, swapped
 from xdlc.converter.nhwc.reduce import softmax as softmax_last
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators

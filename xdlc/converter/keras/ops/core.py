@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdlc.converter.keras.handling import (
+from xdlc.converter.keras.ops.activations import activated
+from xdlc.converter.keras.registry import (
     as_float,
     const,
     handler,
@@ -12,8 +13,7 @@ from xdlc.converter.keras.handling import (
     required_weight,
     weight,
 )
-from xdlc.converter.keras.ops.activations import activated
-from xdlc.converter.nhwc.products import dense as product
+from xdlc.converter.nhwc.reduce import dense as product
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators

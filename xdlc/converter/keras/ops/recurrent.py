@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.keras.handling import Operand, argument, as_float, const, handler, inputs
 from xdlc.converter.keras.ops._steps import Layer, Run, needed, stacked, stepped
+from xdlc.converter.keras.registry import Operand, argument, as_float, const, handler, inputs
 from xdlc.converter.nhwc.shapes import permuted, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
 from xdlc.converter.operators.dispatch import Operators

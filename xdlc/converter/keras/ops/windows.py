@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.converter.keras.handling import (
+from xdlc.converter.keras.ops.activations import activated
+from xdlc.converter.keras.registry import (
     argument,
     as_float,
     handler,
-    in_last,
     is_channel_first,
     only_input,
     required_weight,
     sizes,
     weight,
 )
-from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.nhwc.shapes import dims, in_channel_last, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -52,7 +51,9 @@ def _convolved(node: Node, g: Operators, function: Any, roles: list[str]) -> Val
         "padding": _padding(node, list(weights[0].shape[:-2]), dilations),
         "dilations": dilations,
     }
-    convolved = in_last(node, g, x, lambda value: function(g, value, *weights, bias, **options))
+    convolved = in_channel_last(
+        is_channel_first(node), g, x, lambda value: function(g, value, *weights, bias, **options)
+    )
     return activated(node, g, convolved)
 
 
@@ -111,7 +112,9 @@ def pool(node: Node, g: Operators) -> Value:
     given = {"kernel": kernel, "strides": sizes(node, "strides", x.rank - 2, kernel)}
     padding = _padding(node, kernel, kernel)
     function = windows.max_pool if node.type.startswith("Max") else windows.average_pool
-    return in_last(node, g, x, lambda value: function(g, value, padding=padding, **given))
+    return in_channel_last(
+        is_channel_first(node), g, x, lambda value: function(g, value, padding=padding, **given)
+    )
 
 
 @handler(*(f"Global{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
@@ -147,4 +150,4 @@ def adaptive_pool(node: Node, g: Operators) -> Value:
             value = g("Concat", parts, axis=axis) if count > 1 else parts[0]
         return value
 
-    return in_last(node, g, x, function)
+    return in_channel_last(is_channel_first(node), g, x, function)

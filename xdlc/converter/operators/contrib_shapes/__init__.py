@@ -6,8 +6,8 @@ Sources: the schemas and documentation in onnxruntime (docs/ContribOperators.md)
 
 from __future__ import annotations
 
-from xdlc.converter.operators.contrib_shapes import attention, others
-from xdlc.converter.operators.contrib_shapes.learning import LEARNING
+from xdlc.converter.operators.contrib_shapes import others
+from xdlc.converter.operators.contrib_shapes.others import LEARNING
 from xdlc.converter.operators.contrib_shapes.rules import Rule, like, same
 
 OF_DEFAULT_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
@@ -32,10 +32,10 @@ SHAPES: dict[str, Rule] = {
         ),
         same(),
     ),
-    "Attention": attention.attention(4),
+    "Attention": others.attention(4),
     "CDist": others.pairs,
     "CropAndResize": others.crop_and_resize,
-    "DecoderMaskedMultiHeadAttention": attention.decoder_attention,
+    "DecoderMaskedMultiHeadAttention": others.decoder_attention,
     "DequantizeLinear": same(0, 1),
     "DynamicQuantizeLSTM": others.quantized_lstm,
     "DynamicQuantizeMatMul": others.real_product,
@@ -48,18 +48,18 @@ SHAPES: dict[str, Rule] = {
     "GatherBlockQuantized": others.gather_block_quantized,
     "GatherND": like("GatherND"),
     "GridSample": like("GridSample"),
-    "GroupQueryAttention": attention.group_query_attention,
+    "GroupQueryAttention": others.group_query_attention,
     "MatMulBnb4": others.block_product,
     "MatMulInteger16": others.integer_product,
     "MatMulIntegerToFloat": others.real_product,
     "MatMulNBits": others.block_product,
     "MaxpoolWithMask": like("MaxPool", 0),
-    "MultiHeadAttention": attention.multi_head_attention,
+    "MultiHeadAttention": others.multi_head_attention,
     "MurmurHash3": others.murmur_hash,
     "NGramRepeatBlock": same(1),
     "NhwcMaxPool": others.channels_last_pool,
     "Pad": like("Pad", 0, 1),
-    "QAttention": attention.attention(8),
+    "QAttention": others.attention(8),
     "QEmbedLayerNormalization": others.embed_layer_normalization,
     "QGemm": others.quantized_gemm,
     "QLinearAdd": like("Add", 0, 3),

@@ -1,16 +1,22 @@
-"""Output shapes of contributed normalizations, products and others."""
+"""Output shapes of contributed operators: attention, normalizations, ai.onnx.ml."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes.rules import (
     Output,
+    Rule,
     at,
     channels_first,
     channels_last,
     float32,
     int64,
+    over,
+    plus,
+    same,
     stand_in,
     times,
 )
@@ -187,3 +193,169 @@ def time_warping(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list
     import numpy
 
     return [((2, None), numpy.dtype(numpy.int32))]
+
+
+def attention(past: int) -> Rule:
+    """Return the rule of attention whose past keys and values are input ``past``."""
+
+    def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+        batch, length, _ = shapes[0]
+        count = attributes["num_heads"]
+        widths = attributes.get("qkv_hidden_sizes") or [over(shapes[1][1], 3)] * 3
+        earlier = at(shapes, past)
+        if attributes.get("past_present_share_buffer") and earlier is not None:
+            total = earlier[3]
+        else:
+            total = length if earlier is None else plus(length, earlier[3])
+        real = float32() if past == 8 else dtypes[0]
+        return [
+            ((batch, length, widths[2]), real),
+            ((2, batch, count, total, over(widths[1], count)), real),
+        ]
+
+    return rule
+
+
+def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """MultiHeadAttention: output, keys and values with those of the past, products."""
+    count, dtype = attributes["num_heads"], dtypes[0]
+    query, key, value = shapes[0], at(shapes, 1), at(shapes, 2)
+    if len(query) == 5:
+        batch, length, keys, width = query[0], query[1], query[1], times(query[4], count)
+    elif len(key) == 5:
+        batch, length, keys, width = query[0], query[1], key[1], query[2]
+    elif len(key) == 4:
+        batch, length, keys, width = query[0], query[1], key[2], times(value[3], count)
+    else:
+        batch, length, keys, width = query[0], query[1], key[1], value[2]
+    past = at(shapes, 6)
+    total = keys if past is None else plus(past[2], keys)
+    if past is not None and at(dtypes, 8) is not None:
+        total = past[2]
+    size = query[4] if len(query) == 5 else over(query[2], count)
+    return [
+        ((batch, length, width), dtype),
+        ((batch, count, total, size), dtype),
+        ((batch, count, total, over(width, count)), dtype),
+        ((batch, count, length, total), dtype),
+    ]
+
+
+def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """DecoderMaskedMultiHeadAttention: one query after a past."""
+    count, dtype = attributes["num_heads"], dtypes[0]
+    query, key, value, past = shapes[0], at(shapes, 1), at(shapes, 2), at(shapes, 5)
+    if key is not None and len(key) == 4:
+        total, width = key[2], times(value[3], count)
+    else:
+        width = over(query[2], 3) if key is None else value[2]
+        total = 1 if past is None else plus(past[2], 1)
+        if past is not None and attributes.get("past_present_share_buffer"):
+            total = past[2]
+    size = over(width, count)
+    return [
+        ((query[0], query[1], width), dtype),
+        ((query[0], count, total, size), dtype),
+        ((query[0], count, total, size), dtype),
+        ((query[0], count, 1, total), dtype),
+    ]
+
+
+def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """GroupQueryAttention: keys and values are as long as the past and input 6 state."""
+    query, past = shapes[0], at(shapes, 3)
+    count, groups = attributes["num_heads"], attributes["kv_num_heads"]
+    packed = at(dtypes, 1) is None
+    width = times(over(query[2], count + 2 * groups), count) if packed else query[2]
+    size = over(width, count)
+    total = at(values, 6)
+    stated = None if total is None else int(total.reshape(-1)[0])
+    keys: int | None = None
+    if past is not None and past[2] is not None and stated is not None:
+        keys = max(past[2], stated)
+    elif past is None:
+        keys = stated
+    state = (query[0], groups, keys, size)
+    stored = at(dtypes, 3) or dtypes[0]
+    return [
+        ((query[0], query[1], width), dtypes[0]),
+        ((*past[:2], keys, past[3]) if past is not None else state, stored),
+        ((*past[:2], keys, past[3]) if past is not None else state, stored),
+        ((query[0], count, query[1], stated), dtypes[0]),
+    ]
+
+
+def like_input(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """Scaler, Normalizer: float32 of the input's shape."""
+    return [(shapes[0], float32())]
+
+
+def encoded_labels(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """LabelEncoder: the type of its values; strings have none here."""
+    if attributes.get("values_tensor") is not None:
+        return [(shapes[0], protobuf.numpy_dtype(attributes["values_tensor"].data_type))]
+    kinds = {"values_int64s": int64(), "values_floats": float32()}
+    return [(shapes[0], next((dtype for name, dtype in kinds.items() if attributes.get(name)), None))]
+
+
+def one_hot(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """OneHotEncoder: a new last axis of categories."""
+    count = len(attributes.get("cats_int64s") or attributes.get("cats_strings") or ())
+    return [(None if shapes[0] is None else (*shapes[0], count), float32())]
+
+
+def extracted(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """ArrayFeatureExtractor: as many elements of the last axis as there are indices."""
+    data, indices = shapes[0], shapes[1]
+    count = None if indices is None or None in indices else math.prod(indices)
+    return [(None if data is None else (*((1,) if len(data) == 1 else data[:-1]), count), dtypes[0])]
+
+
+def joined(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """FeatureVectorizer: [rows, sum of features]."""
+    return [((_rows(shapes[0]), sum(attributes.get("inputdimensions") or ())), float32())]
+
+
+def scores(count: str) -> Rule:
+    """Return the rule of a regressor: [rows, targets]; ``count`` names the latter."""
+
+    def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+        return [((_rows(shapes[0]), attributes.get(count, 1)), float32())]
+
+    return rule
+
+
+def classified(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """Classifiers: labels [rows], and scores [rows, classes] or decisions."""
+    names = ("classlabels_ints", "classlabels_int64s")
+    labels = next((attributes[name] for name in names if attributes.get(name)), ())
+    count = len(labels or attributes.get("classlabels_strings") or ())
+    if attributes.get("vectors_per_class") and not attributes.get("prob_a") and count > 2:
+        count = count * (count - 1) // 2
+    rows = _rows(shapes[0])
+    return [((rows,), int64() if labels else None), ((rows, count), float32())]
+
+
+def _rows(shape: Dims | None) -> int | None:
+    if shape is None:
+        return None
+    return 1 if len(shape) < 2 else shape[0]
+
+
+LEARNING: dict[str, Rule] = {
+    "ArrayFeatureExtractor": extracted,
+    "Binarizer": same(),
+    "FeatureVectorizer": joined,
+    "Imputer": same(),
+    "LabelEncoder": encoded_labels,
+    "LinearClassifier": classified,
+    "LinearRegressor": scores("targets"),
+    "Normalizer": like_input,
+    "OneHotEncoder": one_hot,
+    "SVMClassifier": classified,
+    "SVMRegressor": scores(""),
+    "Scaler": like_input,
+    "TreeEnsembleClassifier": classified,
+    "TreeEnsembleRegressor": scores("n_targets"),
+}
+"""Rules by operator; ONNX has one for TreeEnsemble."""

@@ -1,18 +1,17 @@
-"""Import of Loop: as unrolled iterations, or as a ``While``."""
+"""Import of Loop and Scan: as unrolled iterations, or as a ``While``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
-from xdlc.converter.operators.control_flow.sub_graph import inline
-from xdlc.converter.operators.control_flow.unroll import unrolled
+from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals, unrolled
+from xdlc.converter.operators.control_flow.sub_graph import inline, scalar, stacked
 from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, bind_dims
 from xdlc.converter.values import AnyValue, Value
 
 if TYPE_CHECKING:
@@ -65,3 +64,106 @@ def iterated(importer: Operators, loop: Repeat) -> list[AnyValue]:
         "its length is not known, or too large",
         "keep the state in a tensor, for instance as a scan output, or make the length constant",
     )
+
+
+@structural("Scan", since=9)
+def import_scan(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a node, of opset 9 or newer.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If a value has no form in a DLC.
+        Unresolved: If something inside has been reported.
+    """
+    return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
+
+
+@structural("Scan")
+def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a node of opset 8, which scans each element of a batch by itself.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If a value has no form in a DLC, or the lengths of the sequences differ.
+        Unresolved: If something inside has been reported.
+    """
+    if node.input(0) is not None:
+        raise node.problem(
+            "the sequences have lengths of their own", "scan them one by one, or upgrade the model to opset 9"
+        )
+    inputs = [_input(node, index) for index in range(1, len(node.inputs))]
+    batch = inputs[0].dims if inputs else None
+    if not batch or batch[0] is None:
+        raise node.problem("the size of the batch is not known", bind_dims())
+    if not importer.context.budget.unrolled_nodes.take(batch[0] * (node.graph("body").size + len(inputs))):
+        raise node.problem(
+            f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
+        )
+    rows = []
+    for index in range(batch[0]):
+        at = scalar(importer, index)
+        rows.append(_scan(importer, node, [importer("Gather", [value, at], axis=0) for value in inputs]))
+    return [stacked(importer, column, 0, False) for column in zip(*rows, strict=True)]
+
+
+def _input(node: Node, index: int) -> Value:
+    return tensor_of(node, node.required(index), f"input {index}")
+
+
+def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
+    body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
+    first = len(inputs) - count
+    if count < 1 or first < 0:
+        raise node.invalid(f"it scans {count} of {len(inputs)} inputs")
+    check_formals(node, body, len(inputs), first)
+    axes = _listed(node, "scan_input_axes", count)
+    reverse = _listed(node, "directions" if node.opset < 9 else "scan_input_directions", count)
+    made = len(body.outputs) - first
+    scans = list(
+        zip(
+            _listed(node, "scan_output_axes", made),
+            (way == 1 for way in _listed(node, "scan_output_directions", made)),
+            strict=True,
+        )
+    )
+    sequences = [f"{node.name}~sequence{index}" for index in range(count)]
+    for name, value, axis in zip(sequences, inputs[first:], axes, strict=True):
+        if value.ranked and not -value.rank <= axis < value.rank:
+            raise node.invalid(f"it scans axis {axis} of a value of rank {value.rank}")
+        importer.context.values[name] = value
+    length = f"{node.name}~length"
+    importer.context.values[length] = _length(importer, inputs[first], axes[0])
+
+    def step(
+        number: Value, flag: Value, states: Sequence[AnyValue], shared: Scope
+    ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
+        slices = []
+        for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
+            at = number
+            if backwards:
+                last = importer("Sub", [importer.context.values.tensor(length), scalar(importer, 1)])
+                at = importer("Sub", [last, number])
+            slices.append(importer("Gather", [importer.context.values.tensor(name), at], axis=axis))
+        results = inline(
+            importer.context, body, dict(zip(body.inputs, (*states, *slices), strict=True)), shared
+        )
+        return None, results[: len(states)], results[len(states) :]
+
+    trip = importer.context.values.tensor(length)
+    return iterated(importer, Repeat(node, body, step, list(inputs[:first]), trip, None, scans))
+
+
+def _listed(node: Node, attribute: str, count: int) -> list[int]:
+    values = [int(value) for value in node.attr(attribute) or [0] * count]
+    if len(values) != count:
+        raise node.invalid(f"attribute {attribute} has {len(values)} values instead of {count}")
+    return values
+
+
+def _length(importer: Operators, value: Value, axis: int) -> Value:
+    """Return the size of a value along an axis."""
+    shape = value.dims
+    known = None if shape is None else shape[axis]
+    if known is not None:
+        return scalar(importer, known)
+    return importer("Gather", [importer("Shape", [value]), scalar(importer, axis)], axis=0)

@@ -1,4 +1,4 @@
-"""Common parts of Loop and Scan: an iteration and the values that it carries."""
+"""Common parts of Loop and Scan: iterations, what they carry, and unrolling."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.converter.operators.control_flow.steps import scalar
+from xdlc.converter.operators.control_flow.sub_graph import (
+    constants,
+    graph_name,
+    grown,
+    kind_of,
+    known,
+    scalar,
+    stacked,
+    sub_graph,
+)
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.session.context import Scope
+from xdlc.converter.session.context import UNROLLED_NODES, Scope
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue, Value
+from xdlc.ir.dtype import BOOL8, INT64
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.dispatch import Operators
+
 
 Step = Callable[
     [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"
@@ -27,10 +38,7 @@ class Repeat:
     """A Loop or a Scan.
 
     Attributes:
-        node: The node.
-        body: Its graph.
         step: One iteration.
-        states: Initial states.
         trip: The largest number of iterations; None for any.
         condition: Whether to begin; None if so.
         scans: Axis of each scan output, and whether it is filled from its end.
@@ -69,3 +77,102 @@ def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
     """Refuse a node whose body takes another number of values, or returns fewer."""
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")
+
+
+def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:
+    """Return the results of unrolled iterations, or None if there are too many.
+
+    A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
+    """
+    if any(value is not None and known(value) is None for value in (loop.trip, loop.condition)):
+        return None
+    begins = loop.condition is None or known(loop.condition)
+    count = known(loop.trip) if begins else 0
+    limit = importer.unroll_loops if loop.holds_tensors else UNROLLED_NODES
+    if count is not None and count > limit:
+        return None
+    if count != 0 and not _ends_known(importer, loop):
+        return None
+    forget = importer.context.checkpoint()
+    made = _iterations(importer, loop, count, limit)
+    if made is None:
+        forget()
+        return None
+    states, rows = made
+    if not rows and loop.scans:
+        return [*states, *_empty(importer, loop)]
+    columns = [[row[index] for row in rows] for index in range(len(loop.scans))]
+    joined = [stacked(importer, column, *scan) for column, scan in zip(columns, loop.scans, strict=True)]
+    return [*states, *joined]
+
+
+def _iterations(
+    importer: Operators, loop: Repeat, count: int | None, limit: int
+) -> tuple[list[AnyValue], list[list[Value]]] | None:
+    """Return final states and elements of all iterations, or None beyond a limit.
+
+    Args:
+        count: Number of iterations; None if only the body ends them.
+        limit: Most iterations; None is returned for a loop that does not end before.
+    """
+    shared = constants(importer.context, loop.body)
+    states, rows = loop.states, list[list[Value]]()
+    size = loop.body.size
+    go_on: AnyValue | None = None
+    while count is None or len(rows) < count:
+        if len(rows) >= limit or not importer.context.budget.unrolled_nodes.take(size):
+            return None
+        number = loop.number(importer, len(rows))
+        go_on, states, row = loop.step(number, loop.flag(importer, go_on), states, shared)
+        rows.append(loop.tensors(row))
+        if go_on is None:
+            continue
+        if known(go_on) is None:
+            return None
+        if not known(go_on):
+            break
+    return states, rows
+
+
+def _ends_known(importer: Operators, loop: Repeat) -> bool:
+    """Return whether the condition of each iteration can be known, by names."""
+    body, names = loop.body, loop.body.inputs
+    if loop.node.type != "Loop" or not body.outputs:
+        return True
+    settled = set(names[:2]) | {
+        name for name, state in zip(names[2:], loop.states, strict=False) if state.is_static
+    }
+    pending, seen = [body.outputs[0]], set[str]()
+    while pending:
+        name = pending.pop()
+        if name in seen or name in settled or not name:
+            continue
+        seen.add(name)
+        operands, values = body.operands(name), importer.context.values
+        if operands is not None:
+            pending.extend(operands)
+        elif name in names or name not in values or not values[name].is_static:
+            return False
+    return True
+
+
+def _empty(importer: Operators, loop: Repeat) -> list[Value]:
+    """Return scan outputs without elements, whose types an import of the body shows."""
+    import numpy
+
+    forget = importer.context.checkpoint()
+    with sub_graph(importer.context, graph_name(importer, loop.node, "none")) as sub:
+        states = [
+            sub.input(f"state{index}", *kind_of(value))
+            if isinstance(value, Value)
+            else sub.capture(f"state{index}", value)
+            for index, value in enumerate(loop.states)
+        ]
+        number = sub.input("number", (1,) * loop.ranks[0], INT64)
+        flag = sub.input("flag", (1,) * loop.ranks[1], BOOL8)
+        _, _, elements = loop.step(number, flag, states, constants(importer.context, loop.body))
+    forget()
+    return [
+        importer.builder.const(numpy.zeros(grown(value.dims, axis, 0), value.dtype.numpy))
+        for value, (axis, _) in zip(loop.tensors(elements), loop.scans, strict=True)
+    ]

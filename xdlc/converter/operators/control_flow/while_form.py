@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.recurrence import recurrence
-from xdlc.converter.operators.control_flow.steps import ints, known, scalar
-from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
+from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, ints, known, scalar, sub_graph
 from xdlc.converter.session.context import UNROLLED_NODES, Unresolved
 from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
@@ -34,10 +33,8 @@ def apply_while(
     """Return the final states of a loop; unchanged states stay outside of it.
 
     Args:
-        importer: The canonical operators.
         condition: Graph from the states to a truth value.
         body: Graph from the states to the next states.
-        states: Initial states.
         trips: How often the body runs, as ``trip_count`` returns it.
 
     Raises:

@@ -12,25 +12,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.repeat import Repeat
-from xdlc.converter.operators.control_flow.steps import (
+from xdlc.converter.operators.control_flow.sub_graph import (
     Kind,
+    SubGraph,
     as_condition,
+    boundary,
+    commit,
+    constants,
     emit,
+    graph_name,
     grown,
     ints,
     joined,
     known,
     scalar,
-    wider,
-)
-from xdlc.converter.operators.control_flow.sub_graph import (
-    SubGraph,
-    boundary,
-    commit,
-    constants,
-    graph_name,
     share_captures,
     sub_graph,
+    wider,
 )
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
@@ -99,9 +97,6 @@ class _Body:
     """The graphs of a loop, under an assumption.
 
     Attributes:
-        importer: The import.
-        loop: The loop.
-        assumed: The assumption.
         kinds: What is known of the states that vary and of the accumulators.
         carried: Inputs of the body: those, the number of the iteration, and the condition if it varies.
         results: Results of the body for them, and whether its rank is known.

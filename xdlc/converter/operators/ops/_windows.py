@@ -15,6 +15,7 @@ from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
 from xdlc.opdefs.elementwise_enums import ADD, GREATER, MAXIMUM, MULTIPLY
+from xdlc.options import spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,6 @@ class Window:
     """A sliding window over the spatial axes, in source order.
 
     Attributes:
-        kernel: Dimensions of the window.
         dilations: Distances between its elements.
         before: Padding before each axis.
         after: Padding after each axis.
@@ -141,7 +141,6 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     """Read a window from a node's attributes, automatic padding worked out.
 
     Args:
-        kernel: Dimensions of the window.
         spatial: Dimensions of the input's spatial axes.
     """
     rank = len(spatial)
@@ -173,7 +172,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
-            "pass a larger --input_dim",
+            f"pass a larger {spell('input_dims')}",
         )
     return windows
 

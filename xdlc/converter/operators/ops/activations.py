@@ -60,9 +60,9 @@ def elu(node: Node, b: Builder) -> Value:
 
 
 @importer("HardSigmoid", layout=ANY, dynamic=True)
-def hard_sigmoid(node: Node, b: Builder) -> Value:
+def hard_sigmoid(node: Node, b: Builder, x: Value) -> Value:
     """Map max(0, min(1, alpha * x + beta)); QNN's requires a beta above 0."""
-    x, alpha, beta = node.required(0), node.attr("alpha", 0.2), node.attr("beta", 0.5)
+    alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
     if beta > 0:
         return neuron(b, x, HARD_SIGMOID, {"alpha": ir.f32(alpha), "beta": ir.f32(beta)})
     factor, term = (b.const(x.dtype.numpy.type(number)) for number in (alpha, beta))
@@ -91,12 +91,12 @@ def selu(node: Node, b: Builder) -> Value:
 
 
 @importer("Celu", since=12, layout=ANY)
-def celu(node: Node, b: Builder) -> Value:
+def celu(node: Node, b: Builder, x: Value) -> Value:
     """Write max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
 
     For alpha above 0 it is alpha * elu(x / alpha).
     """
-    x, alpha = node.required(0), node.attr("alpha", 1.0)
+    alpha = node.attr("alpha", 1.0)
     if alpha == 0:
         raise node.invalid("its alpha is 0")
     inner = b.binary(DIVIDE, x, number(b, x, alpha))
@@ -120,9 +120,8 @@ def softsign(node: Node, b: Builder) -> Value:
 
 
 @importer("Mish", since=18, layout=ANY)
-def mish(node: Node, b: Builder) -> Value:
+def mish(node: Node, b: Builder, x: Value) -> Value:
     """Write x * tanh(softplus(x))."""
-    x = node.required(0)
     return b.binary(MULTIPLY, x, neuron(b, neuron(b, x, SOFTPLUS, {"beta": ir.f32(1.0)}), TANH))
 
 
@@ -133,9 +132,9 @@ def swish(node: Node, b: Builder) -> Value:
 
 
 @importer("Shrink", since=9, layout=ANY)
-def shrink(node: Node, b: Builder) -> Value:
+def shrink(node: Node, b: Builder, x: Value) -> Value:
     """Write x + bias below -lambd, x - bias above lambd, else 0, as two selections."""
-    x, lambd, bias = node.required(0), node.attr("lambd", 0.5), node.attr("bias", 0.0)
+    lambd, bias = node.attr("lambd", 0.5), node.attr("bias", 0.0)
     above = compare(b, GREATER, x, number(b, x, lambd))
     below = compare(b, GREATER, number(b, x, -lambd), x)
     high = select(b, above, b.binary(SUBTRACT, x, number(b, x, bias)), number(b, x, 0.0))
@@ -143,9 +142,8 @@ def shrink(node: Node, b: Builder) -> Value:
 
 
 @importer("Clip", since=6, layout=ANY)
-def clip(node: Node, b: Builder) -> Value:
+def clip(node: Node, b: Builder, value: Value) -> Value:
     """Map constant float limits onto ReluMinMax, all else onto Minimum and Maximum."""
-    value = node.required(0)
     low, high = _limit(node, b, 1, "min"), _limit(node, b, 2, "max")
     if any(limit and limit.is_static and np.isnan(limit.numpy()).any() for limit in (low, high)):
         raise node.invalid("a limit is NaN")
@@ -185,9 +183,8 @@ def prelu(node: Node, b: Builder) -> Value:
 
 
 @importer("LeakyRelu", since=6, layout=ANY)
-def leaky_relu(node: Node, b: Builder) -> Value:
+def leaky_relu(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Prelu with one slope."""
-    x = node.required(0)
     slope = np.asarray(node.attr("alpha", 0.01), x.dtype.numpy)
     return b.elementwise("Prelu", [x, b.const(slope, f"{b.stem}_slope")])
 
@@ -196,16 +193,14 @@ _TYPES = {"Softmax": "Softmax", "LogSoftmax": "LogSoftmax"}
 
 
 @importer(*_TYPES, since=13)
-def softmax(node: Node, b: Builder) -> Value:
+def softmax(node: Node, b: Builder, value: Value) -> Value:
     """Map along one axis, moved to the end, as backends require."""
-    value = node.required(0)
     return along(b, _TYPES[node.type], value, node.axis(node.attr("axis", -1), value.rank))
 
 
 @importer(*_TYPES, since=1)
-def flattening_softmax(node: Node, b: Builder) -> Value:
+def flattening_softmax(node: Node, b: Builder, value: Value) -> Value:
     """Map the form before opset 13, over all axes from ``axis`` on as one."""
-    value = node.required(0)
     axis = node.axis(node.attr("axis", 1), value.rank)
     if math.prod(value.shape[axis + 1 :]) == 1:
         return along(b, _TYPES[node.type], value, axis)

@@ -116,9 +116,8 @@ def _thinned(b: Builder, x: Value, view: Window) -> tuple[Value, Window]:
 
 
 @importer("ConvTranspose", layout=CHANNEL_LAST)
-def conv_transpose(node: Node, b: Builder) -> Value:
+def conv_transpose(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """Map onto TransposeConv2d or TransposeConv3d."""
-    x, weight, bias = node.required(0), node.required(1), node.input(2)
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
         raise node.problem(f"input of rank {x.rank} does not fit weights of rank {weight.rank}")
@@ -230,9 +229,8 @@ _ADD = 1
 
 
 @importer("Col2Im", since=18)
-def col2im(node: Node, b: Builder) -> Value:
+def col2im(node: Node, b: Builder, x: Value) -> Value:
     """Map onto a ScatterNd that adds; QNN's Col2Im does not document its column order."""
-    x = node.required(0)
     image, block = node.ints(1, "", "the image's shape"), node.ints(2, "", "the block's shape")
     if x.rank != 3 or not image or not block or len(image) != len(block) or x.shape[1] % math.prod(block):
         raise node.invalid(f"image {image} and block {block} do not fit {list(x.shape)}")

@@ -80,18 +80,16 @@ _NEUTRAL = {MAXIMUM: -math.inf, MINIMUM: math.inf}
 
 
 @importer(*_ARITHMETIC, since=7, layout=ANY, dynamic=True)
-def arithmetic(node: Node, b: Builder) -> Value:
+def arithmetic(node: Node, b: Builder, x: Value, y: Value) -> Value:
     """Map arithmetic with broadcasting from the right (opset 7 on)."""
-    x, y = node.required(0), node.required(1)
     if not node.is_applied and x.dtype.is_float != y.dtype.is_float:
         node.check_types(x, y)
     return b.binary(_ARITHMETIC[node.type], x, y)
 
 
 @importer("Pow", since=7, layout=ANY, dynamic=True)
-def power(node: Node, b: Builder) -> Value:
+def power(node: Node, b: Builder, base: Value) -> Value:
     """Map x to the power of y; the exponent is cast to the base's type."""
-    base = node.required(0)
     return b.binary(POWER, base, b.cast(node.required(1), base.dtype))
 
 
@@ -174,12 +172,12 @@ _LONGEST_SHIFT = 62  # most bits by which one division by a positive 64-bit numb
 
 
 @importer("BitShift", since=11)
-def bit_shift(node: Node, b: Builder) -> Value:
+def bit_shift(node: Node, b: Builder, x: Value, amounts: Value) -> Value:
     """Write products with powers of two, and divisions by them, rounded down.
 
     Shifting by as many bits as there are, or by more, leaves what fills up only.
     """
-    x, amounts, direction = node.required(0), node.required(1), node.attr("direction")
+    direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise node.invalid(f"direction {direction!r} is unknown")
     if direction == "RIGHT" and x.dtype is UINT64:
@@ -211,9 +209,8 @@ def _looked_up(b: Builder, table: Array, index: Value) -> Value:
 
 
 @importer("BitCast", since=26)
-def bit_cast(node: Node, b: Builder) -> Value:
+def bit_cast(node: Node, b: Builder, x: Value) -> Value:
     """Map integers of one width onto Cast, which wraps around."""
-    x = node.required(0)
     dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(node.attr("to")))
     same = x.dtype.is_integer and dtype.is_integer and x.dtype.bits == dtype.bits
     if not same and (x.dtype, dtype) != (BOOL8, UINT8):
@@ -222,23 +219,20 @@ def bit_cast(node: Node, b: Builder) -> Value:
 
 
 @importer("Tan", since=7, layout=ANY, dynamic=True)
-def tan(node: Node, b: Builder) -> Value:
+def tan(node: Node, b: Builder, x: Value) -> Value:
     """Write sin(x) / cos(x)."""
-    x = node.required(0)
     return b.binary(DIVIDE, _compose.unary(b, SIN, x), _compose.unary(b, COS, x))
 
 
 @importer("Acos", since=7, layout=ANY, dynamic=True)
-def acos(node: Node, b: Builder) -> Value:
+def acos(node: Node, b: Builder, x: Value) -> Value:
     """Write pi / 2 - asin(x)."""
-    x = node.required(0)
     return b.binary(SUBTRACT, number(b, x, math.pi / 2), _compose.unary(b, ASIN, x))
 
 
 @importer("Cosh", since=9, layout=ANY, dynamic=True)
-def cosh(node: Node, b: Builder) -> Value:
+def cosh(node: Node, b: Builder, x: Value) -> Value:
     """Write exp(x - log 2) + exp(-x - log 2), which overflows with the result only."""
-    x = node.required(0)
     half = number(b, x, math.log(2))
     rising = _compose.unary(b, EXP, b.binary(SUBTRACT, x, half))
     falling = _compose.unary(b, EXP, b.binary(SUBTRACT, _compose.unary(b, NEG, x), half))
@@ -252,9 +246,8 @@ def erf(node: Node, b: Builder) -> Value:
 
 
 @importer("Reciprocal", since=6, layout=ANY)
-def reciprocal(node: Node, b: Builder) -> Value:
+def reciprocal(node: Node, b: Builder, x: Value) -> Value:
     """Divide one by the value: HTP refuses the unary operation RECIPROCAL."""
-    x = node.required(0)
     return b.binary(DIVIDE, b.const(np.ones((), x.dtype.numpy), f"{b.stem}_one"), x)
 
 

@@ -16,9 +16,8 @@ _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 @importer("GridSample", since=16, layout=CHANNEL_LAST)
-def grid_sample(node: Node, b: Builder) -> Value:
+def grid_sample(node: Node, b: Builder, x: Value, grid: Value) -> Value:
     """Map onto GridSample, which has two spatial axes and no cubic mode."""
-    x, grid = node.required(0), node.required(1)
     mode = node.attr("mode", "linear")
     padding, align = node.attr("padding_mode", "zeros"), node.flag("align_corners")
     if x.rank != 4:
@@ -38,9 +37,9 @@ def grid_sample(node: Node, b: Builder) -> Value:
 
 
 @importer("AffineGrid", since=20)
-def affine_grid(node: Node, b: Builder) -> Value:
+def affine_grid(node: Node, b: Builder, theta: Value) -> Value:
     """Write the grid as the known positions times the transposed matrices."""
-    theta, size = node.required(0), node.static(1, "the size")
+    size = node.static(1, "the size")
     if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
         raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
     dims = [int(dim) for dim in size[2:]]
@@ -88,9 +87,9 @@ _DEFAULT = {False: "output_half_pixel", True: "half_pixel"}
 
 
 @importer("DepthToSpace", layout=CHANNEL_LAST)
-def depth_to_space(node: Node, b: Builder) -> Value:
+def depth_to_space(node: Node, b: Builder, x: Value) -> Value:
     """Map onto DepthToSpace in either mode."""
-    x, block = node.required(0), node.attr("blocksize")
+    block = node.attr("blocksize")
     if x.rank != 4 or not block or x.shape[1] % (block * block):
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     mode = {"DCR": 0, "CRD": 1}.get(node.attr("mode", "DCR"))
@@ -106,9 +105,9 @@ def depth_to_space(node: Node, b: Builder) -> Value:
 
 
 @importer("SpaceToDepth", layout=CHANNEL_LAST)
-def space_to_depth(node: Node, b: Builder) -> Value:
+def space_to_depth(node: Node, b: Builder, x: Value) -> Value:
     """Map onto SpaceToDepth."""
-    x, block = node.required(0), node.attr("blocksize")
+    block = node.attr("blocksize")
     if node.attr("mode", "DCR") != "DCR":
         raise node.problem(f"mode {node.attr('mode')!r} is not supported here", "export with mode DCR")
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:

@@ -79,9 +79,8 @@ def tuple_value(node: Node, b: Builder, indices: Value, dims: Sequence[int]) -> 
 
 
 @importer("GatherElements", since=11)
-def gather_elements(node: Node, b: Builder) -> Value:
+def gather_elements(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto GatherElements."""
-    x, indices = node.required(0), node.required(1)
     axis = node.axis(node.attr("axis", 0), x.rank)
     positions = index_value(node, b, indices, x.shape[axis])
     inputs = [b.source_order(x), b.source_order(positions)]
@@ -90,9 +89,8 @@ def gather_elements(node: Node, b: Builder) -> Value:
 
 
 @importer("GatherND", since=11)
-def gather_nd(node: Node, b: Builder) -> Value:
+def gather_nd(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto GatherNd, or Gather for static indices, where HTP's GatherNd fails."""
-    x, indices = node.required(0), node.required(1)
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
     joined = x.shape[batch : batch + depth]
@@ -112,18 +110,16 @@ _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 
 @importer("ScatterElements", since=11)
 @importer("Scatter", since=9)
-def scatter_elements(node: Node, b: Builder) -> Value:
+def scatter_elements(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto ScatterElements."""
-    x, indices = node.required(0), node.required(1)
     axis = node.axis(node.attr("axis", 0), x.rank)
     positions = index_value(node, b, indices, x.shape[axis])
     return _scattered(node, b, "ScatterElements", positions, {"axis": ir.u32(axis)})
 
 
 @importer("ScatterND", since=11)
-def scatter_nd(node: Node, b: Builder) -> Value:
+def scatter_nd(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto ScatterNd."""
-    x, indices = node.required(0), node.required(1)
     dims = x.shape[: indices.shape[-1]]
     return _scattered(node, b, "ScatterNd", tuple_value(node, b, indices, dims), {})
 
@@ -154,9 +150,8 @@ def _upside_down(b: Builder, x: Value) -> Value:
 
 
 @importer("TensorScatter", since=24)
-def tensor_scatter(node: Node, b: Builder) -> Value:
+def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Value | None = None) -> Value:
     """Map onto ScatterElements along ``axis``, with a start per sequence of the batch."""
-    past, update, start = node.required(0), node.required(1), node.input(2)
     axis = node.axis(node.attr("axis", -2), past.rank)
     mode = node.attr("mode", "linear")
     dims = [dim if held == axis else past.shape[held] for held, dim in enumerate(update.shape)]
@@ -181,9 +176,9 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
 
 
 @importer("Compress", since=9)
-def compress(node: Node, b: Builder) -> Value:
+def compress(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Gather of the selected elements, which must be static."""
-    x, condition = node.required(0), node.static(1, "the condition")
+    condition = node.static(1, "the condition")
     axis = node.attr("axis")
     if axis is None:
         x = b.reshape(x, (x.size,))
@@ -198,9 +193,8 @@ def compress(node: Node, b: Builder) -> Value:
 
 
 @importer("OneHot", since=9)
-def one_hot(node: Node, b: Builder) -> Value:
+def one_hot(node: Node, b: Builder, indices: Value) -> Value:
     """Map onto OneHot; an index below 0 counts from the depth."""
-    indices = node.required(0)
     depth, values = node.static(1, "the depth"), node.static(2, "the values")
     if depth is None or values is None or values.size != 2:
         raise node.invalid("requires a depth and two values")
@@ -246,9 +240,8 @@ def _scalar(node: Node, value: np.generic) -> Scalar:
 
 
 @importer("Hardmax")
-def hardmax(node: Node, b: Builder) -> Value:
+def hardmax(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Argmax and OneHot; before opset 13 the axes from ``axis`` on are one."""
-    x = node.required(0)
     axis = node.axis(node.attr("axis", -1 if node.opset >= 13 else 1), x.rank)
     if node.opset < 13:
         flat = b.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))

@@ -23,13 +23,14 @@ _WIDEST = 256  # channels whose squares are added up one by one
 
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.
 @importer("LayerNormalization", ignores=("epsion",))
-def layer_normalization(node: Node, b: Builder) -> list[Value]:
+def layer_normalization(
+    node: Node, b: Builder, x: Value, scale: Value, bias: Value | None = None
+) -> list[Value]:
     """Map onto LayerNorm from ``axis`` on; write out its statistics if used.
 
     The result has the type of the scale: tools fuse it from half inputs and float weights, and onnxruntime
     computes that in float.
     """
-    x, scale, bias = node.required(0), node.required(1), node.input(2)
     if x.dtype.is_float and x.dtype.bits < scale.dtype.bits:
         x = b.cast(x, scale.dtype)
     axis = node.axis(node.attr("axis", -1), x.rank)
@@ -69,9 +70,8 @@ def _statistics(node: Node, b: Builder, x: Value, axis: int, stash: int) -> tupl
 
 
 @importer("InstanceNormalization", since=6, layout=CHANNEL_LAST)
-def instance_normalization(node: Node, b: Builder) -> Value:
+def instance_normalization(node: Node, b: Builder, x: Value) -> Value:
     """Map onto InstanceNorm."""
-    x = node.required(0)
     inputs = [b.channel_last(x), b.source_order(node.required(1)), b.source_order(node.required(2))]
     order = channel_last(x.rank)
     params = {"epsilon": ir.f32(node.attr("epsilon", 1e-5))}
@@ -81,9 +81,9 @@ def instance_normalization(node: Node, b: Builder) -> Value:
 
 
 @importer("LpNormalization", layout=ANY)
-def lp_normalization(node: Node, b: Builder) -> Value:
+def lp_normalization(node: Node, b: Builder, x: Value) -> Value:
     """Map onto L2Norm; the L1 norm is written out, with 0 where the norm is 0."""
-    x, p = node.required(0), node.attr("p", 2)
+    p = node.attr("p", 2)
     axis = node.axis(node.attr("axis", -1), x.rank)
     if p not in (1, 2):
         raise node.invalid(f"p = {p}; ONNX has 1 and 2")
@@ -96,9 +96,8 @@ def lp_normalization(node: Node, b: Builder) -> Value:
 
 
 @importer("LRN", layout=CHANNEL_LAST)
-def lrn(node: Node, b: Builder) -> Value:
+def lrn(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Lrn across channels; QNN's alpha is per element, ONNX's per window."""
-    x = node.required(0)
     size = node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if not size or x.rank < 3:
@@ -135,13 +134,13 @@ def _even_lrn(b: Builder, x: Value, size: int, alpha: float, beta: float, bias: 
 
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))
-def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
+def batch_normalization(node: Node, b: Builder, x: Value) -> Value | list[Value]:
     """Map onto Batchnorm, which holds static statistics; write out computed ones.
 
     A value of rank 1 has one channel.  A column with as many elements as there are statistics is a row to
     onnxruntime, which moves the node in front of the Transpose that made the column.
     """
-    x, count = node.required(0), node.required(1).size
+    count = node.required(1).size
     lies = (x.rank == 1 and count == 1) or (x.rank == 2 and x.shape[1] == 1 < count == x.size)
     if not lies or node.flag("training_mode"):
         return _normalized(node, b, x)

@@ -45,9 +45,8 @@ def concat(node: Node, b: Builder) -> Value:
 
 
 @importer("Split", since=2, layout=ANY)
-def split(node: Node, b: Builder) -> list[Value]:
+def split(node: Node, b: Builder, value: Value) -> list[Value]:
     """Cut a value along an axis."""
-    value = node.required(0)
     axis = node.axis(node.attr("axis", 0), value.rank)
     dim, count = value.shape[axis], len(node.outputs)
     sizes = node.ints(1, "split", "the sizes")
@@ -90,9 +89,8 @@ def _parts(b: Builder, value: Value, axis: int, sizes: list[int]) -> list[Value]
 
 
 @importer("Slice", "DynamicSlice", layout=ANY)
-def slice_(node: Node, b: Builder) -> Value:
+def slice_(node: Node, b: Builder, value: Value) -> Value:
     """Map onto StridedSlice, its ranges in the axis order of the tensor."""
-    value = node.required(0)
     starts = node.required_ints(1, "starts", "the starts")
     ends = node.required_ints(2, "ends", "the ends")
     axes = node.ints(3, "axes", "the axes")
@@ -126,9 +124,8 @@ _SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
 
 
 @importer("Pad", since=2, layout=ANY)
-def pad(node: Node, b: Builder) -> Value:
+def pad(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Pad; negative amounts cut instead."""
-    x = node.required(0)
     amounts = node.required_ints(1, "pads", "the amounts")
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(x.rank)) if axes is None else [node.axis(axis, x.rank) for axis in axes]
@@ -197,9 +194,9 @@ def _fill(node: Node, x: Value, fill: float) -> ir.Scalar:
 
 
 @importer("ReverseSequence", since=10)
-def reverse_sequence(node: Node, b: Builder) -> Value:
+def reverse_sequence(node: Node, b: Builder, x: Value) -> Value:
     """Map onto one Gather over time and batch together; the lengths must be known."""
-    x, lengths = node.required(0), node.static(1, "the lengths")
+    lengths = node.static(1, "the lengths")
     time, batch = node.attr("time_axis", 0), node.attr("batch_axis", 1)
     if x.rank < 2 or {time, batch} != {0, 1} or lengths is None or lengths.size != x.shape[batch]:
         raise node.invalid(f"axes {time} and {batch} of {list(x.shape)} do not fit its lengths")
@@ -226,9 +223,8 @@ def reversed_steps(b: Builder, x: Value, lengths: Array, time: int = 0) -> Value
 
 
 @importer("Trilu", since=14, layout=ANY)
-def trilu(node: Node, b: Builder) -> Value:
+def trilu(node: Node, b: Builder, x: Value) -> Value:
     """Map onto selection by a static mask, so that even infinities are cut to 0."""
-    x = node.required(0)
     if x.rank < 2:
         raise node.invalid(f"requires two axes, found {list(x.shape)}")
     diagonal = node.static(1, "the diagonal k")
@@ -241,9 +237,8 @@ def trilu(node: Node, b: Builder) -> Value:
 
 
 @importer("EyeLike", since=9)
-def eye_like(node: Node, b: Builder) -> Value:
+def eye_like(node: Node, b: Builder, x: Value) -> Value:
     """Give the ones on a diagonal, which are known with the shape."""
-    x = node.required(0)
     if x.rank != 2:
         raise node.invalid(f"requires two axes, found {list(x.shape)}")
     given = node.attr("dtype")

@@ -27,9 +27,8 @@ _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 
 
 @importer(*_STEMS, layout=CHANNEL_LAST)
-def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
+def pool(node: Node, b: Builder, x: Value) -> Value | Sequence[Value]:
     """Map a pool of 1 to 3 axes; dilations and argmax go element by element."""
-    x = node.required(0)
     view = window(node, tuple(node.attr("kernel_shape") or ()), x.shape[2:])
     column_major = node.flag("storage_order")
     if len(node.outputs) > 1 and node.outputs[1]:
@@ -57,9 +56,9 @@ def _lp_pool(node: Node, b: Builder, x: Value, view: Window, p: int) -> Value:
 
 
 @importer("GlobalLpPool", since=2, layout=CHANNEL_LAST)
-def global_lp_pool(node: Node, b: Builder) -> Value:
+def global_lp_pool(node: Node, b: Builder, x: Value) -> Value:
     """Write the root of each channel's sum of powers."""
-    x, p = node.required(0), node.attr("p", 2)
+    p = node.attr("p", 2)
     powers = unary(b, ABS, x)
     powers = powers if p == 1 else b.binary(POWER, powers, number(b, x, p))
     total = reduced(b, "ReduceSum", powers, range(2, x.rank))
@@ -67,9 +66,8 @@ def global_lp_pool(node: Node, b: Builder) -> Value:
 
 
 @importer("GlobalMaxPool", "GlobalAveragePool", layout=CHANNEL_LAST)
-def global_pool(node: Node, b: Builder) -> Value:
+def global_pool(node: Node, b: Builder, x: Value) -> Value:
     """Map a pool over the whole of every channel."""
-    x = node.required(0)
     return pooled(node, b, x, whole(x), _STEMS[node.type.removeprefix("Global")])
 
 
@@ -114,9 +112,8 @@ def pooled(
 
 
 @importer("MaxUnpool", since=9)
-def max_unpool(node: Node, b: Builder) -> Value:
+def max_unpool(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto one ScatterElements; a larger output_shape pads with zeros at the ends."""
-    x, indices = node.required(0), node.required(1)
     kernel = node.attr("kernel_shape") or []
     axes = x.rank - 2
     strides, pads = node.attr("strides", [1] * axes), node.attr("pads", [0] * (2 * axes))

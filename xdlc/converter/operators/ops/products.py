@@ -118,9 +118,8 @@ def scaled(b: Builder, value: Value, factor: float) -> Value:
 
 
 @importer("MatMulInteger", since=10)
-def matmul_integer(node: Node, b: Builder) -> Value:
+def matmul_integer(node: Node, b: Builder, x: Value, y: Value, zero: Value | None = None) -> Value:
     """Write a 32-bit integer product where the first factor has zero points per row."""
-    x, y, zero = node.required(0), node.required(1), node.input(2)
     if zero is None or zero.size == 1 or x.rank < 2 or y.rank < 2:
         raise node.problem("QNN multiplies integers with scales only")
     rows = zero if zero.rank > 1 else b.reshape(zero, (zero.size, 1))
@@ -128,9 +127,9 @@ def matmul_integer(node: Node, b: Builder) -> Value:
 
 
 @importer("ConvInteger", since=10)
-def conv_integer(node: Node, b: Builder) -> Value:
+def conv_integer(node: Node, b: Builder, x: Value, weight: Value) -> Value:
     """Write a product of 32-bit integers for each element of the kernel."""
-    x, weight, zero = node.required(0), node.required(1), node.input(3)
+    zero = node.input(3)
     if zero is None or zero.size == 1:
         raise node.problem("QNN convolves integers with scales only")
     group, outputs = node.attr("group", 1), weight.shape[0]

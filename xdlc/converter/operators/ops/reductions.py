@@ -31,9 +31,8 @@ def reduce(node: Node, b: Builder) -> Value:
 
 
 @importer("ReduceLogSumExp", layout=ANY)
-def log_sum_exp(node: Node, b: Builder) -> Value:
+def log_sum_exp(node: Node, b: Builder, x: Value) -> Value:
     """Write log(sum(exp(x - m))) + m with the maximum m, to avoid overflow."""
-    x = node.required(0)
     most = float(np.finfo(np.float32).max)
     axes, keep = _axes(node, x), node.flag("keepdims", 1)
     if not axes:
@@ -51,9 +50,8 @@ def log_sum_exp(node: Node, b: Builder) -> Value:
 
 
 @importer("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", layout=ANY)
-def composed(node: Node, b: Builder) -> Value:
+def composed(node: Node, b: Builder, value: Value) -> Value:
     """Write a reduction as ReduceSum with operations before and after it."""
-    value = node.required(0)
     if node.type in ("ReduceL2", "ReduceSumSquare"):
         value = b.binary(MULTIPLY, value, value)
     elif node.type == "ReduceL1":
@@ -78,9 +76,8 @@ def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
 
 
 @importer("ArgMax", "ArgMin", layout=ANY)
-def arg(node: Node, b: Builder) -> Value:
+def arg(node: Node, b: Builder, value: Value) -> Value:
     """Map onto Argmax or Argmin (int32), cast to ONNX's int64."""
-    value = node.required(0)
     axis = node.axis(node.attr("axis", 0), value.rank)
     last = node.flag("select_last_index")
     if last:  # the first from the other end
@@ -101,9 +98,8 @@ def arg(node: Node, b: Builder) -> Value:
 
 
 @importer("TopK")
-def top_k(node: Node, b: Builder) -> list[Value]:
+def top_k(node: Node, b: Builder, x: Value) -> list[Value]:
     """Map onto TopK along the last axis; its int32 indices are cast to int64."""
-    x = node.required(0)
     (k,) = node.ints(1, "k", "k") or [0]
     axis = node.axis(node.attr("axis", -1), x.rank)
     node.flag("sorted", 1)  # QNN's result is sorted always
@@ -118,9 +114,8 @@ def top_k(node: Node, b: Builder) -> list[Value]:
 
 
 @importer("CumSum", since=11, layout=ANY)
-def cumulative_sum(node: Node, b: Builder) -> Value:
+def cumulative_sum(node: Node, b: Builder, x: Value) -> Value:
     """Map onto CumulativeSum."""
-    x = node.required(0)
     axis = node.static(1, "the axis")
     if axis is None:
         raise node.problem("the axis (input 1) is missing")
@@ -133,9 +128,9 @@ def cumulative_sum(node: Node, b: Builder) -> Value:
 
 
 @importer("CumProd", since=26, layout=ANY)
-def cumulative_product(node: Node, b: Builder) -> Value:
+def cumulative_product(node: Node, b: Builder, x: Value) -> Value:
     """Write log2(n) products with elements 1, 2, 4, ... before."""
-    x, given = node.required(0), node.static(1, "the axis")
+    given = node.static(1, "the axis")
     if given is None or given.size != 1:
         raise node.invalid("requires one axis")
     axis = node.axis(int(given.reshape(-1)[0]), x.rank)

@@ -13,9 +13,8 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SOFTPLUS, TANH
 
 
 @importer("Affine", "Scale", layout=ANY, dynamic=True)
-def affine(node: Node, b: Builder) -> Value:
+def affine(node: Node, b: Builder, x: Value) -> Value:
     """Write alpha * x + beta; Scale has one number."""
-    x = node.required(0)
     if node.type == "Scale":
         return b.binary(MULTIPLY, x, number(b, x, node.attr("scale", 1.0)))
     scaled = b.binary(MULTIPLY, x, number(b, x, node.attr("alpha", 1.0)))
@@ -23,9 +22,9 @@ def affine(node: Node, b: Builder) -> Value:
 
 
 @importer("ScaledTanh", "ParametricSoftplus", layout=ANY, dynamic=True)
-def scaled_function(node: Node, b: Builder) -> Value:
+def scaled_function(node: Node, b: Builder, x: Value) -> Value:
     """Write alpha * f(beta * x)."""
-    x, alpha, beta = node.required(0), node.attr("alpha"), node.attr("beta")
+    alpha, beta = node.attr("alpha"), node.attr("beta")
     if alpha is None or beta is None:
         raise node.invalid("attribute alpha or beta is missing")
     inner = b.binary(MULTIPLY, x, number(b, x, beta))
@@ -35,9 +34,9 @@ def scaled_function(node: Node, b: Builder) -> Value:
 
 
 @importer("ImageScaler", layout=ANY)
-def image_scaler(node: Node, b: Builder) -> Value:
+def image_scaler(node: Node, b: Builder, x: Value) -> Value:
     """Write scale * x + bias, with a bias for each channel."""
-    x, bias = node.required(0), node.attr("bias", [])
+    bias = node.attr("bias", [])
     if x.rank != 4 or len(bias) != x.shape[1]:
         raise node.invalid(f"{len(bias)} biases for shape {list(x.shape)}")
     scaled = b.binary(MULTIPLY, x, number(b, x, node.attr("scale", 1.0)))
@@ -45,9 +44,9 @@ def image_scaler(node: Node, b: Builder) -> Value:
 
 
 @importer("Crop", layout=ANY)
-def crop(node: Node, b: Builder) -> Value:
+def crop(node: Node, b: Builder, x: Value) -> Value:
     """Crop by left, top, right and bottom border, or by left, top and size."""
-    x, border, size = node.required(0), node.attr("border", []), node.attr("scale", [])
+    border, size = node.attr("border", []), node.attr("scale", [])
     if x.rank != 4 or len(border) != 4 or len(size) not in (0, 2):
         raise node.invalid(f"border {border} and scale {size} for shape {list(x.shape)}")
     left, top, right, bottom = border

@@ -38,9 +38,8 @@ class _Request:
 
 
 @importer("Resize", since=11, layout=CHANNEL_LAST)
-def resize(node: Node, b: Builder) -> Value:
+def resize(node: Node, b: Builder, x: Value) -> Value:
     """Map onto an op that computes the same, else write each axis as a product."""
-    x = node.required(0)
     request = _requested(node, x)
     sampling = Sampling(
         request.mode,

@@ -63,12 +63,13 @@ def identity(node: Node, b: Builder) -> Value:
 
 
 @importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"), dynamic=True)
-def dropout(node: Node, b: Builder) -> list[Value]:
+def dropout(
+    node: Node, b: Builder, x: Value, ratio: Value | None = None, mode: Value | None = None
+) -> list[Value]:
     """Pass the value on; return an all-true mask unless training reads it.
 
     onnxruntime, too, removes a Dropout between two nodes, be it in training form or not.
     """
-    x, ratio, mode = node.required(0), node.input(1), node.input(2)
     trains = mode is not None and not (mode.is_static and not mode.numpy().any())
     drops = trains and not (ratio is not None and ratio.is_static and not ratio.numpy().any())
     if x.is_dynamic or len(node.outputs) < 2 or drops:
@@ -79,9 +80,8 @@ def dropout(node: Node, b: Builder) -> list[Value]:
 
 
 @importer("Transpose")
-def transpose(node: Node, b: Builder) -> Value:
+def transpose(node: Node, b: Builder, value: Value) -> Value:
     """Permute the layout only; move elements where the node belongs to an op."""
-    value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
         raise node.invalid(f"perm {perm} does not fit rank {value.rank}")
@@ -91,9 +91,8 @@ def transpose(node: Node, b: Builder) -> Value:
 
 
 @importer("Reshape", since=5)
-def reshape(node: Node, b: Builder) -> Value:
+def reshape(node: Node, b: Builder, value: Value) -> Value:
     """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
-    value = node.required(0)
     dims = node.required_ints(1, "shape", "the sizes")
     if not node.flag("allowzero"):
         dims = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
@@ -106,9 +105,8 @@ def reshape(node: Node, b: Builder) -> Value:
 
 
 @importer("Flatten")
-def flatten(node: Node, b: Builder) -> Value:
+def flatten(node: Node, b: Builder, value: Value) -> Value:
     """Reshape to two axes, cut at ``axis``."""
-    value = node.required(0)
     axis = node.attr("axis", 1)
     if not -value.rank <= axis <= value.rank:
         raise node.invalid(f"axis {axis} does not fit rank {value.rank}")
@@ -118,9 +116,8 @@ def flatten(node: Node, b: Builder) -> Value:
 
 
 @importer("Squeeze")
-def squeeze(node: Node, b: Builder) -> Value:
+def squeeze(node: Node, b: Builder, value: Value) -> Value:
     """Drop axes of size 1."""
-    value = node.required(0)
     axes = node.ints(1, "axes", "the axes")
     if axes is None:
         dropped = {axis for axis, dim in enumerate(value.shape) if dim == 1}
@@ -132,9 +129,8 @@ def squeeze(node: Node, b: Builder) -> Value:
 
 
 @importer("Unsqueeze")
-def unsqueeze(node: Node, b: Builder) -> Value:
+def unsqueeze(node: Node, b: Builder, value: Value) -> Value:
     """Insert axes of size 1."""
-    value = node.required(0)
     axes = node.required_ints(1, "axes", "the axes")
     rank = value.rank + len(axes)
     inserted = {axis + rank if axis < 0 else axis for axis in axes}
@@ -160,9 +156,8 @@ def expanded(b: Builder, x: Value, shape: Sequence[int]) -> Value:
 
 
 @importer("Tile", since=6, layout=ANY)
-def tile(node: Node, b: Builder) -> Value:
+def tile(node: Node, b: Builder, x: Value) -> Value:
     """Map onto Tile."""
-    x = node.required(0)
     repeats = node.required_ints(1, "repeats", "the repeats")
     if len(repeats) != x.rank:
         raise node.problem(f"{len(repeats)} repeats for rank {x.rank}")

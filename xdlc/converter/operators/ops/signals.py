@@ -15,13 +15,13 @@ from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 
 @importer("DFT", since=20)
-def dft(node: Node, b: Builder) -> Value:
+def dft(node: Node, b: Builder, x: Value) -> Value:
     """Write the inverse transform of complex values as a product with its matrix.
 
     It is x[n] = sum(X[k] exp(2 pi j k n / N)) / N (ONNX operator documentation of DFT); N is ``dft_length``,
     to which the axis is cut or filled up with zeros.
     """
-    x, stated_length = node.required(0), node.static(1, "the length of the transform")
+    stated_length = node.static(1, "the length of the transform")
     if x.dtype is not FLOAT32 or not node.flag("inverse") or node.flag("onesided") or x.shape[-1:] != (2,):
         raise node.problem("QNN supports only the inverse transform of complex single-precision values")
     axis = node.axis((node.ints(2, "axis", "the axis") or [-2])[0], x.rank)
@@ -51,9 +51,9 @@ def dft(node: Node, b: Builder) -> Value:
 
 
 @importer("STFT", since=17)
-def stft(node: Node, b: Builder) -> Value:
+def stft(node: Node, b: Builder, signal: Value) -> Value:
     """Write real frames times the transform's matrix, as HTP has no STFT."""
-    signal, window = node.required(0), node.input(2)
+    window = node.input(2)
     step, length = node.static(1, "the frame step"), node.static(3, "the frame length")
     if signal.rank != 3 or signal.shape[2] not in (1, 2) or step is None:
         raise node.invalid(

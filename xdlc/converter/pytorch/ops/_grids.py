@@ -50,8 +50,6 @@ class Grid:
     Attributes:
         scale: Step between them, one for each block in row-major order.
         zero: Integer of the value 0, one for each block or for all; None: 0.
-        low: Least integer.
-        high: Greatest integer.
         blocks: Size of a block along each axis; empty: the tensor is one block.
         late: Whether the zero point is added before rounding, not after.
     """

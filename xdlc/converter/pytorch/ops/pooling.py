@@ -9,8 +9,8 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import truncate_div
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._forms import batched, mixed, spread, unbatched
-from xdlc.converter.pytorch.ops._windows import Numbers, Windows, flat_places, taken
+from xdlc.converter.pytorch.ops._shapes import batched, mixed, spread, unbatched
+from xdlc.converter.pytorch.ops.windows import Numbers, Windows, flat_places, taken
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_table

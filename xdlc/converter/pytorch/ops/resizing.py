@@ -11,8 +11,9 @@ import numpy as np
 from xdlc.converter.nhwc.gathering import shuffled
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._forms import mixed
+from xdlc.converter.pytorch.ops._shapes import mixed
 from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
@@ -88,7 +89,7 @@ def _resized(
         return g("Resize", [x, None, None, sizes], **attributes)
     spatial = dims(x, range(2, x.rank))
     if isinstance(output_sizes, Value):
-        raise node.problem("its sizes depend on dynamic dimensions", "bind them with --input_dim")
+        raise node.problem("its sizes depend on dynamic dimensions", bind_dims())
     if min(output_sizes) < 1 or len(output_sizes) != count:
         raise node.invalid(f"sizes {output_sizes} of {count} axes")
     axes = list(zip(spatial, output_sizes, scales, strict=True))

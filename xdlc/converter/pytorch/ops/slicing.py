@@ -14,9 +14,9 @@ from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.nhwc.slicing import updated
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
-from xdlc.converter.pytorch.ops._forms import operand
-from xdlc.converter.pytorch.ops._shapes import ALL, Size
+from xdlc.converter.pytorch.ops._shapes import ALL, Size, operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.node import bind_dims
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8, INT32
@@ -212,14 +212,14 @@ def _slice_scatter(
     src, size = g.builder.cast(src, self.dtype), shapes.size_of(self, axis)
     if isinstance(first, Value) or isinstance(last, Value):
         if step != 1 or src.rank != self.rank:
-            raise node.problem("a computed slice with a step is not supported", "bind it with --input_dim")
+            raise node.problem("a computed slice with a step is not supported", bind_dims())
         place = shapes.vector_of(g, [first])
         from_end = g("Add", [place, number(g, place, dims(self)[axis])])
         place = where(g, g("Less", [place, number(g, place, 0)]), from_end, place)
         return updated(g, self, src, shapes.vector_of(g, shapes.replaced([0] * self.rank, axis, place)))
     if size is None:
         if step != 1:
-            raise node.problem("a step along a dynamic axis is not supported", "bind it with --input_dim")
+            raise node.problem("a step along a dynamic axis is not supported", bind_dims())
         if last <= first and (last < 0) == (first < 0):
             return self
         part = src

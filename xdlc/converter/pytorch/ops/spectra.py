@@ -13,7 +13,7 @@ from xdlc.converter.nhwc.elementwise import atan2
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, reshape, vector
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._forms import batched, unbatched
+from xdlc.converter.pytorch.ops._shapes import batched, unbatched
 from xdlc.converter.pytorch.registry import COMPLEX, AtenNode, aten
 from xdlc.converter.values import SequenceValue, Value, check_table
 from xdlc.ir.dtype import FLOAT32

@@ -10,11 +10,17 @@ from xdlc.converter.pytorch.calls import Call, CallGraph, Ref, renamed
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.errors import UnsupportedOp
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from xdlc.converter.pytorch.script.machine import Machine
 
-FIX = "export the model with torch.export, or fix a number among the inputs with --set_input NAME=VALUE"
+
+def export_anew() -> str:
+    """Return the fix of a program that depends on data."""
+    return (
+        f"export the model with torch.export, or fix a number of the inputs: {spell('set_inputs')} NAME=VALUE"
+    )
 
 
 def branch(
@@ -26,7 +32,7 @@ def branch(
         scope = dict(variables)
         with recorder.inner() as graph:
             if machine.returns(body, scope):
-                raise UnsupportedOp("a branch that depends on data returns", fix=FIX)
+                raise UnsupportedOp("a branch that depends on data returns", fix=export_anew())
         graphs.append(graph)
         ends.append(scope)
     pairs: dict[str, list[Tensor]] = {}
@@ -43,7 +49,7 @@ def branch(
     for name, (first, second) in pairs.items():
         if (first.dtype, first.shape) != (second.dtype, second.shape):
             problem = f"branches that depend on data set {name!r} to tensors of two shapes or types"
-            raise UnsupportedOp(f"{problem}: {list(first.shape)}, {list(second.shape)}", fix=FIX)
+            raise UnsupportedOp(f"{problem}: {list(first.shape)}, {list(second.shape)}", fix=export_anew())
         variables[name] = recorder.unknown("cond", first.dtype, first.shape)
         variables[name].number = first.number
     for index, graph in enumerate(graphs):
@@ -57,7 +63,7 @@ def branch(
 def _tensor(recorder: Recorder, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor | int | float):
         problem = f"variable {name!r}, which branches that depend on data set, is a {type(value).__name__}"
-        raise UnsupportedOp(problem, fix=FIX)
+        raise UnsupportedOp(problem, fix=export_anew())
     return value if isinstance(value, Tensor) else recorder.number(value)
 
 

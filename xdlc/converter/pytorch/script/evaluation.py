@@ -12,16 +12,14 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, joined
-from xdlc.converter.pytorch.parameters import Parameter
 from xdlc.converter.pytorch.pickled import Global, Record, StoredTensor
 from xdlc.converter.pytorch.script import quantized
-from xdlc.converter.pytorch.script.code import Code
-from xdlc.converter.pytorch.script.machine import Machine
+from xdlc.converter.pytorch.script.machine import Code, Machine
 from xdlc.converter.pytorch.script.recorder import NUMBERS, Recorder
 from xdlc.converter.pytorch.script.types import FLOAT32
 from xdlc.converter.pytorch.script.values import Object, Tensor, tensors
-from xdlc.converter.pytorch.tensors import dtype_of, unpickled
-from xdlc.converter.session.set_inputs import fixed_inputs
+from xdlc.converter.pytorch.tensors import Parameter, dtype_of, unpickled
+from xdlc.converter.session.boundary import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _PREPACKED = ("xnnpack", "vulkan", "metal", "mkldnn", "tensorrt")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.pytorch.schemas import results
+from xdlc.converter.pytorch.calls import results
 from xdlc.converter.pytorch.script import primitives, quantized
 from xdlc.converter.pytorch.script.overloads import chosen
 from xdlc.converter.pytorch.script.recorder import Recorder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.pytorch.calls import ScalarType
-from xdlc.converter.pytorch.schemas import REQUIRED, Argument, overloads, schema
+from xdlc.converter.pytorch.calls import REQUIRED, Argument, ScalarType, overloads, schema
+from xdlc.converter.pytorch.script.branches import export_anew
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 
@@ -14,7 +14,6 @@ _INEXACT, _LEAST, _UNFIT = 1, 2, 1 << 20
 _LATE = {"split": 1, "index.Tensor_hacked_twin": 1, "index_put.hacked_twin": 1, "index_put_.hacked_twin": 1}
 """Overloads of TorchScript's own for which ATen has another."""
 _KINDS = {"T": Tensor, "I": int, "F": float, "B": bool, "S": int | float, "D": ScalarType, "Str": str}
-_FIX = "pass a constant; fix a number among the inputs with --set_input NAME=VALUE, or use torch.export"
 
 
 def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -34,7 +33,7 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
     if best is None:
         values = [*positional, *named.values()]
         if any(tensor.number for tensor in tensors(values)) and overloads(name):
-            raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=_FIX)
+            raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=export_anew())
         kinds = ", ".join(type(value).__name__ for value in values)
         raise UnsupportedOp(f"operator {name} does not support ({kinds})", fix="use torch.export")
     return best

@@ -20,15 +20,14 @@ from xdlc.converter.pipeline import Options, finish
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.graph import source_graph
-from xdlc.converter.pytorch.pickled import Record, StoredTensor
+from xdlc.converter.pytorch.pickled import Record, StoredTensor, unpickle
 from xdlc.converter.pytorch.registry import aten
-from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.evaluation import Evaluation, ScriptInput, alike
+from xdlc.converter.pytorch.script.machine import Code
 from xdlc.converter.pytorch.script.recorder import NUMBERS, WrongType
 from xdlc.converter.pytorch.script.types import INT64
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.converter.pytorch.symbols import Bindings
-from xdlc.converter.pytorch.unpickling import unpickle
 from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics

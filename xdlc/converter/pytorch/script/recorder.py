@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
-from xdlc.converter.pytorch.parameters import Parameter
-from xdlc.converter.pytorch.schemas import results, schema
-from xdlc.converter.pytorch.script.results import Results, shape_of
+from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, results, schema
 from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, FLOATS, INT64, count_of, result_types, type_of
-from xdlc.converter.pytorch.script.values import Tensor, replaced, tensors
-from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.pytorch.script.values import Results, Tensor, replaced, shape_of, tensors
+from xdlc.converter.pytorch.tensors import Parameter, dtype_of
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_CALLS = 8_000

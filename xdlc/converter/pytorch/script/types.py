@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.converter.pytorch.calls import ScalarType
-from xdlc.converter.pytorch.schemas import results
+from xdlc.converter.pytorch.calls import ScalarType, results
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 

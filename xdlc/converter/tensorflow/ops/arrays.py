@@ -1,229 +1,187 @@
-"""Handlers of operators on shapes: reshapes, joins, slices, gathers."""
+"""Handlers of operators on shapes: reshapes, joins, slices, gathers, scatters."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import blocks, gathering, slicing
+from xdlc.converter.nhwc import gathering, images, scatter, shapes, slicing
+from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.shapes import (
     axis_of,
-    broadcast_shape,
     cast,
+    dims,
     ints,
     known,
-    permuted,
+    number,
     positions,
     reshape,
     vector,
 )
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import dtype_of, handler
 from xdlc.converter.values import Value, check_table
-from xdlc.ir.dtype import INT32
+from xdlc.ir.dtype import BOOL8, INT32
+
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "BatchMatrixDiag": scatter.matrix_diagonals,
+    "BroadcastArgs": shapes.broadcast_shape,
+    "BroadcastTo": shapes.broadcast_to,
+    "ConjugateTranspose": shapes.transposed,
+    "Diag": scatter.tensor_diagonal,
+    "DiagPart": scatter.tensor_diagonal_part,
+    "ExpandDims": shapes.with_axes,
+    "Fill": shapes.filled,
+    "GatherNd": gathering.gather_nd,
+    "MatrixDiag": scatter.matrix_diagonals,
+    "Slice": slicing.sliced,
+    "SparseToDense": scatter.sparse_to_dense,
+    "Tile": shapes.tiled,
+    "Transpose": shapes.transposed,
+    "Where": gathering.places,
+}
+
+
+@handler(*_FORMULAS, ignores=("bad_indices_policy", "index_type", "validate_indices"))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler("Reshape")
-def _reshape(node: Node, g: Operators) -> Value:
-    x, shape = real_inputs(node)
+def _reshape(node: Node, g: Operators, x: Value, shape: Value) -> Value:
     return g("Reshape", [x, positions(g, shape)], allowzero=int(not x.is_dynamic))
 
 
 @handler("Squeeze")
-def _squeeze(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _squeeze(node: Node, g: Operators, x: Value) -> Value:
     axes = node.attr("squeeze_dims") or node.attr("axis") or []
     return g("Squeeze", [x, vector(g, axes)] if axes else [x])
 
 
-@handler("ExpandDims")
-def _expand_dims(node: Node, g: Operators) -> Value:
-    x, axis = real_inputs(node)
-    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
-
-
-@handler("Transpose", "ConjugateTranspose")
-def _transpose(node: Node, g: Operators) -> Value:
-    x, perm = real_inputs(node)
-    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
-
-
 @handler("InvertPermutation")
-def _invert_permutation(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _invert_permutation(node: Node, g: Operators, x: Value) -> Value:
     return g.builder.const(np.argsort(known(x, "the permutation")).astype(x.dtype.numpy))
 
 
 @handler("Shape", "ShapeN")
-def _shape(node: Node, g: Operators) -> list[Value]:
+def _shape(node: Node, g: Operators, *values: Value) -> list[Value]:
     dtype = dtype_of(node, "out_type", "int32")
-    return [cast(g, g("Shape", [x]), dtype) for x in real_inputs(node)]
+    return [cast(g, g("Shape", [x]), dtype) for x in values]
 
 
 @handler("Size")
-def _size(node: Node, g: Operators) -> Value:
-    return cast(g, g("Size", real_inputs(node)), dtype_of(node, "out_type", "int32"))
+def _size(node: Node, g: Operators, x: Value) -> Value:
+    return cast(g, g("Size", [x]), dtype_of(node, "out_type", "int32"))
 
 
 @handler("Rank")
-def _rank(node: Node, g: Operators) -> Value:
-    return g.builder.const(np.asarray(real_input(node, 0).rank, np.int32))
-
-
-@handler("Fill", ignores=("index_type",))
-def _fill(node: Node, g: Operators) -> Value:
-    shape, value = real_inputs(node)
-    if value.is_static:
-        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
-    return g("Expand", [value, positions(g, shape)])
+def _rank(node: Node, g: Operators, x: Value) -> Value:
+    return g.builder.const(np.asarray(x.rank, np.int32))
 
 
 @handler("Range")
-def _range(node: Node, g: Operators) -> Value:
-    bounds = [reshape(g, value, ()) for value in real_inputs(node)]
+def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
+    bounds = [reshape(g, value, ()) for value in (start, stop, step)]
     if all(bound.is_static for bound in bounds) and not bounds[2].numpy():
         raise node.invalid("the step of a range is 0")
     return g("Range", bounds)
 
 
 @handler("LinSpace")
-def _linspace(node: Node, g: Operators) -> Value:
-    start, stop, count = real_inputs(node)
+def _linspace(node: Node, g: Operators, start: Value, stop: Value, count: Value) -> Value:
     steps = int(known(count, "the number of elements").reshape(()))
     check_table(steps)
     shares = g.builder.const((np.arange(steps) / max(steps - 1, 1)).astype(start.dtype.numpy))
     return g("Add", [start, g("Mul", [g("Sub", [stop, start]), shares])])
 
 
-@handler("BroadcastTo")
-def _broadcast_to(node: Node, g: Operators) -> Value:
-    x, shape = real_inputs(node)
-    return g("Expand", [x, positions(g, shape)])
-
-
-@handler("BroadcastArgs")
-def _broadcast_args(node: Node, g: Operators) -> Value:
-    first, second = real_inputs(node)
-    return broadcast_shape(g, first, second)
-
-
-@handler("Tile")
-def _tile(node: Node, g: Operators) -> Value:
-    x, repeats = real_inputs(node)
-    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
-
-
 @handler("Concat", "ConcatV2")
-def _concat(node: Node, g: Operators) -> Value:
-    values = real_inputs(node)
+def _concat(node: Node, g: Operators, *operands: Value) -> Value:
+    values = list(operands)
     axis = values.pop(0 if node.type == "Concat" else -1)
     (place,) = ints(axis, "the axis")
     return g("Concat", values, axis=axis_of(place, values[0].rank)) if len(values) > 1 else values[0]
 
 
 @handler("Split", ignores=("num_split",))
-def _split(node: Node, g: Operators) -> list[Value]:
-    axis, x = real_inputs(node)
+def _split(node: Node, g: Operators, axis: Value, x: Value) -> list[Value]:
     (place,) = ints(axis, "the axis")
     return gathering.split_evenly(g, x, len(node.outputs), place)
 
 
 @handler("SplitV", ignores=("num_split",))
-def _split_v(node: Node, g: Operators) -> list[Value]:
-    x, sizes, axis = real_inputs(node)
+def _split_v(node: Node, g: Operators, x: Value, sizes: Value, axis: Value) -> list[Value]:
     (place,) = ints(axis, "the axis")
     return gathering.split(g, x, ints(sizes, "the sizes"), place)
 
 
 @handler("Pack")
-def _pack(node: Node, g: Operators) -> Value:
-    return gathering.stack(g, real_inputs(node), node.attr("axis", 0))
+def _pack(node: Node, g: Operators, *values: Value) -> Value:
+    return gathering.stack(g, values, node.attr("axis", 0))
 
 
 @handler("Unpack", ignores=("num",))
-def _unpack(node: Node, g: Operators) -> list[Value]:
-    return gathering.unstack(g, real_input(node, 0), len(node.outputs), node.attr("axis", 0))
-
-
-@handler("Slice")
-def _slice(node: Node, g: Operators) -> Value:
-    return slicing.sliced(g, *real_inputs(node))
+def _unpack(node: Node, g: Operators, x: Value) -> list[Value]:
+    return gathering.unstack(g, x, len(node.outputs), node.attr("axis", 0))
 
 
 @handler("StridedSlice")
-def _strided_slice(node: Node, g: Operators) -> Value:
+def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value, strides: Value) -> Value:
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
-    x, begin, end, strides = real_inputs(node)
     return slicing.strided_slice(g, x, begin, end, strides, masks)
 
 
 @handler("Pad", "PadV2")
-def _pad(node: Node, g: Operators) -> Value:
-    x, pads, *fill = real_inputs(node)
+def _pad(node: Node, g: Operators, x: Value, pads: Value, *fill: Value) -> Value:
     return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
 
 
 @handler("MirrorPad")
-def _mirror_pad(node: Node, g: Operators) -> Value:
-    x, pads = real_inputs(node)
+def _mirror_pad(node: Node, g: Operators, x: Value, pads: Value) -> Value:
     return slicing.padded(g, x, pads, str(node.attr("mode", "REFLECT")).lower())
 
 
 @handler("ReverseV2")
-def _reverse(node: Node, g: Operators) -> Value:
-    x, axes = real_inputs(node)
+def _reverse(node: Node, g: Operators, x: Value, axes: Value) -> Value:
     return slicing.reversed_axes(g, x, ints(axes, "the axes"))
 
 
 @handler("ReverseSequence")
-def _reverse_sequence(node: Node, g: Operators) -> Value:
-    x, lengths = real_inputs(node)
+def _reverse_sequence(node: Node, g: Operators, x: Value, lengths: Value) -> Value:
     time, batch = node.attr("seq_dim", 1), node.attr("batch_dim", 0)
     return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
 
 
 @handler("Roll")
-def _roll(node: Node, g: Operators) -> Value:
-    x, shifts, axes = real_inputs(node)
+def _roll(node: Node, g: Operators, x: Value, shifts: Value, axes: Value) -> Value:
     return slicing.rolled(g, x, ints(shifts, "the shifts"), ints(axes, "the axes"))
 
 
 @handler("Gather", "GatherV2", "ResourceGather", ignores=("validate_indices", "dtype", "Tindices"))
-def _gather(node: Node, g: Operators) -> Value:
-    x, indices, *axis = real_inputs(node)
+def _gather(node: Node, g: Operators, x: Value, indices: Value, *axis: Value) -> Value:
     place = ints(axis[0], "the axis")[0] if axis else node.attr("batch_dims", 0)
     return gathering.gather(g, x, indices, place, node.attr("batch_dims", 0))
 
 
-@handler("GatherNd", ignores=("bad_indices_policy",))
-def _gather_nd(node: Node, g: Operators) -> Value:
-    x, indices = real_inputs(node)
-    return gathering.gather_nd(g, x, indices)
-
-
 @handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
-def _batches(node: Node, g: Operators) -> Value:
-    function = blocks.space_to_batch if node.type.startswith("Space") else blocks.batch_to_space
+def _batches(node: Node, g: Operators, x: Value, *operands: Value) -> Value:
+    function = images.space_to_batch if node.type.startswith("Space") else images.batch_to_space
     if node.type.endswith("ND"):
-        x, block, pads = real_inputs(node)
+        block, pads = operands
         sizes = ints(block, "the block shape")
     else:
-        x, pads = real_inputs(node)
+        (pads,) = operands
         sizes = [int(node.attr("block_size", 1))] * 2
     return function(g, x, sizes, known(pads, "paddings or crops").reshape(-1, 2).tolist())
 
 
-@handler("Where")
-def _places(node: Node, g: Operators) -> Value:
-    return gathering.places(g, real_input(node, 0))
-
-
 @handler("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
-def _unique(node: Node, g: Operators) -> list[Value]:
-    x, *axis = real_inputs(node)
+def _unique(node: Node, g: Operators, x: Value, *axis: Value) -> list[Value]:
     dtype = dtype_of(node, "out_idx", "int32")
     axes = ints(axis[0], "the axis") if axis else []
     values, places, counts = gathering.unique(g, x, axes[0] if axes else None)
@@ -231,9 +189,97 @@ def _unique(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("ListDiff")
-def _list_diff(node: Node, g: Operators) -> list[Value]:
-    x, y = real_inputs(node)
+def _list_diff(node: Node, g: Operators, x: Value, y: Value) -> list[Value]:
     same = g("Equal", [g("Unsqueeze", [x, vector(g, [1])]), y])
     found = g("ReduceMax", [cast(g, same, INT32), vector(g, [1])], keepdims=0)
     places = g("Squeeze", [g("NonZero", [g("Not", [cast(g, found, ir.dtype.BOOL8)])]), vector(g, [0])])
     return [g("Gather", [x, places], axis=0), cast(g, places, dtype_of(node, "out_idx", "int32"))]
+
+
+_UPDATES = {"Update": "none", "Add": "add", "Sub": "sub", "Max": "max", "Min": "min"}
+_SEGMENTS = ("Sum", "Prod", "Max", "Min", "Mean")
+
+
+@handler("ScatterNd", ignores=("bad_indices_policy",))
+def _scatter_nd(node: Node, g: Operators, indices: Value, updates: Value, shape: Value) -> Value:
+    base = scatter.full(g, ints(shape, "the shape"), 0, updates.dtype)
+    return scatter.scatter_nd(g, base, indices, updates, "none" if updates.dtype is BOOL8 else "add")
+
+
+@handler(*(f"TensorScatter{name}" for name in _UPDATES), ignores=("bad_indices_policy",))
+def _tensor_scatter(node: Node, g: Operators, x: Value, indices: Value, updates: Value) -> Value:
+    return scatter.scatter_nd(g, x, indices, updates, _UPDATES[node.type.removeprefix("TensorScatter")])
+
+
+@handler(*(f"UnsortedSegment{name}" for name in _SEGMENTS[:-1]), ignores=("Tnumsegments",))
+def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Value) -> Value:
+    (number,) = ints(count, "the number of segments")
+    return scatter.segments(g, x, ids, number, node.type.removeprefix("UnsortedSegment"))
+
+
+@handler(
+    *(f"Segment{name}{version}" for name in _SEGMENTS for version in ("", "V2")), ignores=("Tnumsegments",)
+)
+def _segments(node: Node, g: Operators, x: Value, ids: Value, *count: Value) -> Value:
+    number = ints(count[0], "the number of segments")[0] if count else scatter.segment_count(ids)
+    reduction = node.type.removeprefix("Segment").removesuffix("V2")
+    empty = {"Prod": 1.0, "Mean": 0.0}.get(reduction, 0.0)
+    return scatter.segments(g, x, ids, number, reduction, empty=None if reduction == "Sum" else empty)
+
+
+def _band(value: Value) -> tuple[int, int]:
+    given = ints(value, "the diagonals")
+    return given[0], given[-1]
+
+
+@handler("MatrixDiagV2", "MatrixDiagV3")
+def _matrix_diag_3(
+    node: Node, g: Operators, x: Value, band: Value, rows: Value, columns: Value, fill: Value
+) -> Value:
+    count, width = (ints(value, "the number of rows or columns")[0] for value in (rows, columns))
+    return scatter.matrix_diagonals(
+        g, x, _band(band), rows=count, columns=width, fill=fill, align=_align(node)
+    )
+
+
+@handler("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def _matrix_set_diag(node: Node, g: Operators, x: Value, diagonals: Value, *band: Value) -> Value:
+    return scatter.set_diagonals(g, x, diagonals, _band(band[0]) if band else (0, 0), _align(node))
+
+
+@handler("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
+def _matrix_diag_part(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
+    if not rest:
+        return scatter.diagonals_of(g, x)
+    return scatter.diagonals_of(g, x, _band(rest[0]), fill=rest[1], align=_align(node))
+
+
+def _align(node: Node) -> str:
+    if not node.type.endswith("V3"):
+        return "LEFT_LEFT"
+    return str(node.attr("align", "RIGHT_LEFT"))
+
+
+@handler("MatrixBandPart", "BatchMatrixBandPart")
+def _band_part(node: Node, g: Operators, x: Value, lower: Value, upper: Value) -> Value:
+    sides = [int(known(value, "a width of the band").reshape(())) for value in (lower, upper)]
+    return scatter.band_part(g, x, *sides)
+
+
+@handler("DenseBincount", "Bincount")
+def _bincount(node: Node, g: Operators, x: Value, size: Value, weights: Value) -> Value:
+    (count,) = ints(size, "the number of bins")
+    if x.rank > 1:
+        raise node.problem("bins of more than one axis are not supported")
+    elements = math.prod(dims(x))
+    flat = reshape(g, x, (elements,))
+    inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
+    place = where(g, inside, flat, number(g, flat, -1))
+    if weights.size and not node.attr("binary_output", False):
+        shares = reshape(g, weights, (elements,))
+    else:
+        shares = scatter.full(g, (elements,), 1, weights.dtype)
+    totals = scatter.segments(g, shares, place, count, "Sum")
+    if node.attr("binary_output", False):
+        totals = cast(g, g("Greater", [totals, number(g, totals, 0)]), totals.dtype)
+    return totals

@@ -1,4 +1,4 @@
-"""Handlers of operators that work element by element."""
+"""Handlers of operators that work element by element, and of random draws."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.shapes import cast, known, number, reshape, vector
+from xdlc.converter.nhwc.elementwise import erfinv
+from xdlc.converter.nhwc.shapes import cast, ints, known, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import (
+from xdlc.converter.tensorflow.registry import (
     complex_inputs,
     complex_value,
     dtype_of,
-    real_input,
-    real_inputs,
+    handler,
 )
-from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import INT32, UINT8
+from xdlc.ir.dtype import FLOAT32, INT32, UINT8
 
 _NAMESAKES = """
 Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erf Exp Floor Greater
@@ -78,106 +81,96 @@ def _same(node: Node, g: Operators) -> Any:
     pairs = complex_inputs(node)
     if pairs is not None and _SAME[node.type] in spectra.ARITHMETIC:
         return [complex_value(spectra.combined(g, _SAME[node.type], *pairs))]
-    return g(_SAME[node.type], real_inputs(node))
+    return g(_SAME[node.type], handler.operands(node))
 
 
 @handler(*_FORMULAS, ignores=("incompatible_shape_error",))
-def _formula(node: Node, g: Operators) -> Value:
-    return _FORMULAS[node.type](g, *real_inputs(node))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler("Mod", "Div")
-def _c_division(node: Node, g: Operators) -> Value:
-    x, y = real_inputs(node)
+def _c_division(node: Node, g: Operators, x: Value, y: Value) -> Value:
     if node.type == "Div":
         return g("Div", [x, y])
     return formulas.truncate_mod(g, x, y)
 
 
 @handler("Round")
-def _round(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _round(node: Node, g: Operators, x: Value) -> Value:
     return g("Round", [x]) if x.dtype.is_float else x
 
 
 @handler("AddN", "AccumulateNV2", ignores=("shape",))
-def _add_n(node: Node, g: Operators) -> Value:
-    return formulas.total(g, real_inputs(node))
+def _add_n(node: Node, g: Operators, *values: Value) -> Value:
+    return formulas.total(g, values)
 
 
 @handler("BiasAdd")
-def _bias_add(node: Node, g: Operators) -> Value:
-    x, bias = real_inputs(node)
+def _bias_add(node: Node, g: Operators, x: Value, bias: Value) -> Value:
     if node.attr("data_format", "NHWC").startswith("NC") and x.rank > 2:
         bias = reshape(g, bias, (bias.size, *[1] * (x.rank - 2)))
     return g("Add", [x, bias])
 
 
 @handler("ApproximateEqual")
-def _approximate_equal(node: Node, g: Operators) -> Value:
-    x, y = real_inputs(node)
+def _approximate_equal(node: Node, g: Operators, x: Value, y: Value) -> Value:
     return formulas.approximately_equal(g, x, y, node.attr("tolerance", 1e-5))
 
 
 @handler("Ndtri")
-def _normal_quantile(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _normal_quantile(node: Node, g: Operators, x: Value) -> Value:
     doubled = g("Sub", [g("Add", [x, x]), number(g, x, 1)])
     return g("Mul", [formulas.erfinv(g, doubled), number(g, x, math.sqrt(2))])
 
 
 @handler("Relu6")
-def _relu6(node: Node, g: Operators) -> Value:
-    return formulas.clipped(g, real_input(node, 0), 0, 6)
+def _relu6(node: Node, g: Operators, x: Value) -> Value:
+    return formulas.clipped(g, x, 0, 6)
 
 
 @handler("LeakyRelu")
-def _leaky_relu(node: Node, g: Operators) -> Value:
-    return g("LeakyRelu", real_inputs(node), alpha=node.attr("alpha", 0.2))
+def _leaky_relu(node: Node, g: Operators, x: Value) -> Value:
+    return g("LeakyRelu", [x], alpha=node.attr("alpha", 0.2))
 
 
 @handler("Elu")
-def _elu(node: Node, g: Operators) -> Value:
-    return g("Elu", real_inputs(node), alpha=1.0)
+def _elu(node: Node, g: Operators, x: Value) -> Value:
+    return g("Elu", [x], alpha=1.0)
 
 
 @handler("ClipByValue")
-def _clip_by_value(node: Node, g: Operators) -> Value:
-    x, low, high = real_inputs(node)
+def _clip_by_value(node: Node, g: Operators, x: Value, low: Value, high: Value) -> Value:
     return g("Min", [g("Max", [x, low]), high])
 
 
 @handler("LeftShift", "RightShift")
-def _shift(node: Node, g: Operators) -> Value:
-    return g("BitShift", real_inputs(node), direction=node.type.removesuffix("Shift").upper())
+def _shift(node: Node, g: Operators, x: Value, count: Value) -> Value:
+    return g("BitShift", [x, count], direction=node.type.removesuffix("Shift").upper())
 
 
 @handler("Cast", ignores=("SrcT", "Truncate"))
-def _cast(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _cast(node: Node, g: Operators, x: Value) -> Value:
     return formulas.converted(g, x, dtype_of(node, "DstT"))
 
 
 @handler("Bitcast")
-def _bitcast(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _bitcast(node: Node, g: Operators, x: Value) -> Value:
     return formulas.bits_as(g, x, dtype_of(node, "type"))
 
 
 @handler("ZerosLike", "OnesLike")
-def _filled_like(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _filled_like(node: Node, g: Operators, x: Value) -> Value:
     return formulas.filled_like(g, x, node.type == "OnesLike")
 
 
 @handler("Bucketize")
-def _bucketize(node: Node, g: Operators) -> Value:
-    return formulas.bucketize(g, real_input(node, 0), node.attr("boundaries", []))
+def _bucketize(node: Node, g: Operators, x: Value) -> Value:
+    return formulas.bucketize(g, x, node.attr("boundaries", []))
 
 
 @handler("OneHot")
-def _one_hot(node: Node, g: Operators) -> Value:
-    indices, depth, on, off = real_inputs(node)
+def _one_hot(node: Node, g: Operators, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     if indices.dtype is UINT8:
         indices = cast(g, indices, INT32)
     count = int(known(depth, "the depth").reshape(()))
@@ -185,9 +178,71 @@ def _one_hot(node: Node, g: Operators) -> Value:
 
 
 @handler("LowerBound", "UpperBound")
-def _bound(node: Node, g: Operators) -> Value:
-    table, x = real_inputs(node)  # [rows, n], sorted, and [rows, values]
+def _bound(node: Node, g: Operators, table: Value, x: Value) -> Value:
+    # table is [rows, n], sorted, and x [rows, values]
     rows, columns = g("Unsqueeze", [table, vector(g, [1])]), g("Unsqueeze", [x, vector(g, [2])])
     below = g("Less" if node.type == "LowerBound" else "LessOrEqual", [rows, columns])
     positions = g("ReduceSum", [cast(g, below, INT32), vector(g, [2])], keepdims=0)
     return cast(g, positions, dtype_of(node, "out_type", "int32"))
+
+
+_DRAWN = {
+    "RandomUniform": "RandomUniform",
+    "RandomStandardNormal": "RandomNormal",
+    "StatelessRandomUniform": "RandomUniform",
+    "StatelessRandomUniformV2": "RandomUniform",
+    "StatelessRandomNormal": "RandomNormal",
+    "StatelessRandomNormalV2": "RandomNormal",
+}
+"""Canonical operators of those with the same distribution; the numbers differ."""
+_FLOAT, _INT32 = 1, 6  # of TensorProto.DataType
+
+
+_EDGE = math.erf(math.sqrt(2))  # share of a normal distribution within two deviations
+
+
+@handler(*_DRAWN, ignores=("Tseed", "seed2"))
+def _random(node: Node, g: Operators) -> Value:
+    return cast(g, _floats(node, g, _DRAWN[node.type]), dtype_of(node, "dtype"))
+
+
+@handler(
+    "TruncatedNormal", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2", ignores=("Tseed", "seed2")
+)
+def _truncated(node: Node, g: Operators) -> Value:
+    shares = _floats(node, g, "RandomUniform")
+    shares = g("Mul", [g("Sub", [shares, number(g, shares, 0.5)]), number(g, shares, 2 * _EDGE)])
+    return cast(g, g("Mul", [erfinv(g, shares), number(g, shares, math.sqrt(2))]), dtype_of(node, "dtype"))
+
+
+@handler("Multinomial", ignores=("seed", "seed2"))
+def _samples(node: Node, g: Operators) -> Value:
+    _note(node, g)
+    logits = cast(g, node.required(0), FLOAT32)
+    (count,) = ints(node.required(1), "the number of samples")
+    made = g("Multinomial", [logits], sample_size=count, dtype=_INT32)
+    return cast(g, made, dtype_of(node, "output_dtype", "int64"))
+
+
+@handler("RandomUniformInt", ignores=("Tout", "seed2"))
+def _random_integers(node: Node, g: Operators) -> Value:
+    low, high = (cast(g, node.required(index), FLOAT32) for index in (1, 2))
+    wide = g("Mul", [_floats(node, g, "RandomUniform"), g("Sub", [high, low])])
+    return cast(g, g("Floor", [g("Add", [wide, low])]), node.required(1).dtype)
+
+
+def _floats(node: Node, g: Operators, type: str) -> Value:
+    shape, seed = node.required(0), node.attr("seed", 0)
+    seeds = {"seed": float(seed)} if seed else {}
+    _note(node, g)
+    if shape.is_static:
+        return g(type, [], shape=ints(shape, "the shape"), dtype=_FLOAT, **seeds)
+    zeros = g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(np.zeros(1, np.float32)))
+    return g(f"{type}Like", [zeros], dtype=_FLOAT, **seeds)
+
+
+def _note(node: Node, g: Operators) -> None:
+    if not g.random_inputs:
+        g.context.diagnostics.notices.append(
+            f"node {node.own_name!r} draws other random numbers than TensorFlow: {draw_outside()}"
+        )

@@ -1,10 +1,12 @@
-"""Handlers of images: sizes, blocks, patches, regions, colours."""
+"""Handlers of images: sizes, blocks, patches, regions, suppressed boxes, colours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdlc.converter.nhwc import images, resize
+import numpy as np
+
+from xdlc.converter.nhwc import detection, images, resize
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
@@ -16,12 +18,13 @@ from xdlc.converter.nhwc.shapes import (
     known,
     number,
     permuted,
+    positions,
     reshape,
+    vector,
 )
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import padding_of, real_input, real_inputs, spatial
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import handler, padding_of, spatial
 from xdlc.converter.values import Value
 
 _RESIZES: dict[str, Callable[..., Value]] = {
@@ -32,22 +35,21 @@ _RESIZES: dict[str, Callable[..., Value]] = {
 
 
 @handler(*_RESIZES)
-def _resize(node: Node, g: Operators) -> Value:
-    x, size = real_inputs(node)
+def _resize(node: Node, g: Operators, x: Value, size: Value) -> Value:
     align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
     given = size if not size.is_static and node.type != "ResizeBicubic" else ints(size, "the size")
     return _RESIZES[node.type](g, x, given, align_corners=align, half_pixel=half)
 
 
 @handler("ResizeArea")
-def _resize_area(node: Node, g: Operators) -> Value:
-    x, size = real_inputs(node)
+def _resize_area(node: Node, g: Operators, x: Value, size: Value) -> Value:
     return resize.area(g, x, ints(size, "the size"), align_corners=bool(node.attr("align_corners", False)))
 
 
 @handler("ScaleAndTranslate")
-def _scale_and_translate(node: Node, g: Operators) -> Value:
-    x, size, scale, shift = real_inputs(node)
+def _scale_and_translate(
+    node: Node, g: Operators, x: Value, size: Value, scale: Value, shift: Value
+) -> Value:
     factors, moves = (known(value, "scale and translation").tolist() for value in (scale, shift))
     kernel, antialias = str(node.attr("kernel_type", "lanczos3")), bool(node.attr("antialias", True))
     return resize.scale_and_translate(
@@ -56,15 +58,13 @@ def _scale_and_translate(node: Node, g: Operators) -> Value:
 
 
 @handler("CropAndResize")
-def _crop_and_resize(node: Node, g: Operators) -> Value:
-    x, boxes, places, size = real_inputs(node)
+def _crop_and_resize(node: Node, g: Operators, x: Value, boxes: Value, places: Value, size: Value) -> Value:
     mode, fill = str(node.attr("method", "bilinear")), float(node.attr("extrapolation_value", 0.0))
     return images.crop_and_resize(g, x, boxes, places, ints(size, "the size"), mode=mode, fill=fill)
 
 
 @handler("SpaceToDepth", "DepthToSpace")
-def _depth_blocks(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _depth_blocks(node: Node, g: Operators, x: Value) -> Value:
     function = images.space_to_depth if node.type == "SpaceToDepth" else images.depth_to_space
     block, data_format = node.attr("block_size", 2), str(node.attr("data_format", "NHWC"))
     if data_format == "NCHW_VECT_C":  # [N, C / 4, H, W, 4]
@@ -79,22 +79,20 @@ def _depth_blocks(node: Node, g: Operators) -> Value:
 
 
 @handler("ExtractImagePatches")
-def _patches(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _patches(node: Node, g: Operators, x: Value) -> Value:
     kernel, steps, rates = (spatial(node, name) for name in ("ksizes", "strides", "rates"))
     return images.patches(g, x, kernel=kernel, strides=steps, rates=rates, padding=padding_of(node))
 
 
 @handler("AdjustContrastv2")
-def _contrast(node: Node, g: Operators) -> Value:
-    x, factor = real_inputs(node)
+def _contrast(node: Node, g: Operators, x: Value, factor: Value) -> Value:
     mean = reduced(g, "Mean", x, [-3, -2], keep=True)
     return g("Add", [g("Mul", [g("Sub", [x, mean]), factor]), mean])
 
 
 @handler("RGBToHSV")
-def _rgb_to_hsv(node: Node, g: Operators) -> Value:
-    red, green, blue = unstack(g, real_input(node, 0), 3, -1)
+def _rgb_to_hsv(node: Node, g: Operators, x: Value) -> Value:
+    red, green, blue = unstack(g, x, 3, -1)
     most, least = g("Max", [red, green, blue]), g("Min", [red, green, blue])
     span, zero = g("Sub", [most, least]), number(g, red, 0)
     grey, dark = g("LessOrEqual", [span, zero]), g("LessOrEqual", [most, zero])
@@ -111,8 +109,8 @@ def _rgb_to_hsv(node: Node, g: Operators) -> Value:
 
 
 @handler("HSVToRGB")
-def _hsv_to_rgb(node: Node, g: Operators) -> Value:
-    hue, shade, value = unstack(g, real_input(node, 0), 3, -1)
+def _hsv_to_rgb(node: Node, g: Operators, x: Value) -> Value:
+    hue, shade, value = unstack(g, x, 3, -1)
     parts, unit = [], number(g, hue, 1)
     sixth = g("Mul", [hue, number(g, hue, 6)])
     for center, slope, start in ((3, 1.0, -1.0), (2, -1.0, 2.0), (4, -1.0, 2.0)):
@@ -122,3 +120,59 @@ def _hsv_to_rgb(node: Node, g: Operators) -> Value:
         faded = g("Add", [g("Sub", [unit, shade]), g("Mul", [shade, share])])
         parts.append(g("Mul", [faded, value]))
     return stack(g, parts, -1)
+
+
+_ALL = float(np.finfo(np.float32).min)
+
+
+def _number(value: Value) -> float:
+    return float(known(value, "a limit").reshape(-1)[0])
+
+
+@handler("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", ignores=("T_threshold",))
+def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value, most: Value, *limits: Value) -> Value:
+    stated = node.attr("iou_threshold", 0.5) if node.type == "NonMaxSuppression" else _number(limits[0])
+    least = _number(limits[1]) if len(limits) > 1 else _ALL
+    return detection.suppressed(g, boxes, scores, int(_number(most)), stated, least)
+
+
+@handler("NonMaxSuppressionV4", ignores=("T_threshold",))
+def _suppressed_4(
+    node: Node, g: Operators, boxes: Value, scores: Value, most: Value, overlap: Value, least: Value
+) -> list[Value]:
+    count = int(_number(most))
+    chosen = detection.suppressed(g, boxes, scores, count, _number(overlap), _number(least))
+    padded, valid = detection.padded_choice(g, chosen, count)
+    return [padded if node.attr("pad_to_max_output_size", False) else chosen, valid]
+
+
+@handler("NonMaxSuppressionV5", ignores=("T_threshold",))
+def _suppressed_5(
+    node: Node, g: Operators, boxes: Value, scores: Value, most: Value, *limits: Value
+) -> list[Value]:
+    count = int(_number(most))
+    overlap, threshold, sigma = (_number(limit) for limit in limits)
+    pads = bool(node.attr("pad_to_max_output_size", False))
+    if sigma > 0:
+        results = detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, sigma)
+        if pads:
+            return list(results)
+        first, last = vector(g, [0]), g("Unsqueeze", [positions(g, results[2]), vector(g, [0])])
+        return [*(g("Slice", [each, first, last, first]) for each in results[:2]), results[2]]
+    chosen = detection.suppressed(g, boxes, scores, count, overlap, threshold)
+    padded, valid = detection.padded_choice(g, chosen, count)
+    if not pads:
+        return [chosen, g("Gather", [scores, chosen], axis=0), valid]
+    is_valid = g("Less", [g.builder.const(np.arange(count, dtype=np.int32)), valid])
+    found = where(g, is_valid, g("Gather", [scores, padded], axis=0), number(g, scores, 0))
+    return [padded, found, valid]
+
+
+@handler("CombinedNonMaxSuppression")
+def _combined(node: Node, g: Operators, boxes: Value, scores: Value, *limits: Value) -> list[Value]:
+    most_per_class, most, overlap, threshold = (_number(limit) for limit in limits)
+    per_class, total = int(most_per_class), int(most)
+    if node.attr("pad_per_class", False):
+        total = min(total, per_class * scores.shape[-1])
+    clips = bool(node.attr("clip_boxes", True))
+    return detection.combined(g, boxes, scores, per_class, total, overlap, threshold, clips=clips)

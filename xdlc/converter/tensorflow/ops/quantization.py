@@ -8,17 +8,15 @@ from xdlc.converter.nhwc import quantization
 from xdlc.converter.nhwc.shapes import ints
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import dtype_of, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import dtype_of, handler
 from xdlc.converter.values import Value
 
 
 @handler("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "FakeQuantWithMinMaxArgs")
-def _fake_quant(node: Node, g: Operators) -> Value:
-    x, *ends = real_inputs(node)
+def _fake_quant(node: Node, g: Operators, x: Value, *ends: Value) -> Value:
     if not ends:
-        given = (node.attr(name, default) for name, default in (("min", -6.0), ("max", 6.0)))
-        ends = [g.builder.const(np.asarray(end, np.float32)) for end in given]
+        limits = (node.attr(name, default) for name, default in (("min", -6.0), ("max", 6.0)))
+        ends = tuple(g.builder.const(np.asarray(limit, np.float32)) for limit in limits)
     bits, narrow = int(node.attr("num_bits", 8)), bool(node.attr("narrow_range", False))
     return quantization.fake_quant(g, x, *ends, bits=bits, narrow=narrow)
 
@@ -26,11 +24,10 @@ def _fake_quant(node: Node, g: Operators) -> Value:
 @handler(
     "QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"
 )
-def _quantize_and_dequantize(node: Node, g: Operators) -> Value:
-    x, *rest = real_inputs(node)
+def _quantize_and_dequantize(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     bits = int(node.attr("num_bits", 8))
     if node.type == "QuantizeAndDequantize":
-        rest = [g.builder.const(np.asarray(node.attr(name, 0.0), np.float32)) for name in _ENDS]
+        rest = tuple(g.builder.const(np.asarray(node.attr(name, 0.0), np.float32)) for name in _ENDS)
     elif node.type.endswith("V3"):
         (bits,) = ints(rest[2], "the number of bits")
     axis = int(node.attr("axis", -1))
@@ -53,8 +50,7 @@ _ENDS = ("input_min", "input_max")
 
 
 @handler("Dequantize", ignores=("dtype",))
-def _dequantize(node: Node, g: Operators) -> Value:
-    x, low, high = real_inputs(node)
+def _dequantize(node: Node, g: Operators, x: Value, low: Value, high: Value) -> Value:
     axis, narrow = int(node.attr("axis", -1)), bool(node.attr("narrow_range", False))
     mode = str(node.attr("mode", "MIN_COMBINED"))
     if mode == "MIN_FIRST" and low.is_static and high.is_static and (low.numpy() == high.numpy()).any():
@@ -68,8 +64,7 @@ def _dequantize(node: Node, g: Operators) -> Value:
 
 
 @handler("QuantizeV2")
-def _quantize(node: Node, g: Operators) -> list[Value]:
-    x, low, high = real_inputs(node)
+def _quantize(node: Node, g: Operators, x: Value, low: Value, high: Value) -> list[Value]:
     dtype = dtype_of(node, "T", "quint8")
     if int(node.attr("axis", -1)) >= 0:
         raise node.problem("a range per element of an axis is not supported")

@@ -1,4 +1,4 @@
-"""Handlers of reductions, running sums, argmax, top-k and normalizations."""
+"""Handlers of reductions, running sums, top-k, products, normalizations, losses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt, where
 from xdlc.converter.nhwc.gathering import stack, unstack
-from xdlc.converter.nhwc.products import dense, matmul, swapped
-from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
+from xdlc.converter.nhwc.reduce import dense, matmul, reduced, swapped
+from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import (
+    dtype_of,
+    handler,
+    is_channel_first,
+)
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
 
@@ -25,15 +28,13 @@ _REDUCTIONS = {
 
 
 @handler(*_REDUCTIONS)
-def _reduced(node: Node, g: Operators) -> Value:
-    x, axes = real_inputs(node)
+def _reduced(node: Node, g: Operators, x: Value, axes: Value) -> Value:
     keep = bool(node.attr("keep_dims", False))
     return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
 
 
 @handler("Cumsum", "Cumprod")
-def _accumulated(node: Node, g: Operators) -> Value:
-    x, axis = real_inputs(node)
+def _accumulated(node: Node, g: Operators, x: Value, axis: Value) -> Value:
     exclusive, reverse = (bool(node.attr(name, False)) for name in ("exclusive", "reverse"))
     type = {"Cumsum": "CumSum", "Cumprod": "CumProd"}[node.type]
     (place,) = ints(axis, "the axis")
@@ -41,28 +42,24 @@ def _accumulated(node: Node, g: Operators) -> Value:
 
 
 @handler("ArgMax", "ArgMin")
-def _place(node: Node, g: Operators) -> Value:
-    x, *axis = real_inputs(node)
+def _place(node: Node, g: Operators, x: Value, *axis: Value) -> Value:
     place = ints(axis[0], "the axis")[0] if axis else 0
     return reduce.place_of(g, node.type, x, place, dtype_of(node, "output_type", "int64"))
 
 
 @handler("TopK", "TopKV2", ignores=("sorted",))
-def _top_k(node: Node, g: Operators) -> list[Value]:
-    x, *k = real_inputs(node)
+def _top_k(node: Node, g: Operators, x: Value, *k: Value) -> list[Value]:
     given = k[0] if k else vector(g, [node.attr("k", 1)])
     return reduce.top_k(g, x, given, dtype_of(node, "index_type", "int32"))
 
 
 @handler("Softmax", "LogSoftmax")
-def _softmax(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _softmax(node: Node, g: Operators, x: Value) -> Value:
     return reduce.softmax(g, x, log=node.type == "LogSoftmax")
 
 
 @handler("LRN")
-def _lrn(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _lrn(node: Node, g: Operators, x: Value) -> Value:
     alpha, beta, bias = (float(node.attr(name, default)) for name, default in _LRN.items())
     radius = node.attr("depth_radius", 5)
     return reduce.lrn(g, x, radius=radius, bias=bias, alpha=alpha, beta=beta)
@@ -72,13 +69,20 @@ _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
 
 
 @handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U",))
-def batch_norm(node: Node, g: Operators) -> list[Value]:
+def batch_norm(
+    node: Node,
+    g: Operators,
+    x: Value,
+    scale: Value,
+    offset: Value,
+    stated_mean: Value,
+    stated_variance: Value,
+) -> list[Value]:
     """Return normalized values, mean and variance; the batch's in a training graph.
 
     Mean and variance of the batch have a share of ``exponential_avg_factor`` in the second and third output.
     """
-    x, scale, offset, mean, stated_variance = real_inputs(node)[:5]
-    unbiased = stated_variance
+    mean, unbiased = stated_mean, stated_variance
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
     is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
     if is_training and not is_plain:
@@ -99,11 +103,11 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
         return reduce.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
-    result = channel_last_of(node, g, x, normalized)
+    result = in_channel_last(is_channel_first(node), g, x, normalized)
     averages = [mean, unbiased]
     share = float(node.attr("exponential_avg_factor", 1.0))
     if is_training and share != 1:
-        former = zip(real_inputs(node)[3:5], averages, strict=True)
+        former = zip((stated_mean, stated_variance), averages, strict=True)
         averages = [
             g("Add", [g("Mul", [old, number(g, old, 1 - share)]), g("Mul", [new, number(g, new, share)])])
             for old, new in former
@@ -126,8 +130,9 @@ def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
 
 
 @handler("BatchNormWithGlobalNormalization")
-def _old_batch_norm(node: Node, g: Operators) -> Value:
-    x, mean, variance, offset, scale = real_inputs(node)
+def _old_batch_norm(
+    node: Node, g: Operators, x: Value, mean: Value, variance: Value, offset: Value, scale: Value
+) -> Value:
     epsilon = float(node.attr("variance_epsilon", 1e-3))
     if not node.attr("scale_after_normalization", True):
         scale = g("Add", [g("Mul", [scale, number(g, scale, 0)]), number(g, scale, 1)])
@@ -135,9 +140,8 @@ def _old_batch_norm(node: Node, g: Operators) -> Value:
 
 
 @handler("MatMul", ignores=("grad_a", "grad_b", "a_is_sparse", "b_is_sparse", "Ta", "Tb"))
-def matrix_product(node: Node, g: Operators) -> Value:
-    """Return the product of two matrices, maybe of a fused operator."""
-    x, y = real_inputs(node)[:2]
+def matrix_product(node: Node, g: Operators, x: Value, y: Value) -> Value:
+    """Return the product of two matrices."""
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("transpose_a", "transpose_b"))
     if y.is_static and x.rank == y.rank == 2 and x.dtype.is_float and not x.is_static:
         left = g("Transpose", [x], perm=[1, 0]) if swap_x else x
@@ -146,32 +150,29 @@ def matrix_product(node: Node, g: Operators) -> Value:
 
 
 @handler("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", ignores=("Ta", "Tb", "grad_x", "grad_y"))
-def _batch_product(node: Node, g: Operators) -> Value:
-    x, y = real_inputs(node)
+def _batch_product(node: Node, g: Operators, x: Value, y: Value) -> Value:
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
     return matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
 
 
 @handler("MatrixDeterminant")
-def _determinant(node: Node, g: Operators) -> Value:
-    return g("Det", real_inputs(node))
+def _determinant(node: Node, g: Operators, x: Value) -> Value:
+    return g("Det", [x])
 
 
 @handler("MatrixInverse")
-def _inverse(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
+def _inverse(node: Node, g: Operators, x: Value) -> Value:
     made = g.apply("Inverse", [x], domain="com.microsoft")[0]
     return swapped(g, made) if node.attr("adjoint", False) else made
 
 
 @handler("Einsum")
-def _einsum(node: Node, g: Operators) -> Value:
-    return g("Einsum", real_inputs(node), equation=str(node.attr("equation")))
+def _einsum(node: Node, g: Operators, *values: Value) -> Value:
+    return g("Einsum", values, equation=str(node.attr("equation")))
 
 
 @handler("InTopK", "InTopKV2")
-def _in_top_k(node: Node, g: Operators) -> Value:
-    x, targets, *k = real_inputs(node)
+def _in_top_k(node: Node, g: Operators, x: Value, targets: Value, *k: Value) -> Value:
     count = ints(k[0], "k")[0] if k else int(node.attr("k", 1))
     row = g.builder.const(np.arange(x.shape[1], dtype=targets.dtype.numpy))
     hit = g("Equal", [g("Unsqueeze", [targets, vector(g, [1])]), row])
@@ -181,10 +182,32 @@ def _in_top_k(node: Node, g: Operators) -> Value:
 
 
 @handler("Cross")
-def _cross(node: Node, g: Operators) -> Value:
-    (a, b, c), (x, y, z) = (unstack(g, value, 3, -1) for value in real_inputs(node))
+def _cross(node: Node, g: Operators, first: Value, second: Value) -> Value:
+    (a, b, c), (x, y, z) = (unstack(g, value, 3, -1) for value in (first, second))
 
     def minor(p: Value, q: Value, r: Value, s: Value) -> Value:
         return g("Sub", [g("Mul", [p, q]), g("Mul", [r, s])])
 
     return stack(g, [minor(b, z, c, y), minor(c, x, a, z), minor(a, y, b, x)], -1)
+
+
+@handler("L2Loss")
+def _l2_loss(node: Node, g: Operators, x: Value) -> Value:
+    total = reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
+    return g("Mul", [total, number(g, x, 0.5)])
+
+
+@handler("SoftmaxCrossEntropyWithLogits")
+def _cross_entropy(node: Node, g: Operators, x: Value, labels: Value) -> list[Value]:
+    logarithm = g("LogSoftmax", [x], axis=-1)
+    loss = reduced(g, "Sum", g("Neg", [g("Mul", [labels, logarithm])]), [1], keep=False)
+    return [loss, g("Sub", [g("Exp", [logarithm]), labels])][: len(node.outputs)]
+
+
+@handler("SparseSoftmaxCrossEntropyWithLogits", ignores=("Tlabels",))
+def _sparse_cross_entropy(node: Node, g: Operators, x: Value, labels: Value) -> list[Value]:
+    logarithm = g("LogSoftmax", [x], axis=-1)
+    row = g.builder.const(np.arange(x.shape[1], dtype=labels.dtype.numpy))
+    hit = cast(g, g("Equal", [g("Unsqueeze", [labels, vector(g, [1])]), row]), x.dtype)
+    loss = reduced(g, "Sum", g("Neg", [g("Mul", [hit, logarithm])]), [1], keep=False)
+    return [loss, g("Sub", [g("Exp", [logarithm]), hit])][: len(node.outputs)]

@@ -10,8 +10,7 @@ from xdlc.converter.nhwc.shapes import dims, ints
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import complex_inputs, complex_value, real_input, real_inputs
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import complex_inputs, complex_value, handler
 from xdlc.converter.values import Value
 
 _AXES = {f"{kind}FFT{suffix}": count for kind in ("", "I", "R", "IR") for suffix, count in
@@ -26,8 +25,7 @@ def _pair(node: Node) -> Complex:
 
 
 @handler(*(name for name in _AXES if name.startswith("R")))
-def _real_transform(node: Node, g: Operators) -> Any:
-    x, *sizes = real_inputs(node)
+def _real_transform(node: Node, g: Operators, x: Value, *sizes: Value) -> Any:
     return [complex_value(spectra.forward(g, x, ints(sizes[0], "the lengths")))]
 
 
@@ -35,7 +33,7 @@ def _real_transform(node: Node, g: Operators) -> Any:
 def _transform(node: Node, g: Operators) -> Any:
     x, count = _pair(node), _AXES[node.type]
     if node.type.startswith("IR"):
-        return spectra.inverse(g, x, ints(real_input(node, 1), "the lengths"), is_real=True)
+        return spectra.inverse(g, x, ints(node.required(1), "the lengths"), is_real=True)
     sizes = dims(x.real)[-count:]
     if node.type.startswith("I"):
         return [complex_value(spectra.inverse(g, x, sizes, is_real=False))]  # type: ignore[arg-type]
@@ -43,8 +41,7 @@ def _transform(node: Node, g: Operators) -> Any:
 
 
 @handler("Complex")
-def _complex(node: Node, g: Operators) -> Any:
-    x, y = real_inputs(node)
+def _complex(node: Node, g: Operators, x: Value, y: Value) -> Any:
     return [complex_value(Complex(x, y))]
 
 

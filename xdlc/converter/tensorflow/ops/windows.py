@@ -1,38 +1,37 @@
-"""Handlers of convolutions and pools."""
+"""Handlers of convolutions and pools, alone or fused with what follows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from xdlc.converter.nhwc import windows
+from xdlc.converter.nhwc import reduce, windows
+from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.images import dilation
-from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape
+from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import (
-    channel_last_of,
+from xdlc.converter.tensorflow.ops.reduce import batch_norm, matrix_product
+from xdlc.converter.tensorflow.registry import (
     dtype_of,
+    handler,
     is_channel_first,
     padding_of,
-    real_inputs,
     spatial,
 )
-from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
 
 _POOLS: dict[str, Callable[..., Value]] = {"Max": windows.max_pool, "Avg": windows.average_pool}
 
 
 @handler("Conv2D", "DepthwiseConv2dNative", "Conv3D")
-def convolution(node: Node, g: Operators) -> Value:
+def convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     """Return the convolution of a node; also that of a fused one."""
-    x, weight = real_inputs(node)[:2]
     function = windows.depthwise_conv if "Depthwise" in node.type else windows.conv
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
     padding = padding_of(node)
-    return channel_last_of(
-        node,
+    return in_channel_last(
+        is_channel_first(node),
         g,
         x,
         lambda value: function(g, value, weight, strides=strides, padding=padding, dilations=dilations),
@@ -45,8 +44,7 @@ def convolution(node: Node, g: Operators) -> Value:
     "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropInput",
 )
-def _transposed_convolution(node: Node, g: Operators) -> Value:
-    sizes, weight, x = real_inputs(node)
+def _transposed_convolution(node: Node, g: Operators, sizes: Value, weight: Value, x: Value) -> Value:
     output_sizes = _output_sizes(node, g, sizes, weight, x)
     if "Depthwise" in node.type:
         shape = weight.shape
@@ -54,8 +52,8 @@ def _transposed_convolution(node: Node, g: Operators) -> Value:
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
     padding = padding_of(node)
-    return channel_last_of(
-        node,
+    return in_channel_last(
+        is_channel_first(node),
         g,
         x,
         lambda value: windows.conv_transpose(
@@ -92,8 +90,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
 
 
 @handler("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
-def _pool(node: Node, g: Operators) -> Value:
-    x, *rest = real_inputs(node)
+def _pool(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     kernel, strides = (
         (ints(rest[index], name) if rest else list(node.attr(name) or [1] * x.rank))
         for index, name in enumerate(("ksize", "strides"))
@@ -103,17 +100,21 @@ def _pool(node: Node, g: Operators) -> Value:
     if kernel[channels] != 1:
         if kernel[channels] != strides[channels] or set(kernel) - {1, kernel[channels]}:
             raise node.problem(f"a pool over channels is not supported: ksize {kernel} and strides {strides}")
-        return channel_last_of(node, g, x, lambda value: windows.depth_pool(g, value, kernel[channels]))
+        return in_channel_last(
+            is_channel_first(node), g, x, lambda value: windows.depth_pool(g, value, kernel[channels])
+        )
     kernel, strides = spatial(node, "ksize", kernel), spatial(node, "strides", strides)
     function = _POOLS[node.type[:3]]
-    return channel_last_of(
-        node, g, x, lambda value: function(g, value, kernel=kernel, strides=strides, padding=padding)
+    return in_channel_last(
+        is_channel_first(node),
+        g,
+        x,
+        lambda value: function(g, value, kernel=kernel, strides=strides, padding=padding),
     )
 
 
 @handler("MaxPoolWithArgmax")
-def _pool_with_places(node: Node, g: Operators) -> list[Value]:
-    (x,) = real_inputs(node)
+def _pool_with_places(node: Node, g: Operators, x: Value) -> list[Value]:
     dtype = dtype_of(node, "Targmax", "int64")
     most, places = windows.max_pool_with_places(
         g,
@@ -127,7 +128,84 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("Dilation2D")
-def _dilation(node: Node, g: Operators) -> Value:
-    x, weight = real_inputs(node)
+def _dilation(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     steps, rates = spatial(node, "strides"), spatial(node, "rates")
     return dilation(g, x, weight, strides=steps, rates=rates, padding=padding_of(node))
+
+
+_PRODUCTS: dict[str, Callable[[Node, Operators, Value, Value], Value]] = {
+    "_FusedConv2D": convolution,
+    "_FusedDepthwiseConv2dNative": convolution,
+    "_FusedConv3D": convolution,
+    "_FusedMatMul": matrix_product,
+}
+_ACTIVATIONS: dict[str, Callable[[Operators, Value], Value]] = {
+    "Elu": lambda g, x: g("Elu", [x], alpha=1.0),
+    "GeluApproximate": lambda g, x: g("Gelu", [x], approximate="tanh"),
+    "GeluExact": lambda g, x: g("Gelu", [x]),
+    "Identity": lambda g, x: x,
+    "Relu": lambda g, x: g("Relu", [x]),
+    "Relu6": lambda g, x: clipped(g, x, 0, 6),
+    "Sigmoid": lambda g, x: g("Sigmoid", [x]),
+    "Tanh": lambda g, x: g("Tanh", [x]),
+}
+
+
+@handler(
+    *_PRODUCTS,
+    ignores=(
+        "num_args",
+        "num_host_args",
+        "TArgs",
+        "THostArgs",
+        "use_cudnn_on_gpu",
+        "epsilon",
+        "leakyrelu_alpha",
+    ),
+)
+def _fused(node: Node, g: Operators, x: Value, weight: Value, *others: Value) -> Value:
+    result, operands = _PRODUCTS[node.type](node, g, x, weight), iter(others)
+    for step in node.attr("fused_ops") or []:
+        result = _followed(node, g, result, str(step), operands)
+    return result
+
+
+def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Value]) -> Value:
+    """Return the result after a further step.
+
+    Raises:
+        ModelError: If the step lacks an operand.
+        UnsupportedOp: If it is unknown.
+    """
+    try:
+        if step == "BiasAdd":
+            bias = next(others)
+            first = "Conv" in node.type and is_channel_first(node)
+            return g("Add", [x, reshape(g, bias, (bias.size, *[1] * (x.rank - 2))) if first else bias])
+        if step == "Add":
+            return g("Add", [x, next(others)])
+        if step == "FusedBatchNorm":
+            scale, offset, mean, variance = [next(others) for _ in range(4)]
+            epsilon = float(node.attr("epsilon", 1e-4))
+            given = (scale, offset, mean, variance, epsilon)
+            return in_channel_last(
+                is_channel_first(node), g, x, lambda value: reduce.batch_norm(g, value, *given)
+            )
+    except StopIteration:
+        raise node.invalid(f"{step} of its fused_ops has no operand") from None
+    if step == "LeakyRelu":
+        return g("LeakyRelu", [x], alpha=float(node.attr("leakyrelu_alpha", 0.2)))
+    if step not in _ACTIVATIONS:
+        raise node.problem(f"{step!r} of its fused_ops is not supported")
+    return _ACTIVATIONS[step](g, x)
+
+
+@handler("_FusedBatchNormEx", ignores=("U", "num_side_inputs"))
+def _batch_norm(node: Node, g: Operators, *operands: Value) -> list[Value]:
+    result, *rest = batch_norm(node, g, *operands[:5])
+    if len(operands) > 5:
+        result = g("Add", [result, operands[5]])
+    activation = str(node.attr("activation_mode", "Identity"))
+    if activation not in _ACTIVATIONS:
+        raise node.problem(f"activation_mode {activation!r} is not supported")
+    return [_ACTIVATIONS[activation](g, result), *rest]

@@ -1,30 +1,52 @@
-"""Handlers of operators on shapes: reshapes, joins, slices, paddings, constants."""
+"""Handlers of operators on shapes: reshapes, joins, slices, paddings, scatters."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from xdlc import ir
-from xdlc.converter.nhwc import gathering, slicing
+from xdlc.converter.nhwc import gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.elementwise import one_hot
+from xdlc.converter.nhwc.gathering import unique
+from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import (
     axis_of,
-    broadcast_shape,
     cast,
     ints,
     known,
-    permuted,
     positions,
     reshape,
     vector,
 )
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.ops._forms import dtype_of, stated_dims, values_of
-from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.registry import dtype_of, handler, stated_dims
+from xdlc.converter.tflite.tensors import reals
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import BOOL8
+
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "BROADCAST_ARGS": shapes.broadcast_shape,
+    "BROADCAST_TO": shapes.broadcast_to,
+    "DYNAMIC_UPDATE_SLICE": slicing.updated,
+    "EMBEDDING_LOOKUP": lambda g, ids, table: g("Gather", [table, ids], axis=0),
+    "EXPAND_DIMS": shapes.with_axes,
+    "FILL": shapes.filled,
+    "MATRIX_DIAG": scatter.matrix_diagonals,
+    "MATRIX_SET_DIAG": scatter.set_diagonals,
+    "SLICE": slicing.sliced,
+    "SPARSE_TO_DENSE": scatter.sparse_to_dense,
+    "TILE": shapes.tiled,
+    "TRANSPOSE": shapes.transposed,
+    "WHERE": gathering.places,
+}
+
+
+@handler(*_FORMULAS, ignores=("validate_indices",))
+def _formula(node: Node, g: Operators, *values: Value) -> Value:
+    return _FORMULAS[node.type](g, *values)
 
 
 @handler("RESHAPE")
@@ -53,80 +75,40 @@ def _squeeze(node: Node, g: Operators) -> Value:
     return g("Squeeze", [x, vector(g, axes)] if axes else [x])
 
 
-@handler("EXPAND_DIMS")
-def _expand_dims(node: Node, g: Operators) -> Value:
-    x, axis = values_of(node)
-    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
-
-
-@handler("TRANSPOSE")
-def _transpose(node: Node, g: Operators) -> Value:
-    x, perm = values_of(node)
-    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
-
-
 @handler("SHAPE", ignores=("out_type",), wraps=False)
-def _shape(node: Node, g: Operators) -> Value:
-    return cast(g, g("Shape", values_of(node)), dtype_of(node))
+def _shape(node: Node, g: Operators, x: Value) -> Value:
+    return cast(g, g("Shape", [x]), dtype_of(node))
 
 
 @handler("RANK", wraps=False)
-def _rank(node: Node, g: Operators) -> Value:
-    return g.builder.const(np.asarray(node.required(0).rank, np.int32))
-
-
-@handler("FILL")
-def _fill(node: Node, g: Operators) -> Value:
-    shape, value = values_of(node)
-    if value.is_static:
-        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
-    return g("Expand", [value, positions(g, shape)])
+def _rank(node: Node, g: Operators, x: Value) -> Value:
+    return g.builder.const(np.asarray(x.rank, np.int32))
 
 
 @handler("RANGE")
-def _range(node: Node, g: Operators) -> Value:
-    bounds = [reshape(g, value, ()) for value in values_of(node)]
+def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
+    bounds = [reshape(g, value, ()) for value in (start, stop, step)]
     if bounds[2].is_static and not bounds[2].numpy():
         raise node.invalid("the step of a range is 0")
     return g("Range", bounds)
 
 
-@handler("BROADCAST_TO")
-def _broadcast_to(node: Node, g: Operators) -> Value:
-    x, shape = values_of(node)
-    return g("Expand", [x, positions(g, shape)])
-
-
-@handler("BROADCAST_ARGS")
-def _broadcast_args(node: Node, g: Operators) -> Value:
-    return broadcast_shape(g, *values_of(node))
-
-
-@handler("TILE")
-def _tile(node: Node, g: Operators) -> Value:
-    x, repeats = values_of(node)
-    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
-
-
 @handler("CONCATENATION")
-def _concat(node: Node, g: Operators) -> Value:
-    values = values_of(node)
+def _concat(node: Node, g: Operators, *values: Value) -> Value:
     axis = axis_of(node.attr("axis", 0), values[0].rank)
     return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
 
 
 @handler("SPLIT")
-def _split(node: Node, g: Operators) -> list[Value]:
+def _split(node: Node, g: Operators, axis: Value, x: Value) -> list[Value]:
     _check_count(node, "num_splits", len(node.outputs))
-    axis, x = values_of(node)
     (place,) = ints(axis, "the axis")
     return gathering.split_evenly(g, x, len(node.outputs), place)
 
 
 @handler("SPLIT_V")
-def _split_v(node: Node, g: Operators) -> list[Value]:
+def _split_v(node: Node, g: Operators, x: Value, sizes: Value, axis: Value) -> list[Value]:
     _check_count(node, "num_splits", len(node.outputs))
-    x, sizes, axis = values_of(node)
     (place,) = ints(axis, "the axis")
     return gathering.split(g, x, ints(sizes, "the sizes"), place)
 
@@ -137,9 +119,9 @@ def _check_count(node: Node, name: str, count: int) -> None:
 
 
 @handler("PACK")
-def _pack(node: Node, g: Operators) -> Value:
+def _pack(node: Node, g: Operators, *values: Value) -> Value:
     _check_count(node, "values_count", len(node.inputs))
-    return gathering.stack(g, values_of(node), node.attr("axis", 0))
+    return gathering.stack(g, values, node.attr("axis", 0))
 
 
 @handler("UNPACK")
@@ -148,16 +130,10 @@ def _unpack(node: Node, g: Operators) -> list[Value]:
     return gathering.unstack(g, node.required(0), len(node.outputs), node.attr("axis", 0))
 
 
-@handler("SLICE")
-def _slice(node: Node, g: Operators) -> Value:
-    return slicing.sliced(g, *values_of(node))
-
-
 @handler("STRIDED_SLICE")
-def _strided_slice(node: Node, g: Operators) -> Value:
+def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value, strides: Value) -> Value:
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
-    x, begin, end, strides = values_of(node)
     steps = np.asarray(ints(strides, "the strides"))
     if masks.new_axis >> len(steps):  # LiteRT would drop elements
         raise node.invalid(f"new_axis_mask is {masks.new_axis} for {len(steps)} entries")
@@ -172,20 +148,13 @@ def _strided_slice(node: Node, g: Operators) -> Value:
     return slicing.strided_slice(g, x, begin, end, strides, masks, end_is_offset=is_offset)
 
 
-@handler("DYNAMIC_UPDATE_SLICE")
-def _dynamic_update_slice(node: Node, g: Operators) -> Value:
-    return slicing.updated(g, *values_of(node))
-
-
 @handler("PAD", "PADV2")
-def _pad(node: Node, g: Operators) -> Value:
-    x, pads, *fill = values_of(node)
+def _pad(node: Node, g: Operators, x: Value, pads: Value, *fill: Value) -> Value:
     return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
 
 
 @handler("MIRROR_PAD")
-def _mirror_pad(node: Node, g: Operators) -> Value:
-    x, pads = values_of(node)
+def _mirror_pad(node: Node, g: Operators, x: Value, pads: Value) -> Value:
     mode = int(node.attr("mode", 0))
     if mode not in (0, 1):
         raise node.invalid(f"mode is {mode}")
@@ -193,20 +162,17 @@ def _mirror_pad(node: Node, g: Operators) -> Value:
 
 
 @handler("DILATE")
-def _dilate(node: Node, g: Operators) -> Value:
-    x, steps, fill = values_of(node)
+def _dilate(node: Node, g: Operators, x: Value, steps: Value, fill: Value) -> Value:
     return slicing.spread(g, x, ints(steps, "the dilations"), fill)
 
 
 @handler("REVERSE_V2")
-def _reverse(node: Node, g: Operators) -> Value:
-    x, axes = values_of(node)
+def _reverse(node: Node, g: Operators, x: Value, axes: Value) -> Value:
     return slicing.reversed_axes(g, x, ints(axes, "the axes"))
 
 
 @handler("REVERSE_SEQUENCE")
-def _reverse_sequence(node: Node, g: Operators) -> Value:
-    x, lengths = values_of(node)
+def _reverse_sequence(node: Node, g: Operators, x: Value, lengths: Value) -> Value:
     time, batch = node.attr("seq_dim", 0), node.attr("batch_dim", 0)
     if min(time, batch) < 0:
         raise node.invalid(f"axis {min(time, batch)}")
@@ -219,8 +185,7 @@ def _check_indices(node: Node, indices: Value) -> None:
 
 
 @handler("GATHER")
-def _gather(node: Node, g: Operators) -> Value:
-    x, indices = values_of(node)
+def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     _check_indices(node, indices)
     batch = node.attr("batch_dims", 0)
     pairs = zip((x.dims or ())[: max(batch, 0)], indices.dims or (), strict=False)
@@ -229,23 +194,57 @@ def _gather(node: Node, g: Operators) -> Value:
     return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 
 
-@handler("EMBEDDING_LOOKUP")
-def _embedding_lookup(node: Node, g: Operators) -> Value:
-    ids, table = values_of(node)
-    return g("Gather", [table, ids], axis=0)
-
-
 @handler("GATHER_ND")
-def _gather_nd(node: Node, g: Operators) -> Value:
-    x, indices = values_of(node)
+def _gather_nd(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     _check_indices(node, indices)
     return gathering.gather_nd(g, x, indices)
 
 
 @handler("ONE_HOT", wraps=False)  # the integers of on and off are those of the result, whatever their scales
-def _one_hot(node: Node, g: Operators) -> Value:
-    indices, depth, on, off = values_of(node)
+def _one_hot(node: Node, g: Operators, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     count, axis = int(known(depth, "the depth").reshape(())), node.attr("axis", 0)
     if count < 0 or not -1 <= axis <= indices.rank:
         raise node.invalid(f"a depth of {count} along axis {axis} of {indices.rank + 1}")
     return one_hot(g, indices, count, on, off, axis)
+
+
+_SEGMENTS = ("SUM", "PROD", "MAX", "MIN")
+_WINDOWS = {1: "Add", 2: "Mul", 3: "Min", 4: "Max", 5: "And", 6: "Or"}
+
+
+@handler("SCATTER_ND")
+def _scatter_nd(node: Node, g: Operators, indices: Value, updates: Value, shape: Value) -> Value:
+    given, sizes = node.message.outputs[0].quantization, ints(shape, "the shape")
+    if given is not None and given.scales.size == 1 and indices.is_static and indices.rank and indices.size:
+        places = indices.numpy().reshape(-1, indices.shape[-1])
+        if len(np.unique(places, axis=0)) == len(places):  # LiteRT's kernel fills with the integer 0
+            base = scatter.full(g, sizes, reals(np.zeros((), np.int8), given).item(), updates.dtype)
+            return scatter.scatter_nd(g, base, indices, updates)
+    base = scatter.full(g, sizes, 0, updates.dtype)
+    return scatter.scatter_nd(g, base, indices, updates, "none" if updates.dtype is BOOL8 else "add")
+
+
+@handler(*(f"UNSORTED_SEGMENT_{name}" for name in _SEGMENTS))
+def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Value) -> Value:
+    (number,) = ints(count, "the number of segments")
+    return scatter.segments(g, x, ids, number, node.type.removeprefix("UNSORTED_SEGMENT_").capitalize())
+
+
+@handler("SEGMENT_SUM")
+def _segment_sum(node: Node, g: Operators, x: Value, ids: Value) -> Value:
+    return scatter.segments(g, x, ids, scatter.segment_count(ids), "Sum")
+
+
+@handler("UNIQUE", ignores=("idx_out_type",))
+def _unique(node: Node, g: Operators) -> list[Value]:
+    values, places, _ = unique(g, node.required(0))
+    return [values, cast(g, places, dtype_of(node, 1))]
+
+
+@handler("REDUCE_WINDOW")
+def _reduce_window(node: Node, g: Operators, x: Value, start: Value, *given: Value) -> Value:
+    function = node.attr("reduce_function", 0)
+    if function not in _WINDOWS or len(given) != 3:
+        raise node.problem(f"reduction {function} of windows")
+    kernel, strides, dilations = (ints(value, "the window") for value in given)
+    return window_reduced(g, _WINDOWS[function], x, start, kernel, strides, dilations)

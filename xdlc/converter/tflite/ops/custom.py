@@ -1,4 +1,4 @@
-"""Handlers of custom operators: SSD detections, MediaPipe, other chips' models."""
+"""Handlers of custom operators, suppressed boxes, spectra and random numbers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc import detection, images, windows
+from xdlc.converter.nhwc import detection, images, spectra, windows
 from xdlc.converter.nhwc.gathering import gather
-from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.ops._forms import dtype_of, values_of
-from xdlc.converter.tflite.registry import handler
-from xdlc.converter.values import Value
+from xdlc.converter.tflite.registry import dtype_of, handler
+from xdlc.converter.values import SequenceValue, Value
 from xdlc.ir.dtype import FLOAT32
 
 _OPTIONS = "custom_options"
@@ -37,8 +37,7 @@ def _compiled(node: Node, g: Operators) -> Value:
     "TFLite_Detection_PostProcess",
     ignores=("_output_quantized", "_support_output_type_float_in_quantized_op"),
 )
-def _detections(node: Node, g: Operators) -> Sequence[Value]:
-    codes, scores, anchors = values_of(node)
+def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: Value) -> Sequence[Value]:
     most, classes = int(node.attr("max_detections", 0)), int(node.attr("num_classes", 0))
     shape = dims(scores)
     if len(shape) != 3 or dims(codes) != (1, shape[1], 4) or dims(anchors) != (shape[1], 4) or shape[0] != 1:
@@ -139,8 +138,7 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
 
 
 @handler("Convolution2DTransposeBias")
-def _transpose_conv(node: Node, g: Operators) -> Value:
-    x, weight, bias = values_of(node)
+def _transpose_conv(node: Node, g: Operators, x: Value, weight: Value, bias: Value) -> Value:
     params = _numbers(node, "padding stride_w stride_h")
     strides, (height, width) = [params["stride_h"], params["stride_w"]], dims(x, (1, 2))
     kernel = dims(weight, (1, 2))  # [O, H, W, I]
@@ -179,8 +177,7 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
 
 
 @handler("MaxUnpooling2D", "LiteRtMaxUnpooling2D")
-def _unpool(node: Node, g: Operators) -> Value:
-    x, places = values_of(node)
+def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
     params = _numbers(node, _POOL)
     kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
@@ -206,3 +203,52 @@ def _unpool(node: Node, g: Operators) -> Value:
         return unpooled
     ends = [(n - 1) * step + size for n, step, size in zip((height, width), strides, kernel, strict=True)]
     return g("Slice", [unpooled, vector(g, [0, 0]), vector(g, ends), vector(g, [1, 2])])
+
+
+@handler("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
+def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value, *given: Value) -> list[Value]:
+    limits = [float(known(value, "a limit").reshape(-1)[0]) for value in given]
+    count, overlap, threshold = int(limits[0]), limits[1], limits[2]
+    # LiteRT drops boxes at the limit too, others only those above it: at 0 it keeps the best box alone.
+    overlap = float(np.nextafter(np.float32(overlap), np.float32(-1))) if overlap > 0 else -1.0
+    if node.type.endswith("V5") and limits[3] > 0 and count:
+        return list(detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, limits[3]))
+    most = min(count, 1) if overlap < 0 else count
+    chosen = detection.suppressed(g, boxes, scores, most, max(overlap, 0.0), threshold)
+    padded, valid = detection.padded_choice(g, chosen, count)
+    if node.type.endswith("V4"):
+        return [padded, valid]
+    is_valid = g("Less", [g.builder.const(np.arange(count, dtype=np.int32)), valid])
+    found = g("Where", [is_valid, g("Gather", [scores, padded], axis=0), number(g, scores, 0)])
+    return [padded, found, valid]
+
+
+@handler("RFFT2D")
+def _transform(node: Node, g: Operators, x: Value, sizes: Value) -> Any:
+    return [SequenceValue(tuple(spectra.forward(g, x, ints(sizes, "the lengths"))))]
+
+
+@handler("REAL", "IMAG", "COMPLEX_ABS", wraps=False)
+def _parts(node: Node, g: Operators) -> Value:
+    x: Any = node.required(0)
+    if not isinstance(x, SequenceValue) or len(x.elements) != 2:
+        raise node.invalid("its input is not complex")
+    found = spectra.Complex(*x.elements)
+    if node.type == "COMPLEX_ABS":
+        return spectra.magnitude(g, found)
+    return found.real if node.type == "REAL" else found.imag
+
+
+@handler("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
+def _random(node: Node, g: Operators, *operands: Value) -> Value:
+    seeds = [int(node.attr(name, 0)) for name in ("seed", "seed2")]
+    seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
+    if not g.random_inputs:
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} draws other random numbers than TensorFlow Lite: {draw_outside()}"
+        )
+    if node.type == "MULTINOMIAL":
+        (count,) = ints(operands[1], "the number of samples")
+        return cast(g, g("Multinomial", [operands[0]], sample_size=count, dtype=6, **seed), dtype_of(node))
+    type = "RandomUniform" if node.type == "RANDOM_UNIFORM" else "RandomNormal"
+    return g(type, [], shape=ints(operands[0], "the shape"), dtype=1, **seed)

@@ -19,6 +19,7 @@ from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
 from xdlc.opdefs import verify_graph, verify_op, verify_shapes
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.shapes import ShapeError, infer
+from xdlc.options import spell
 from xdlc.prepare.edit.redimension.resize_context import (
     Axis,
     Factor,
@@ -28,7 +29,7 @@ from xdlc.prepare.edit.redimension.resize_context import (
     is_always_applied,
 )
 
-FIX = "convert the source model again with these dimensions (--input_dim)"
+FIX = "convert the source model again with these dimensions"
 _MOST = 2**32 - 1
 _UNKNOWN = ("NonZero", "NonMaxSuppression")
 
@@ -66,9 +67,7 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
                 problems += each_problem(error)
         elif shapes:
             names = ", ".join(tensor.name for tensor in shapes)
-            warnings.warn(
-                f"input_dimensions: {names} of graph {graph.name!r} has these already", stacklevel=3
-            )
+            warnings.warn(f"{names} of graph {graph.name!r} has these dimensions already", stacklevel=3)
     raise_all(problems)
 
 
@@ -79,25 +78,26 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
         if not all(isinstance(size, int) for size in shape):
             problems.append(
                 UsageError(
-                    f"input_dimensions has the shape {shape!r} for {name!r}",
+                    f"{spell('input_dimensions')} has the shape {shape!r} for {name!r}",
                     fix="use whole numbers, like (1, 224, 224, 3)",
                 )
             )
         elif name not in inputs:
             fix = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
-            problems.append(UsageError(f"input_dimensions names {name!r}, which is not an input", fix=fix))
+            problem = f"{spell('input_dimensions')} names {name!r}, which is not an input"
+            problems.append(UsageError(problem, fix=fix))
         elif len(shape) != inputs[name].rank:
             problems.append(
                 UsageError(
-                    f"input_dimensions has {len(shape)} dimensions for {name!r}, it has {inputs[name].rank}: "
-                    f"{list(inputs[name].shape)}",
+                    f"{spell('input_dimensions')} has {len(shape)} dimensions for {name!r}, it has "
+                    f"{inputs[name].rank}: {list(inputs[name].shape)}",
                     fix="state every dimension, the batch included",
                 )
             )
         elif not all(0 < size <= _MOST for size in shape):
             problems.append(
                 UsageError(
-                    f"input_dimensions has the shape {list(shape)} for {name!r}",
+                    f"{spell('input_dimensions')} has the shape {list(shape)} for {name!r}",
                     fix=f"use dimensions from 1 to {_MOST}",
                 )
             )

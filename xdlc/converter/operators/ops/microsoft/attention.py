@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops import _quantized
+from xdlc.converter.operators.ops import quantization
 from xdlc.converter.operators.ops._compose import joined, part, picked
 from xdlc.converter.operators.ops._formulas import linear, plus
 from xdlc.converter.operators.ops.microsoft import _attention as core
@@ -146,7 +146,6 @@ def rotated(b: Builder, x: Value, cosine: Value, sine: Value, *, interleaved: bo
 
     Args:
         cosine: Cosines [batch or 1, length, 1, angles].
-        sine: Sines.
         interleaved: Whether elements 0 and 1 are a pair, else those of the first and the second half.
     """
     count = cosine.shape[3]
@@ -328,11 +327,10 @@ def _repeated(b: Builder, x: Value, times: int) -> Value:
 
 
 @importer("QAttention", domain=MICROSOFT)
-def q_attention(node: Node, b: Builder) -> list[Value]:
+def q_attention(node: Node, b: Builder, x: Value, weights: Value) -> list[Value]:
     """Write as Attention of the floats that input and weights denote."""
     if node.flag("do_rotary") or node.flag("past_present_share_buffer"):
         raise node.problem("rotary embeddings and shared past and present buffers are not supported")
-    x, weights = node.required(0), node.required(1)
-    real = _quantized.real(node, b, x, _quantized.encoding(node, 3, 6))
-    columns = _quantized.real(node, b, weights, _quantized.encoding(node, 4, 7, weights, axis=1))
+    real = quantization.real(node, b, x, quantization.encoding(node, 3, 6))
+    columns = quantization.real(node, b, weights, quantization.encoding(node, 4, 7, weights, axis=1))
     return self_attention(node, b, real, columns, node.input(2), node.input(5), node.input(8), None)

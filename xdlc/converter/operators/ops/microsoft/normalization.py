@@ -24,9 +24,9 @@ def group_norm(node: Node, b: Builder) -> Value:
 
 
 @importer("SkipGroupNorm", domain=MICROSOFT, layout=CHANNEL_LAST)
-def skip_group_norm(node: Node, b: Builder) -> list[Value]:
+def skip_group_norm(node: Node, b: Builder, x: Value) -> list[Value]:
     """Map as GroupNorm of x + skip + bias; the second output is that sum."""
-    x, skip, bias = node.required(0), node.required(3), node.input(4)
+    skip, bias = node.required(3), node.input(4)
     last = node.flag("channels_last", 1)
     if skip.rank == 2:
         batch, channels = skip.shape
@@ -100,9 +100,11 @@ def gated_rms_norm(node: Node, b: Builder) -> Value:
 
 
 @importer("EmbedLayerNormalization", domain=MICROSOFT, ignores=("mask_index_type",))
-def embed_layer_normalization(node: Node, b: Builder) -> list[Value]:
+def embed_layer_normalization(
+    node: Node, b: Builder, words: Value, segments: Value | None = None
+) -> list[Value]:
     """Map onto Gather, additions and LayerNorm."""
-    words, segments, mask = node.required(0), node.input(1), node.input(7)
+    mask = node.input(7)
     total = plus(
         b,
         _looked_up(b, node.required(2), words),

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops import _quantized
+from xdlc.converter.operators.ops import quantization
 from xdlc.converter.operators.ops._compose import compare, number, reduced, select, unary
 from xdlc.converter.operators.ops._formulas import fully_connected, plus
 from xdlc.converter.operators.ops.indexing import gather
@@ -27,7 +27,6 @@ class Blocks:
     Attributes:
         bits: Bits of an integer: 2, 4 or 8.
         axis: Axis that is cut into blocks; the last one may reach over its end.
-        size: Size of a block.
         scales: One step for each block, of the rank of the integers.
         zeros: Integers that denote 0, one for each block; may have fractions.
     """
@@ -104,14 +103,14 @@ def unpacked_array(packed: Array, bits: int, length: int) -> Array:
 
 
 @importer("MatMulNBits", domain=MICROSOFT, ignores=("accuracy_level",))
-def matmul_nbits(node: Node, b: Builder) -> Value:
+def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
     """Map onto FullyConnected of the input; ``accuracy_level`` only permits rounding."""
     units, width, bits = (int(node.attr(name, usual)) for name, usual in (("N", 0), ("K", 0), ("bits", 4)))
     size = int(node.attr("block_size", 0))
     _check(node, bits, size)
     if node.input(4) is not None or node.attr("weight_prepacked", 0):
         raise node.problem("reordered or prepacked weights are not supported", "export them in input order")
-    x, count = node.required(0), -(-width // size)
+    count = -(-width // size)
     packed = _data(node, 1, "the weights").reshape((units, count * size * bits // 8))
     scales = _known(node, 2, "the scales").reshape(units, count)
     zeros = node.static(3, "the zero points")
@@ -127,11 +126,11 @@ def matmul_nbits(node: Node, b: Builder) -> Value:
 
 
 @importer("GatherBlockQuantized", domain=MICROSOFT, layout=ANY)
-def gather_block_quantized(node: Node, b: Builder) -> Value:
+def gather_block_quantized(node: Node, b: Builder, table: Value) -> Value:
     """Map onto Gather from the floats that the blocks denote."""
     bits, size = int(node.attr("bits", 4)), int(node.attr("block_size", 128))
     _check(node, bits, size)
-    table, stored = node.required(0), _data(node, 0, "the table")
+    stored = _data(node, 0, "the table")
     if stored.dtype != np.uint8 or table.bits is not None:
         raise node.problem(f"a table of type {table.dtype} in {table.bits or table.dtype.bits} bits")
     scales = _known(node, 2, "the scales")
@@ -174,7 +173,7 @@ _STEPS = 255.0
 def dynamic_quantize_matmul(node: Node, b: Builder) -> Value:
     """Round the input to 256 steps between its extremes and 0, then multiply floats."""
     weight = node.required(1)
-    real = _quantized.real(node, b, weight, _quantized.encoding(node, 2, 3, weight, axis=-1))
+    real = quantization.real(node, b, weight, quantization.encoding(node, 2, 3, weight, axis=-1))
     return plus(b, multiply(node, b, _rounded(b, node.required(0)), real), node.input(4))
 
 
@@ -196,14 +195,14 @@ def _clamped(b: Builder, x: Value, low: Value, high: Value) -> Value:
 
 
 @importer("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(node: Node, b: Builder) -> Value:
+def matmul_integer_to_float(node: Node, b: Builder, x: Value, weight: Value, step: Value) -> Value:
     """Multiply the floats that the integers denote; the first input may be computed."""
-    x, weight, step, start = node.required(0), node.required(1), node.required(2), node.input(4)
+    start = node.input(4)
     if step.size != 1 or (start is not None and start.size != 1):
         raise node.problem(f"{step.size} scales of input 0 are not supported", "use one scale")
     real = b.cast(x, step.dtype)
     if start is not None:
         real = b.binary(SUBTRACT, real, b.reshape(b.cast(start, step.dtype), (1,)))
     real = b.binary(MULTIPLY, real, b.reshape(step, (1,)))
-    columns = _quantized.real(node, b, weight, _quantized.encoding(node, 3, 5, weight, axis=-1))
+    columns = quantization.real(node, b, weight, quantization.encoding(node, 3, 5, weight, axis=-1))
     return plus(b, multiply(node, b, real, columns), node.input(6))

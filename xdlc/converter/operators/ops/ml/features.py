@@ -1,4 +1,7 @@
-"""Features that are selected, joined, scaled or encoded."""
+"""Features that are selected, joined, scaled or encoded, and shared attributes.
+
+Formulas are those of onnxruntime's CPU kernels; the specification leaves them open.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,139 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import compare, joined, number, part, reduced, select, unary
+from xdlc.converter.operators.ops._compose import (
+    compare,
+    joined,
+    neuron,
+    number,
+    part,
+    reduced,
+    select,
+    unary,
+    without_axes,
+)
+from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.indexing import index_value
-from xdlc.converter.operators.ops.ml._features import floats, gathered, greatest, narrow, numbers
 from xdlc.converter.operators.registry import ANY, ML, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import TensorData
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.opdefs.elementwise_enums import ABS, DIVIDE, EQUAL, GREATER, MULTIPLY, SQRT, SUBTRACT
+from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64
+from xdlc.opdefs.elementwise_enums import ABS, DIVIDE, EQUAL, GREATER, MULTIPLY, SIGMOID, SQRT, SUBTRACT
+
+
+def floats(node: Node, b: Builder, x: Value) -> Value:
+    """Return an input as float32, which onnxruntime computes in, except for double."""
+    if x.dtype is FLOAT64:
+        raise node.problem("its input is double, which float32 does not hold", "feed float32")
+    return b.cast(x, FLOAT32)
+
+
+def rows(node: Node, b: Builder) -> Value:
+    """Return input 0 as float32 [N, F]; one axis is one row."""
+    x = floats(node, b, node.required(0))
+    if x.rank == 1:
+        x = b.reshape(x, (1, *x.shape))
+    if x.rank != 2:
+        raise node.problem(f"input has rank {x.rank} instead of 2")
+    return x
+
+
+def numbers(node: Node, name: str, width: int | None = None) -> Array:
+    """Return an attribute as float32 [n], possibly stated as ``name_as_tensor``.
+
+    Raises:
+        ModelError: If ``width`` is stated and the attribute has neither one number nor as many.
+    """
+    tensor = node.attr(f"{name}_as_tensor")
+    listed = node.attr(name)
+    if isinstance(tensor, TensorData):
+        listed = tensor.numpy().reshape(-1)
+        if listed.dtype != np.float32:
+            raise node.problem(f"attribute {name}_as_tensor is {listed.dtype}, which float32 cannot hold")
+    array = np.asarray([] if listed is None else listed, np.float32).reshape(-1)
+    if width is not None and array.size not in (1, width):
+        raise node.invalid(f"attribute {name} has {array.size} numbers for {width} features")
+    return array
+
+
+def class_labels(node: Node, name: str) -> Array:
+    """Return the class labels as int64; the integers' attribute is ``name``."""
+    if node.attr("classlabels_strings"):
+        raise node.problem("string labels are not supported", "export the classifier with integer labels")
+    return np.asarray(node.attr(name) or [], np.int64).reshape(-1)
+
+
+def labelled(node: Node, b: Builder, labels: Array, index: Value) -> Value:
+    """Return int64 labels of the classes at positions ``index``."""
+    if np.array_equal(labels, np.arange(labels.size)):
+        return b.cast(index, INT64)
+    return gathered(node, b, labels, index)
+
+
+def gathered(node: Node, b: Builder, table: Array, index: Value) -> Value:
+    """Return the entries of a table at ``index``; int64 is gathered in 32 bits."""
+    dtype = ir.dtype.from_numpy(table.dtype)
+    stored = b.const(narrow(node, table) if dtype is INT64 else table, f"{b.stem}_table")
+    inputs = [b.source_order(stored), b.source_order(index)]
+    out = b.emit("Gather", inputs, index.shape, stored.dtype, {"axis": ir.i32(0)})
+    return b.cast(Value(out, identity(out.rank)), dtype)
+
+
+def narrow(node: Node, array: Array) -> Array:
+    """Return whole numbers as int32.
+
+    Raises:
+        UnsupportedOp: If one does not fit.
+    """
+    if array.size and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
+        raise node.problem("a number does not fit 32 bits")
+    return array.astype(np.int32)
+
+
+def greatest(b: Builder, x: Value) -> Value:
+    """Return the position of the first greatest element along the last axis, int32."""
+    if x.rank == 1:
+        return b.reshape(greatest(b, b.reshape(x, (1, *x.shape))), ())
+    lying = x.axis(x.rank - 1)
+    shape = [dim for position, dim in enumerate(x.tensor.shape) if position != lying]
+    params: dict[str, ir.Param] = {"axis": ir.u32(lying), "keep_dims": ir.b8(False)}
+    return Value(b.emit("Argmax", [x.tensor], shape, INT32, params), without_axes(x.order, [x.rank - 1]))
+
+
+def above(b: Builder, score: Value, threshold: float) -> Value:
+    """Return whether scores [N, 1] are above a number, as int32 [N]."""
+    return b.cast(b.reshape(compare(b, GREATER, score, number(b, score, threshold)), score.shape[:1]), INT32)
+
+
+def both(b: Builder, score: Value, transform: str, *, mirrored: bool) -> Value:
+    """Return [N, 1] of the second of two classes as [N, 2].
+
+    Args:
+        score: The score of the second class.
+        mirrored: Whether the first class has the negative score, and 1 - score otherwise.
+    """
+    zero = number(b, score, 0.0)
+    if not mirrored:
+        return joined(b, [b.binary(SUBTRACT, number(b, score, 1.0), score), score], 1)
+    pair = joined(b, [b.binary(SUBTRACT, zero, score), score], 1)
+    return neuron(b, pair, SIGMOID) if transform == "LOGISTIC" else pair
+
+
+def transformed(node: Node, b: Builder, scores: Value, transform: str) -> Value:
+    """Return scores [N, C] after a post transform."""
+    if transform == "LOGISTIC":
+        return neuron(b, scores, SIGMOID)
+    if transform == "SOFTMAX":
+        return along(b, "Softmax", scores, scores.rank - 1)
+    if transform != "NONE":
+        raise node.problem(f"post_transform {transform!r} is not supported")
+    return scores
 
 
 @importer("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(node: Node, b: Builder) -> Value:
+def array_feature_extractor(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     """Map onto Gather along the last axis; one axis of data is one row."""
-    x, indices = node.required(0), node.required(1)
     count = math.prod(indices.shape)
     if not x.rank or not count:
         raise node.invalid(f"{count} indices into {list(x.shape)}")
@@ -37,9 +158,8 @@ def array_feature_extractor(node: Node, b: Builder) -> Value:
 
 
 @importer("Binarizer", domain=ML, layout=ANY, dynamic=True)
-def binarizer(node: Node, b: Builder) -> Value:
+def binarizer(node: Node, b: Builder, x: Value) -> Value:
     """Write 1 where x is above the threshold, else 0."""
-    x = node.required(0)
     return b.cast(compare(b, GREATER, x, number(b, x, node.attr("threshold", 0.0))), x.dtype)
 
 
@@ -59,9 +179,8 @@ def feature_vectorizer(node: Node, b: Builder) -> Value:
 
 
 @importer("Imputer", domain=ML, layout=ANY)
-def imputer(node: Node, b: Builder) -> Value:
+def imputer(node: Node, b: Builder, x: Value) -> Value:
     """Select the imputed values where x is the replaced one, which may be NaN."""
-    x = node.required(0)
     kind = "float" if x.dtype.is_float else "int64"
     imputed = np.asarray(node.attr(f"imputed_value_{kind}s") or [], x.dtype.numpy)
     missing = node.attr(f"replaced_value_{kind}", 0.0 if x.dtype.is_float else 0)
@@ -80,9 +199,8 @@ _NONE_FITS, _WITH_NAN = 0.5, 4
 
 
 @importer("LabelEncoder", domain=ML, since=2)
-def label_encoder(node: Node, b: Builder) -> Value:
+def label_encoder(node: Node, b: Builder, x: Value) -> Value:
     """Find each element among the keys, and gather its value, or the default."""
-    x = node.required(0)
     keys, _ = _listed(node, "keys")
     values, default = _listed(node, "values")
     if len(keys) != len(values):
@@ -151,9 +269,8 @@ def _not_zero(b: Builder, x: Value) -> Value:
 
 
 @importer("OneHotEncoder", domain=ML)
-def one_hot_encoder(node: Node, b: Builder) -> Value:
+def one_hot_encoder(node: Node, b: Builder, x: Value) -> Value:
     """Compare elements with categories; unknown ones get zeros, and require ``zeros``."""
-    x = node.required(0)
     categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
     if node.attr("cats_strings") or not categories.size:
         raise node.problem("string categories are not supported", "encode them before the network")

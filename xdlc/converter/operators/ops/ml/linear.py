@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import compare, neuron, number, reduced, select, unary
 from xdlc.converter.operators.ops._formulas import fully_connected, times
-from xdlc.converter.operators.ops.ml._features import (
+from xdlc.converter.operators.ops.ml.features import (
     above,
     both,
     class_labels,

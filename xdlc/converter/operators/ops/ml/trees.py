@@ -17,7 +17,7 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import compare, joined, number, part, picked, product, reduced
 from xdlc.converter.operators.ops._formulas import fully_connected
-from xdlc.converter.operators.ops.ml._features import (
+from xdlc.converter.operators.ops.ml.features import (
     above,
     both,
     class_labels,

@@ -1,0 +1,253 @@
+"""Operators on sequences and optionals, which are taken apart on import.
+
+A sequence is the list of its tensors, an optional is empty or not; an operator that reads an element gets the
+tensor itself, so that nothing of either is in the graph.  Lengths and positions must be known for that
+while importing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from xdlc.converter.operators.control_flow.sub_graph import constants, inline, ints, scalar
+from xdlc.converter.operators.protobuf import INT64
+from xdlc.converter.operators.registry import ANY, structural
+from xdlc.converter.operators.sequence_values import (
+    count_listed,
+    elements_of,
+    given,
+    position,
+    sequence,
+    spend,
+    tensor,
+    tensor_of,
+)
+from xdlc.converter.session.node import Node, bind_dims
+from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.dispatch import Operators
+
+
+@structural("SplitToSequence", layout=ANY)
+def import_split(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SplitToSequence: a Split into as many pieces as are known."""
+    value = tensor(node, 0)
+    shape = value.dims
+    axis, keeps = int(node.attr("axis", 0)), node.flag("keepdims", 1)
+    if shape is None:
+        raise node.problem(
+            "the rank of its input is only known when the graph runs", "bind the open dimensions"
+        )
+    if not -len(shape) <= axis < len(shape):
+        raise node.invalid(f"it splits axis {axis} of a value of rank {len(shape)}")
+    chosen = None if node.input(1) is None else tensor(node, 1)
+    if chosen is not None and chosen.dims != ():
+        pieces = _cut_by(importer, node, value, axis, chosen)
+    else:
+        pieces = _cut_evenly(importer, node, value, axis, chosen)
+        if chosen is None and not keeps:
+            along = ints(importer, axis)
+            pieces = [importer("Squeeze", [piece, along]) for piece in pieces]
+    return [sequence(importer, node, pieces)]
+
+
+def _cut_by(importer: Operators, node: Node, value: Value, axis: int, sizes: Value) -> list[Value]:
+    """Return pieces whose sizes are listed, or computed if only their number is known."""
+    shape = sizes.dims
+    _check_integers(node, sizes)
+    if shape is None or len(shape) != 1 or shape[0] is None:
+        raise node.problem(
+            "the number of its pieces is only known when the graph runs", "give it a constant list of sizes"
+        )
+    if not shape[0]:
+        raise node.invalid("it splits into no pieces")
+    spend(importer, node, shape[0], "its pieces")
+    extent = (value.dims or ())[axis]
+    if sizes.is_static:
+        listed = [int(size) for size in sizes.numpy()]
+        if min(listed) < 0 or (extent is not None and sum(listed) != extent):
+            raise node.invalid(f"sizes {listed} do not cut an axis of {'?' if extent is None else extent}")
+    if sizes.dtype.numpy.name != "int64":
+        sizes = importer("Cast", [sizes], to=INT64)
+    return importer.apply("Split", [value, sizes], {"axis": axis}, shape[0])
+
+
+def _cut_evenly(
+    importer: Operators, node: Node, value: Value, axis: int, chosen: Value | None
+) -> list[Value]:
+    """Return pieces of one size, 1 if none is given; the last one may be smaller."""
+    extent = (value.dims or ())[axis]
+    if extent is None:
+        raise node.problem(
+            f"it splits axis {axis}, which is dynamic, so the number of pieces is not known",
+            bind_dims(),
+        )
+    size = 1
+    if chosen is not None:
+        _check_integers(node, chosen)
+        if not chosen.is_static:
+            raise node.problem(
+                "the size of its pieces is computed when the graph runs, and so is their number",
+                "give it a constant size",
+            )
+        size = int(chosen.numpy())
+    if size < 1:
+        raise node.invalid(f"the size of its pieces is {size}")
+    count = -(-extent // size)
+    spend(importer, node, count, "its pieces")
+    if not count:
+        return []
+    sizes = [min(size, extent - size * index) for index in range(count)]
+    return importer.apply("Split", [value, ints(importer, *sizes)], {"axis": axis}, count)
+
+
+def _check_integers(node: Node, value: Value) -> None:
+    if value.dtype.numpy.kind != "i":
+        raise node.invalid(f"the sizes of its pieces are {value.dtype}, not integers")
+
+
+@structural("ConcatFromSequence", layout=ANY)
+def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a ConcatFromSequence: a Concat, along a new axis if the node states that."""
+    elements, axis, adds = elements_of(node, 0), node.attr("axis"), node.flag("new_axis")
+    if not elements:
+        raise node.invalid("joins the elements of an empty sequence")
+    shape = elements[0].dims
+    rank = None if shape is None else len(shape) + adds
+    if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
+        raise node.invalid(
+            f"it joins along axis {axis}, the result is of rank {'?' if rank is None else rank}"
+        )
+    count_listed(importer, node, len(elements))
+    pieces = list(elements)
+    if adds:
+        spend(importer, node, len(pieces), "its elements")
+        along = ints(importer, axis)
+        pieces = [importer("Unsqueeze", [piece, along]) for piece in pieces]
+    return [importer("Concat", pieces, axis=axis)]
+
+
+def _check_types(node: Node, elements: Iterable[Value]) -> None:
+    types = dict.fromkeys(element.dtype.numpy for element in elements)
+    if len(types) > 1:
+        raise node.invalid(f"a sequence of {' and '.join(map(str, types))}; all elements must be of one type")
+
+
+@structural("SequenceEmpty", layout=ANY)
+def import_empty(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceEmpty; the first inserted element decides the type."""
+    node.attr("dtype")
+    return [SequenceValue(())]
+
+
+@structural("SequenceConstruct", layout=ANY)
+def import_construct(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceConstruct."""
+    elements = [tensor(node, index) for index in range(len(node.inputs))]
+    _check_types(node, elements)
+    return [sequence(importer, node, elements)]
+
+
+@structural("SequenceInsert", layout=ANY)
+def import_insert(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceInsert; without a position at the end."""
+    elements = list(elements_of(node, 0))
+    length = len(elements)
+    at = length if node.input(2) is None else position(node, 2, length, length)
+    element = tensor(node, 1)
+    _check_types(node, [*elements[:1], element])
+    elements.insert(at, element)
+    return [sequence(importer, node, elements)]
+
+
+@structural("SequenceErase", layout=ANY)
+def import_erase(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceErase; without a position it takes the last element away."""
+    elements = list(elements_of(node, 0))
+    length = len(elements)
+    if not elements:
+        raise node.invalid("takes an element away from an empty sequence")
+    del elements[length - 1 if node.input(1) is None else position(node, 1, length, length - 1)]
+    return [sequence(importer, node, elements)]
+
+
+@structural("SequenceAt", layout=ANY)
+def import_at(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceAt."""
+    elements = elements_of(node, 0)
+    return [elements[position(node, 1, len(elements), len(elements) - 1)]]
+
+
+@structural("SequenceLength", layout=ANY)
+def import_length(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceLength."""
+    return [scalar(importer, len(elements_of(node, 0)))]
+
+
+@structural("SequenceMap", layout=ANY)
+def import_map(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceMap: its body once for each element.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If that takes too many nodes.
+        Unresolved: If something inside has been reported.
+    """
+    body = node.graph("body")
+    if len(body.inputs) != len(node.inputs) or len(body.outputs) < len(node.outputs):
+        raise node.invalid(
+            f"its body does not take {len(node.inputs)} values and give at least {len(node.outputs)}"
+        )
+    length = len(elements_of(node, 0))
+    columns = []
+    for index in range(len(node.inputs)):
+        value = given(node, index)
+        column = value.elements if isinstance(value, SequenceValue) else (tensor(node, index),) * length
+        if len(column) != length:
+            raise node.invalid(f"it reads sequences of {length} and {len(column)} elements")
+        columns.append(column)
+    spend(importer, node, length * max(body.size, 1), "its body, once for each element,")
+    names, shared = body.inputs, constants(importer.context, body)
+    rows = [
+        inline(importer.context, body, dict(zip(names, row, strict=True)), shared)
+        for row in zip(*columns, strict=True)
+    ]
+    return [
+        sequence(importer, node, [tensor_of(node, row[index], "a result of its body") for row in rows])
+        for index in range(len(node.outputs))
+    ]
+
+
+@structural("Optional", layout=ANY)
+def import_optional(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import an Optional; without an input it is empty."""
+    node.attr("type")
+    if node.input(0) is None:
+        return [OptionalValue(scalar(importer, False), None)]
+    value = given(node, 0)
+    if isinstance(value, OptionalValue):
+        raise node.invalid("it holds an optional")
+    return [OptionalValue(scalar(importer, True), value)]
+
+
+@structural("OptionalHasElement", layout=ANY)
+def import_has_element(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import an OptionalHasElement; a plain value counts as a full optional."""
+    value: AnyValue | None = node.input(0)
+    return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
+
+
+@structural("OptionalGetElement", layout=ANY)
+def import_get_element(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import an OptionalGetElement; a plain value is passed on.
+
+    ONNX does not define the result where the optional turns out to be empty when the graph runs.
+    """
+    value = given(node, 0)
+    if not isinstance(value, OptionalValue):
+        return [value]
+    if value.element is None:
+        raise node.invalid("it takes the element of an empty optional")
+    return [value.element]
