@@ -6,7 +6,7 @@ definition, be its origin a configuration or a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -148,11 +148,8 @@ class Udo:
         return self.types or (self.definition.name,)
 
 
-class ShapeFunction(Protocol):
-    """Infers the output shapes and types of a UDO."""
-
-    def __call__(self, op: OpView) -> Sequence[TensorSpec] | None:
-        """Return the outputs, or None if they are not known."""
+ShapeFunction = Callable[[OpView], "Sequence[TensorSpec] | None"]
+"""Returns the output shapes and types of a UDO, or None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)

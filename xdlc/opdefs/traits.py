@@ -125,11 +125,6 @@ def traits(op: Op) -> Traits:
     return _tables().get(op.package, {}).get(operation_name(op), NONE)
 
 
-def types_with(name: str) -> frozenset[str]:
-    """Return the native op types whose trait of this name is set."""
-    return frozenset(type for type, held in _tables()[NATIVE_PACKAGE].items() if getattr(held, name))
-
-
 def value_sources(op: Op) -> tuple[int, ...]:
     """Return the inputs whose elements an op hands on; none if it computes."""
     found = traits(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -110,19 +111,11 @@ def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
 
 
 def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Reduced) -> bool:
-    inverse = root.outputs[0]
     if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
         return False
     if source.rank not in NORM_RANKS or source.shape != variance.of.shape:
         return False
-    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
-    atoms = [source, mean.total]
-    for last in reached(graph, inverse, views=True):
-        result = last.outputs[0]
-        if result.shape != source.shape:
-            continue
-        divisor = None if is_inverted else inverse
-        read = terms(result, [*atoms, inverse] if is_inverted else atoms, divisor, views=True)
+    for last, read in _normalized(graph, root, root.outputs[0], [source, mean.total], views=True):
         weights = _weights(read, mean.own, source.shape[-1])
         if weights is None:
             continue
@@ -139,6 +132,23 @@ def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Re
         replace_by(graph, last, "LayerNorm", inputs, params, name=f"{root.name}_norm")
         return True
     return False
+
+
+def _normalized(
+    graph: Graph, root: Op, size: Tensor, atoms: Sequence[Tensor], *, views: bool = False
+) -> Iterator[tuple[Op, Terms | None]]:
+    """Yield ops after a root with the shape of the first atom, and their terms.
+
+    Args:
+        size: The result of the root, or of a bound after it; its inverse is the last atom.
+        atoms: The other atoms.
+        views: As for ``terms``.
+    """
+    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
+    known, divisor = ([*atoms, size], None) if is_inverted else (atoms, size)
+    for last in reached(graph, size, views=views):
+        if last.outputs[0].shape == atoms[0].shape:
+            yield last, terms(last.outputs[0], known, divisor, views=views)
 
 
 def _weights(read: Terms | None, own: float, channels: int) -> tuple[Array, Array | None] | None:
@@ -167,7 +177,6 @@ def fuse_rms_norm(graph: Graph, root: Op) -> bool:
 
     HTP does not compile all of its float forms written out (SDK 2.51).
     """
-    is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
     power = reduced_of(root.inputs[0])
     source = squared(power.of) if power is not None else None
     if power is None or source is None or power.factor <= 0 or power.shift <= 0:
@@ -177,11 +186,9 @@ def fuse_rms_norm(graph: Graph, root: Op) -> bool:
     if source.rank not in NORM_RANKS:
         return False
     inverse, channels = root.outputs[0], source.shape[-1]
-    atoms = [source, inverse] if is_inverted else [source]
-    for last in reached(graph, inverse, views=True):
+    for last, read in _normalized(graph, root, inverse, [source], views=True):
         result = last.outputs[0]
-        read = terms(result, atoms, None if is_inverted else inverse, views=True)
-        if result.shape != source.shape or read is None or read.keys() != {(0, 1)}:
+        if read is None or read.keys() != {(0, 1)}:
             continue
         factor = read[0, 1] / math.sqrt(power.factor)
         if factor.shape not in ((), (channels,)) or not numpy.isfinite(factor).all():
@@ -238,9 +245,8 @@ def fuse_l2_norm(graph: Graph, root: Op) -> bool:
     source = squared(total.inputs[0])
     if source is None or source.encoding is not None or source.rank not in NORM_RANKS:
         return False
-    for last in reached(graph, size):
-        read = terms(last.outputs[0], [source, size] if is_inverted else [source], size)
-        if agrees(read, {(0, 1): 1.0}) and last.outputs[0].shape == source.shape:
+    for last, read in _normalized(graph, root, size, [source]):
+        if agrees(read, {(0, 1): 1.0}):
             params: dict[str, ir.Param] = {"axis": ir.u32(source.rank - 1), "epsilon": ir.f32(epsilon)}
             replace_by(graph, last, "L2Norm", [source], params, name=f"{root.name}_norm")
             return True
