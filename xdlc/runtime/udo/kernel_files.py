@@ -19,7 +19,7 @@ from typing import Any
 from xdlc.errors import ModelError, UsageError, raise_all
 from xdlc.ir import Op, Scalar
 from xdlc.ir.dtype import BY_NAME
-from xdlc.ir.files import open_file
+from xdlc.ir.files import read_bytes
 from xdlc.json_fields import Fields, Node, Scope, json_value
 from xdlc.opdefs.source_match import Kernel
 
@@ -219,8 +219,7 @@ def read_calls(path: Path) -> list[Call]:
 
 
 def _content(path: Path, most: int) -> bytes:
-    with open_file(path) as file:
-        content = file.read(most + 1)
+    content = read_bytes(path, most)
     if len(content) > most:
         raise ModelError(f"has more than {most} bytes", where=str(path), fix=_AGAIN)
     return content
