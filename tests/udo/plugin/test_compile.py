@@ -192,3 +192,9 @@ def test_a_large_source_is_refused(tmp_path):
         file.truncate((8 << 20) + 1)
     with pytest.raises(UsageError, match="larger than 8 MiB"):
         compile_c(OP, source, entry="twice")
+
+
+def test_a_source_that_is_no_plain_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "kernel.c")
+    with pytest.raises(StorageError, match="it is a device, a pipe or a socket"):
+        compile_c(OP, tmp_path / "kernel.c", entry="twice")

@@ -19,7 +19,7 @@ from typing import Any
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Op, Scalar
 from xdlc.ir.dtype import BY_NAME
-from xdlc.ir.files import open_file
+from xdlc.ir.files import read_bytes
 from xdlc.json_fields import Fields, Node, Scope, json_value
 from xdlc.opdefs.source_match import Kernel
 
@@ -223,8 +223,7 @@ def _calls(value: Any, path: Path, scope: Scope) -> Iterator[Call]:
 
 
 def _content(path: Path, most: int) -> bytes:
-    with open_file(path) as file:
-        content = file.read(most + 1)
+    content = read_bytes(path, most)
     if len(content) > most:
         raise ModelError(f"has more than {most} bytes", where=str(path), fix=_AGAIN)
     return content

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir.dtype import BY_CODE
@@ -74,10 +74,29 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
 
 
 def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
-    where = str(path)
-    getter = exported(open_library(where, where), f"xdlc_udo_get_{kind.__name__.lower()}", where)
+    """Return the table of functions of a library.
+
+    Raises:
+        BackendError: If it is missing, its version is another, or a function is missing.
+    """
+    where, name = str(path), f"xdlc_udo_get_{kind.__name__.lower()}"
+    getter = exported(open_library(where, where), name, where)
     getter.restype = ctypes.c_void_p
-    return table(getter(), kind, optional, where)
+    pointer = getter()
+    if not pointer:
+        _refuse(f"has no table of functions: its {name} returned NULL", where)
+    major = ctypes.c_uint32.from_address(pointer).value
+    if major != structs.API_MAJOR:
+        _refuse(
+            f"is for version {major} of xdlc_udo.h, this is version {structs.API_MAJOR}",
+            where,
+            "build it with the xdlc_udo.h of this xdlc",
+        )
+    functions = kind.from_address(pointer)
+    for field, *_ in kind._fields_[2:]:
+        if field not in optional and not getattr(functions, field):
+            _refuse(f"has no function {field} in its table", where)
+    return functions
 
 
 class Registration:
@@ -329,7 +348,9 @@ def read_registration(
     libraries: dict[str, str] = {}
     found = _records(structs.LibraryInfo, info.libraries, info.num_libraries, "libraries", where)
     for record in found:
-        core = _core(record.core, where)
+        if record.core not in structs.CORES:
+            _refuse(f"names a library for core {record.core:#x}, which is unknown", where)
+        core = structs.CORES[record.core]
         file = _text(record.file, f"file of the library for {core}", where)
         if libraries.setdefault(core, file) != file and core != "DSP":  # an old DSP has one for each op
             _refuse(f"names two implementation libraries for {core}", where)
@@ -348,42 +369,10 @@ def read_implementation(address: int | None, where: str) -> tuple[str, int, tupl
     return _text(info.package, "package", where), int(info.core), types
 
 
-def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], where: str) -> _Record:
-    """Return the table of functions at an address.
-
-    Raises:
-        BackendError: If it is missing, its version is another, or a function is missing.
-    """
-    if not pointer:
-        _refuse(f"has no table of functions: its {_getter(kind)} returned NULL", where)
-    major = ctypes.c_uint32.from_address(pointer or 0).value
-    if major != structs.API_MAJOR:
-        _refuse(
-            f"is for version {major} of xdlc_udo.h, this is version {structs.API_MAJOR}",
-            where,
-            "build it with the xdlc_udo.h of this xdlc",
-        )
-    found = kind.from_address(pointer or 0)
-    for name, *_ in kind._fields_[2:]:
-        if name not in optional and not getattr(found, name):
-            _refuse(f"has no function {name} in its table", where)
-    return found
-
-
-def _getter(kind: type[ctypes.Structure]) -> str:
-    return f"xdlc_udo_get_{kind.__name__.lower()}"
-
-
-def _core(bit: int, where: str) -> str:
-    if bit not in structs.CORES:
-        _refuse(f"names a library for core {bit:#x}, which is unknown", where)
-    return structs.CORES[bit]
-
-
 def _record(kind: type[_Record], address: int | None, what: str, where: str) -> _Record:
     if not address:
         _refuse(f"has no {what}: it is NULL", where)
-    return kind.from_address(address or 0)
+    return kind.from_address(address)
 
 
 def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
@@ -396,11 +385,11 @@ def _records(kind: Any, address: int | None, count: int, what: str, where: str) 
 
 
 def _text(address: int | None, what: str, where: str) -> str:
-    found = structs.text_at(address)
-    if not found:
-        _refuse(f"has no {what}: it is {'NULL' if found is None else 'empty'}", where)
-    return found or ""
+    text = structs.text_at(address)
+    if not text:
+        _refuse(f"has no {what}: it is {'NULL' if text is None else 'empty'}", where)
+    return text
 
 
-def _refuse(problem: str, where: str, fix: str = "correct the library's info") -> None:
+def _refuse(problem: str, where: str, fix: str = "correct the library's info") -> NoReturn:
     raise BackendError(problem, where=where, fix=fix)

@@ -1,8 +1,10 @@
-"""Marks of functions in Python files as kernels and shape functions of UDOs."""
+"""Marks of functions in Python files, and imports of modules beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -81,3 +83,14 @@ def functions_of(entry: Any) -> list[tuple[Mark, Callable[..., Any]]]:
     """
     brought = getattr(entry, _BROUGHT, None) if isinstance(entry, type) else None
     return list(brought()) if brought is not None else [(mark, entry) for mark in _marks_of(entry)]
+
+
+@contextmanager
+def on_path(folder: str) -> Iterator[None]:
+    """Let modules of a folder be imported, after those of all other folders."""
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]

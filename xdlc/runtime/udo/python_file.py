@@ -18,7 +18,7 @@ from xdlc.ir.dtype import UNDEFINED, DType
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.descriptor import OpForm, TensorForm, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.python import Mark, functions_of
+from xdlc.runtime.udo.python import Mark, functions_of, on_path
 from xdlc.runtime.udo.structs import MAX_RANK, OPEN_EXTENT
 
 MOST_OUTPUTS = 4096
@@ -57,12 +57,10 @@ class Siblings:
         """Let modules of the folder be imported, after those of all other folders."""
         before = set(sys.modules)
         sys.modules.update({name: module for name, module in self._modules.items() if name not in before})
-        sys.path.append(self._folder)
         try:
-            yield
+            with on_path(self._folder):
+                yield
         finally:
-            if self._folder in sys.path:
-                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(self._folder)]
             new = sys.modules.keys() - before
             own = {name for name in new if "." not in name and self._is_here(sys.modules[name])}
             for name in new:

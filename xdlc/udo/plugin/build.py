@@ -28,6 +28,7 @@ from typing import Any
 
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir.data import TensorData
+from xdlc.ir.files import read_bytes
 from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.source_match import Kernel
 from xdlc.udo.plugin.compiler import compile_library, find_compiler, machine
@@ -253,15 +254,12 @@ def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
     if isinstance(source, str):
         return "kernel.c", source.encode(), None
     try:
-        if source.stat().st_size > MAX_SOURCE:
-            raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
-        text = source.read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"cannot be read: {error.strerror or error}",
-            where=str(source),
-            fix="name the file relative to the plugin: Path(__file__).with_name(...)",
-        ) from error
+        text = read_bytes(source, MAX_SOURCE)
+    except StorageError as error:
+        error.fix = "name the file relative to the plugin: Path(__file__).with_name(...)"
+        raise
+    if len(text) > MAX_SOURCE:
+        raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
     if source.suffix != ".c" or source.name == PACKED or not _FILE.fullmatch(source.name):
         raise UsageError("is no C file by its name", where=str(source), fix="name it like kernel.c")
     return source.name, text, source.resolve().parent

@@ -16,6 +16,7 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.ir.files import read_bytes
 from xdlc.options import spell
+from xdlc.runtime.udo.python import on_path
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.user_code import user_code
 from xdlc.udo.udo_set import plugin_entries
@@ -111,13 +112,11 @@ def _load_file(path: Path) -> ModuleType:
 @contextmanager
 def _importable(folder: str) -> Iterator[None]:
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    sys.path.append(folder)
     try:
-        yield
+        with on_path(folder):
+            yield
     finally:
         sys.dont_write_bytecode = written
-        if folder in sys.path:
-            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _import(module: str, name: str) -> ModuleType:
