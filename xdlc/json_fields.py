@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from xdlc.errors import ModelError, XdlcError, nearest_names
@@ -190,6 +189,8 @@ class Fields:
     """
 
     def __init__(self, node: Node, what: str, scope: Scope, names: Sequence[str]) -> None:
+        from difflib import get_close_matches
+
         self.path = node.path
         self.what = what
         self.scope = scope
