@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,20 @@ OWN = {
 def test_names_in_shell_lines_are_quoted():
     values = set()
     for path in PACKAGE.rglob("*.py"):
-        for text in (
-            each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.JoinedStr)
-        ):
-            for before, value in zip(text.values, text.values[1:], strict=False):
-                is_after = isinstance(before, ast.Constant) and FLAG.search(str(before.value))
-                if is_after and isinstance(value, ast.FormattedValue):
-                    values.add((ast.unparse(value.value), path.name))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                values.update((text, path.name) for text in _values_of_flags(node.values))
     assert len(values) > 30
-    assert not [each for each in values if each[0] not in OWN and "quote" not in each[0]]
+    assert not [value for value in values if value[0] not in OWN and "quote" not in value[0]]
+
+
+def _values_of_flags(parts: list[ast.expr]) -> Iterator[str]:
+    """Yield the expressions that follow a flag, or an option by ``spell``, in an f-string."""
+    texts = [str(part.value) if isinstance(part, ast.Constant) else ast.unparse(part) for part in parts]
+    for index, part in enumerate(parts[1:], 1):
+        is_after_option = index > 1 and texts[index - 1] == " " and "spell(" in texts[index - 2]
+        if isinstance(part, ast.FormattedValue) and (FLAG.search(texts[index - 1]) or is_after_option):
+            yield ast.unparse(part.value)
 
 
 def test_a_fix_may_be_pasted():

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -248,6 +247,8 @@ class Fields:
     """
 
     def __init__(self, node: Node, what: str, scope: Scope, names: Sequence[str] | None = None) -> None:
+        from difflib import get_close_matches
+
         self.path = node.path
         self.what = what
         self.scope = scope

@@ -214,7 +214,7 @@ def test_clipped_weights_are_noted(net, options):
     _, tight = finished(n, model, weights_bitwidth=4, **options)
     _, plain = finished(n, model, weights_bitwidth=4, param_quantizer_calibration="min-max", **options)
     assert len(clip_notes(tight)) == 1
-    assert "param_quantizer_calibration min-max" in clip_notes(tight)[0]
+    assert "param_quantizer_calibration='min-max'" in clip_notes(tight)[0]
     assert clip_notes(plain) == clip_notes(finished(n, model)[1]) == []
 
 
@@ -229,7 +229,7 @@ def test_the_note_counts_what_is_beyond_the_ends(net):
     assert 0.0 < clipped < 0.1
     assert clip_notes(notes) == [
         f"weights of 1 layer(s): {100 * clipped:.2g} % are clipped, the largest is {largest:.3g} times the "
-        "end of its scale, in 'c_op'; param_quantizer_calibration min-max clips none"
+        "end of its scale, in 'c_op'; param_quantizer_calibration='min-max' clips none"
     ]
 
 

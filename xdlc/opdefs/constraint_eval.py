@@ -38,7 +38,7 @@ class EvalBudget:
         ...     spend(3)
         Traceback (most recent call last):
             ...
-        xdlc.opdefs.eval_budget.TooManyStepsError
+        xdlc.opdefs.constraint_eval.TooManyStepsError
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -136,6 +135,8 @@ def with_stored_cache(
         StorageError: If the file cannot be read or written.
         XdlcError: As ``prepare`` does.
     """
+    from hashlib import blake2b
+
     from xdlc.ir.fingerprint import fingerprint
     from xdlc.prepare.htp import prepare
     from xdlc.runtime.htp.cache_verdict import choose
@@ -147,7 +148,7 @@ def with_stored_cache(
     if choice.records:
         return model
     content = "".join(map(fingerprint, whole.graphs.values())) + str(cpu_fallback)
-    key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    key = blake2b(content.encode(), digest_size=8).hexdigest()
     path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', model.main.name)[:64]}.{choice.soc}.{key}.dlc"
     if path.is_file():
         try:
