@@ -21,7 +21,7 @@ from xdlc.converter.caffe2.registry import (
     wants,
     word,
 )
-from xdlc.converter.nhwc import images
+from xdlc.converter.nhwc import blocks
 from xdlc.converter.nhwc.gathering import gather, shuffled, split, stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, known, reshape, vector
@@ -116,7 +116,7 @@ def _blocks(node: Node, g: Operators, x: Value) -> Value:
     _spatial(node, x)
     size = integer(node, "block_size", 2, 1)
     pairs = list(zip(*padding(node, 2), strict=True))
-    function = images.space_to_batch if node.type == "SpaceToBatch" else images.batch_to_space
+    function = blocks.space_to_batch if node.type == "SpaceToBatch" else blocks.batch_to_space
     return stored(node, g, channel_first(g, function(g, channel_last(g, x), [size, size], pairs)))
 
 

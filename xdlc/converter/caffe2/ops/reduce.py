@@ -8,7 +8,8 @@ import numpy as np
 
 from xdlc.converter.caffe2.ops.shapes import flattened
 from xdlc.converter.caffe2.registry import flag, integer, integers, operator, vectors, wants
-from xdlc.converter.nhwc.reduce import reduced, swapped
+from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

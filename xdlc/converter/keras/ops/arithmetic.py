@@ -10,7 +10,8 @@ from xdlc.converter.keras.ops._operations import Arguments, converted, operation
 from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.keras.registry import as_float, batched, const, handler, inputs, moved
 from xdlc.converter.nhwc import elementwise as e
-from xdlc.converter.nhwc.reduce import accumulated, l2_normalized, moments, place_of, reduced, top_k
+from xdlc.converter.nhwc.normalization import l2_normalized
+from xdlc.converter.nhwc.reduce import accumulated, moments, place_of, reduced, top_k
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -19,7 +19,8 @@ from xdlc.converter.keras.registry import (
     weight,
 )
 from xdlc.converter.nhwc.elementwise import bucketize, one_hot
-from xdlc.converter.nhwc.reduce import l2_normalized, reduced
+from xdlc.converter.nhwc.normalization import l2_normalized
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -18,7 +18,7 @@ from xdlc.converter.keras.registry import (
     only_input,
     sizes,
 )
-from xdlc.converter.nhwc import images, resize
+from xdlc.converter.nhwc import blocks, resize
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import axis_of, channel_last, dims, in_channel_last, number, permuted, vector
 from xdlc.converter.nhwc.slicing import Masks, padded, reversed_axes, rolled, strided_slice
@@ -170,7 +170,7 @@ def _is_last(a: Arguments) -> None:
 def _blocks(a: Arguments) -> Value:
     """Turn channels into blocks of pixels, or blocks into channels."""
     _is_last(a)
-    function = images.depth_to_space if a.node.type == "DepthToSpace" else images.space_to_depth
+    function = blocks.depth_to_space if a.node.type == "DepthToSpace" else blocks.space_to_depth
     return function(a.g, a.value(), a.integer("block_size"))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import fully_connected, softmax, swapped
+from xdlc.converter.nhwc.normalization import softmax
+from xdlc.converter.nhwc.products import fully_connected, swapped
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import operand

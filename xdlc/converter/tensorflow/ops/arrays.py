@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import gathering, images, scatter, shapes, slicing
+from xdlc.converter.nhwc import blocks, gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.shapes import (
     axis_of,
@@ -170,7 +170,7 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value, *axis: Value) ->
 
 @handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
 def _batches(node: Node, g: Operators, x: Value, *operands: Value) -> Value:
-    function = images.space_to_batch if node.type.startswith("Space") else images.batch_to_space
+    function = blocks.space_to_batch if node.type.startswith("Space") else blocks.batch_to_space
     if node.type.endswith("ND"):
         block, pads = operands
         sizes = ints(block, "the block shape")

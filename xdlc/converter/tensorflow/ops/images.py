@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xdlc.converter.nhwc import detection, images, resize
+from xdlc.converter.nhwc import blocks, detection, images, resize
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
@@ -65,7 +65,7 @@ def _crop_and_resize(node: Node, g: Operators, x: Value, boxes: Value, places: V
 
 @handler("SpaceToDepth", "DepthToSpace")
 def _depth_blocks(node: Node, g: Operators, x: Value) -> Value:
-    function = images.space_to_depth if node.type == "SpaceToDepth" else images.depth_to_space
+    function = blocks.space_to_depth if node.type == "SpaceToDepth" else blocks.depth_to_space
     block, data_format = node.attr("block_size", 2), str(node.attr("data_format", "NHWC"))
     if data_format == "NCHW_VECT_C":  # [N, C / 4, H, W, 4]
         batch, groups, height, width, four = dims(x)

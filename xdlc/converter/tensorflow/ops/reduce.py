@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc import reduce
+from xdlc.converter.nhwc import normalization, reduce
 from xdlc.converter.nhwc.elementwise import rsqrt, where
 from xdlc.converter.nhwc.gathering import stack, unstack
-from xdlc.converter.nhwc.reduce import dense, matmul, reduced, swapped
+from xdlc.converter.nhwc.products import dense, matmul, swapped
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -55,14 +56,14 @@ def _top_k(node: Node, g: Operators, x: Value, *k: Value) -> list[Value]:
 
 @handler("Softmax", "LogSoftmax")
 def _softmax(node: Node, g: Operators, x: Value) -> Value:
-    return reduce.softmax(g, x, log=node.type == "LogSoftmax")
+    return normalization.softmax(g, x, log=node.type == "LogSoftmax")
 
 
 @handler("LRN")
 def _lrn(node: Node, g: Operators, x: Value) -> Value:
     alpha, beta, bias = (float(node.attr(name, default)) for name, default in _LRN.items())
     radius = node.attr("depth_radius", 5)
-    return reduce.lrn(g, x, radius=radius, bias=bias, alpha=alpha, beta=beta)
+    return normalization.lrn(g, x, radius=radius, bias=bias, alpha=alpha, beta=beta)
 
 
 _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
@@ -101,7 +102,7 @@ def batch_norm(
                 raise node.problem(f"statistics of {value.dtype} are not supported")
             factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
-        return reduce.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
+        return normalization.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
     result = in_channel_last(is_channel_first(node), g, x, normalized)
     averages = [mean, unbiased]
@@ -136,7 +137,7 @@ def _old_batch_norm(
     epsilon = float(node.attr("variance_epsilon", 1e-3))
     if not node.attr("scale_after_normalization", True):
         scale = g("Add", [g("Mul", [scale, number(g, scale, 0)]), number(g, scale, 1)])
-    return reduce.batch_norm(g, x, scale, offset, mean, variance, epsilon)
+    return normalization.batch_norm(g, x, scale, offset, mean, variance, epsilon)
 
 
 @handler("MatMul", ignores=("grad_a", "grad_b", "a_is_sparse", "b_is_sparse", "Ta", "Tb"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc import detection, images, spectra, windows
+from xdlc.converter.nhwc import blocks, detection, spectra, windows
 from xdlc.converter.nhwc.gathering import gather
 from xdlc.converter.nhwc.shapes import cast, dims, ints, known, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
@@ -194,7 +194,7 @@ def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
             parts.append(g("Where", [here, x, zero]))
     joined = g("Concat", parts, axis=3) if len(parts) > 1 else parts[0]
     if strides[0] == strides[1]:
-        unpooled = images.depth_to_space(g, joined, strides[0]) if strides[0] > 1 else joined
+        unpooled = blocks.depth_to_space(g, joined, strides[0]) if strides[0] > 1 else joined
     else:
         cells = reshape(g, joined, (batch, height, width, *strides, channels))
         unpooled = permuted(g, cells, (0, 1, 3, 2, 4, 5))

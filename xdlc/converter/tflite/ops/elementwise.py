@@ -8,8 +8,8 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import reduce
+from xdlc.converter.nhwc.normalization import softmax
 from xdlc.converter.nhwc.quantization import fake_quant, rounded
-from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.nhwc.shapes import ints
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdlc.converter.nhwc import images, reduce, resize, windows
+from xdlc.converter.nhwc import blocks, normalization, products, resize, windows
 from xdlc.converter.nhwc.shapes import dims, ints, known, permuted, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -86,13 +86,13 @@ def _fully_connected(node: Node, g: Operators) -> Value:
     if node.attr("weights_format", 0):
         raise node.problem("shuffled weights are not supported", "convert with default weights")
     keep = bool(node.attr("keep_num_dims", False))
-    return reduce.fully_connected(g, node.required(0), node.required(1), node.input(2), keep_dims=keep)
+    return products.fully_connected(g, node.required(0), node.required(1), node.input(2), keep_dims=keep)
 
 
 @handler("BATCH_MATMUL", ignores=("asymmetric_quantize_inputs",))
 def _batch_matmul(node: Node, g: Operators, x: Value, y: Value) -> Value:
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
-    return reduce.matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
+    return products.matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
 
 
 @handler(*_POOLS)
@@ -120,24 +120,24 @@ def _resize(node: Node, g: Operators, x: Value, size: Value) -> Value:
 
 @handler("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
 def _depth_blocks(node: Node, g: Operators) -> Value:
-    function = images.space_to_depth if node.type == "SPACE_TO_DEPTH" else images.depth_to_space
+    function = blocks.space_to_depth if node.type == "SPACE_TO_DEPTH" else blocks.depth_to_space
     return function(g, node.required(0), node.attr("block_size", 0))
 
 
 @handler("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
 def _batches(node: Node, g: Operators, x: Value, block: Value, borders: Value) -> Value:
-    function = images.space_to_batch if node.type == "SPACE_TO_BATCH_ND" else images.batch_to_space
+    function = blocks.space_to_batch if node.type == "SPACE_TO_BATCH_ND" else blocks.batch_to_space
     pairs = known(borders, "paddings or crops").reshape(-1, 2).tolist()
     return function(g, x, ints(block, "the block shape"), pairs)
 
 
 @handler("L2_NORMALIZATION")
 def _l2_normalization(node: Node, g: Operators) -> Value:
-    return reduce.l2_normalized(g, node.required(0), [-1], 1e-12)
+    return normalization.l2_normalized(g, node.required(0), [-1], 1e-12)
 
 
 @handler("LOCAL_RESPONSE_NORMALIZATION")
 def _lrn(node: Node, g: Operators) -> Value:
     bias, alpha, beta = (float(node.attr(name, 0.0)) for name in ("bias", "alpha", "beta"))
     radius = node.attr("radius", 0)
-    return reduce.lrn(g, node.required(0), radius=radius, bias=bias, alpha=alpha, beta=beta)
+    return normalization.lrn(g, node.required(0), radius=radius, bias=bias, alpha=alpha, beta=beta)
