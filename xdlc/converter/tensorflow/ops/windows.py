@@ -10,7 +10,8 @@ from xdlc.converter.nhwc.images import dilation
 from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops.reduce import batch_norm, matrix_product
+from xdlc.converter.tensorflow.ops.normalization import batch_norm
+from xdlc.converter.tensorflow.ops.products import matrix_product
 from xdlc.converter.tensorflow.registry import (
     dtype_of,
     handler,
