@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.branches import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
