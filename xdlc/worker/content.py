@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, XdlcError
+from xdlc.options import spell
 from xdlc.worker.temporary import temporary_files
 
 Array = Any  # numpy.ndarray
 Form = list[Any] | int
 """Name of the dtype and shape of an array; number of bytes."""
+_MARK = re.compile("\x1a([^\x1a]*)\x1a")
 
 
 @contextmanager
@@ -113,3 +117,24 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
     kind = getattr(errors, members.pop("kind"), BackendError)
     is_error = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
     return (kind if is_error else BackendError)(**members)
+
+
+def marked(name: str, value: Any = None) -> str:
+    """Return an option as a mark, for texts of a child; see ``with_spelling``."""
+    return f"\x1a{json.dumps([name, value], default=str)}\x1a"
+
+
+def with_spelling(content: Any) -> Any:
+    """Return content of a child with its marks as the caller here writes options.
+
+    Raises:
+        ValueError: If a mark is not of the form of ``marked``.
+        TypeError: Likewise.
+        AttributeError: Likewise.
+        KeyError: If a mark names an option of a verb that there is not.
+    """
+    if isinstance(content, str):
+        return _MARK.sub(lambda mark: spell(*json.loads(mark[1])), content)
+    if isinstance(content, dict):
+        return {key: with_spelling(value) for key, value in content.items()}
+    return [with_spelling(value) for value in content] if isinstance(content, list) else content
