@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from xdlc.api.models import loaded
 from xdlc.api.runtimes import Engine, find_runtime, runtimes_with
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 WORKERS = min(4, os.cpu_count() or 1)
 """Runs that are under way at a time."""
-Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
 
 
 @verb
@@ -151,7 +150,7 @@ class Session:
     def __init__(
         self,
         model: Model | PathLike,
-        runtime: Runtime = "cpu",
+        runtime: str = "cpu",
         **options: Unpack[RunOptions],
     ) -> None:
         arguments: dict[str, Any] = {**options}
@@ -321,7 +320,7 @@ session = Session
 def run(
     model: Model | PathLike,
     feeds: Mapping[str, Array],
-    runtime: Runtime = "cpu",
+    runtime: str = "cpu",
     *,
     native: bool = False,
     **options: Unpack[RunOptions],

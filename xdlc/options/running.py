@@ -1,11 +1,11 @@
 """Options of running a model, and of the kernels of user-defined operations."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, Paths
 
-Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
+CACHE_MODES = ("permissive", "strict", "always_generate_new")
 
 
 class KernelOptions(TypedDict, total=False):
@@ -39,11 +39,11 @@ class RunOptions(KernelOptions, total=False):
         ),
     ]
     mode: Annotated[
-        Mode,
+        str,
         Option(
             "Usable caches (htp): those that run on the SoC, those that use it fully, or none.",
-            default="permissive",
-            choices=("permissive", "strict", "always_generate_new"),
+            default=CACHE_MODES[0],
+            choices=CACHE_MODES,
             flags=("--cache_compatibility_mode",),
         ),
     ]

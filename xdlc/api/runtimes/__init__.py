@@ -96,7 +96,7 @@ class Runtime:
         options: Names of the options of ``run`` that it has.
         open: Returns the engine of a model as a context manager. Gets the place of the model for messages,
             None if it has none, the options that were stated, and where ``times_ops`` a ``profiler``.
-        examine: Tries the runtime on a graph of one op, as a SoC or as one of each kind.
+        examine: Tries the runtime, by its name, on a graph of one op, as a SoC or as one of each kind.
         describe: Returns lines on what an open engine is.
         times_ops: Whether it measures the time of each op.
         compiles: Whether it compiles models, which takes long, and caches can be stored.
@@ -105,7 +105,7 @@ class Runtime:
     name: str
     options: frozenset[str]
     open: Callable[..., AbstractContextManager[Engine]]
-    examine: Callable[[Soc | None], RuntimeState]
+    examine: Callable[[str, Soc | None], RuntimeState]
     describe: Callable[[Any], tuple[str, ...]] = lambda _engine: ()
     times_ops: bool = False
     compiles: bool = False
@@ -114,6 +114,11 @@ class Runtime:
 RUNTIMES: Registry[str, Runtime] = Registry("xdlc.api.runtimes", "runtime")
 SHARED = frozenset({"outputs", "loop_timeout", "kernels", *options_of(KernelOptions)})
 """Options that every runtime has."""
+
+
+def add_runtime(runtime: Runtime) -> None:
+    """Register a runtime under its name."""
+    RUNTIMES.add(runtime.name, runtime)
 
 
 def runtimes_with(option: str) -> list[str]:
@@ -160,7 +165,7 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
         f"{platform.system()} {platform.machine()}",
         processors(),
         versions,
-        tuple(runtime.examine(asked) for runtime in chosen),
+        tuple(runtime.examine(runtime.name, asked) for runtime in chosen),
         (asked,) if asked is not None else all_socs(),
     )
 
