@@ -22,7 +22,7 @@ def test_unknown_runtime(models: Any) -> None:
 def test_unknown_runtime_options(models: Any) -> None:
     model = xdlc.convert(models.save(models.cnn()))
     feeds = {"x": np.zeros((1, 3, 16, 16), np.float32)}
-    with pytest.raises(UsageError, match="runtime cpu has no option 'soc'"):
+    with pytest.raises(UsageError, match="soc requires runtime='htp'"):
         xdlc.run(model, feeds, soc="sm8650")
     with pytest.raises(UsageError, match="run has no option 'socs'") as caught:
         xdlc.run(model, feeds, runtime="htp", socs="sm8650")
@@ -85,9 +85,9 @@ def test_a_session_runs_again_and_again(models: Any) -> None:
             np.testing.assert_allclose(found["y"], xdlc.run(model, feeds)["y"], rtol=1e-6)
         with pytest.raises(UsageError, match="feeds is of type ndarray"):
             session.run(feeds["x"])
-    with pytest.raises(UsageError, match="runtime aip has no option 'soc'") as caught:
+    with pytest.raises(UsageError, match="soc requires runtime='htp'") as caught:
         xdlc.session(model, "aip", soc="sm8250")
-    assert caught.value.fix == "omit it, or run on htp"
+    assert caught.value.fix == "add runtime='htp', or omit soc"
 
 
 def test_a_model_in_memory_is_converted(models: Any) -> None:

@@ -82,7 +82,9 @@ class RunOptions(KernelOptions, total=False):
             default=False,
         ),
     ]
-    threads: Annotated[int | None, Option("Threads of one op (cpu, aip).", default_text="one per core")]
+    threads: Annotated[
+        int | None, Option("Threads of one op (cpu, aip).", limits=(1, None), default_text="one per core")
+    ]
     loop_timeout: Annotated[
         float | None,
         Option("Time limit of each loop, at most 15.", default_text="2; 15 on HTP", metavar="SECONDS"),

@@ -12,7 +12,7 @@ from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.dtype import UFIXED8
 from xdlc.opdefs.elementwise_enums import RELU
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 from xdlc.options.running import KernelOptions
 from xdlc.registry import Registry
 from xdlc.targets import Soc, all_socs, find_soc
@@ -121,11 +121,6 @@ def add_runtime(runtime: Runtime) -> None:
     RUNTIMES.add(runtime.name, runtime)
 
 
-def runtimes_with(option: str) -> list[str]:
-    """Return the names of the runtimes that have an option."""
-    return sorted(name for name, runtime in RUNTIMES.all().items() if option in runtime.options)
-
-
 def find_runtime(name: str) -> Runtime:
     """Return the runtime of a name.
 
@@ -138,6 +133,26 @@ def find_runtime(name: str) -> Runtime:
         fix = nearest_names(name, RUNTIMES.all()) or f"pass {listed}"
         raise UsageError(f"runtime {name!r} is not {listed}", fix=fix)
     return runtime
+
+
+def runtime_with(name: str, options: Mapping[str, Any]) -> Runtime:
+    """Return the runtime of a name, or the one of sections, if it has all options.
+
+    Args:
+        options: The options of ``run`` that are stated, by name; other names have no effect.
+
+    Raises:
+        UsageError: If no runtime has the name, or it lacks an option.
+    """
+    chosen = find_runtime("aip" if name == "cpu" and options.get("use_aip") else name)
+    for option in options:
+        runtimes = sorted(name for name, runtime in RUNTIMES.all().items() if option in runtime.options)
+        if runtimes and chosen.name not in runtimes:
+            runtime = spell("runtime", runtimes[0])
+            raise UsageError(
+                f"{spell(option)} requires {runtime}", fix=f"add {runtime}, or omit {spell(option)}"
+            )
+    return chosen
 
 
 @verb

@@ -27,6 +27,7 @@ def _open(
     """
     from xdlc.runtime.sections import SectionSession
 
+    options.pop("use_aip", None)  # it has chosen this runtime
     try:
         session = SectionSession(executable(model, where), records=model.records, **options)
     except ContainerError as error:
@@ -57,7 +58,7 @@ def _examine(name: str, soc: Soc | None) -> RuntimeState:
 add_runtime(
     Runtime(
         "aip",
-        SHARED | {"notify", "threads"},
+        SHARED | {"use_aip", "notify", "threads"},
         _open,
         _examine,
         describe=lambda session: (f"runs: {session}",),
