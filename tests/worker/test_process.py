@@ -12,6 +12,7 @@ import pytest
 from tests.support import services
 from xdlc import errors
 from xdlc.errors import BackendError, UsageError
+from xdlc.options import spelling
 from xdlc.runtime import htp
 from xdlc.runtime.htp import library
 from xdlc.worker.process import ChildDiedError, Process, SharedWorker, environment
@@ -19,6 +20,7 @@ from xdlc.worker.process import ChildDiedError, Process, SharedWorker, environme
 COMMANDS = """
 import os, sys
 from xdlc.errors import UsageError
+from xdlc.options import spell
 
 state = []
 
@@ -32,6 +34,9 @@ def fill(request, files):
 def refuse(request, files):
     raise UsageError("problem", where="place", fix="fix")
 
+def name(request, files):
+    raise UsageError(f"bad {spell('act_bitwidth', 16)}", fix=f"omit {spell('act_bitwidth')}")
+
 def die(request, files):
     print("first\\nlast", flush=True)
     os._exit(3)
@@ -40,13 +45,32 @@ def garble(request, files):
     return {"errors": request["errors"]}
 
 def commands():
-    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble}
+    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble, "name": name}
 """
 
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return services.written(monkeypatch, tmp_path, COMMANDS)
+
+
+def test_errors_of_a_child_name_options_as_the_caller_writes_them(service: str) -> None:
+    process = Process(service)
+    with pytest.raises(UsageError, match=r"bad act_bitwidth=16\n  fix: omit act_bitwidth$"):
+        process.ask({"do": "name"}, timeout=20)
+    with (
+        spelling(lambda name, value: f"--{name} {value or ''}".rstrip()),
+        pytest.raises(UsageError, match=r"bad --act_bitwidth 16\n  fix: omit --act_bitwidth$"),
+    ):
+        process.copy().ask({"do": "name"}, timeout=20)
+
+
+@pytest.mark.parametrize("text", ["\x1a\x1a", "\x1a[1, 2]\x1a", '\x1a["a", 1, 2]\x1a', "\x1a"])
+def test_names_that_look_like_options_stay(service: str, text: str) -> None:
+    answer = {"kind": "UsageError", "problem": text, "where": None, "fix": None, "node": None, "op": None}
+    with pytest.raises(UsageError) as caught:
+        Process(service).ask({"do": "garble", "errors": [answer]}, timeout=20)
+    assert caught.value.problem == text
 
 
 def test_a_copy_has_what_was_loaded_and_ends_alone(service: str) -> None:

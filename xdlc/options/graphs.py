@@ -22,6 +22,15 @@ OverrideMissing: TypeAlias = Annotated[
     ),
 ]
 """The option of this name, of converting and of quantizing."""
+Weights: TypeAlias = Annotated[
+    PathLike | None,
+    Option(
+        "File with the weights of the network, where the model's file has none: the .caffemodel (Caffe), or "
+        "the network that fills them in (Caffe2).",
+        flags=("--weights", "--caffe_bin", "--exec_net"),
+    ),
+]
+"""The option of this name, of converting and of drafting."""
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 
@@ -216,13 +225,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     disable_batchnorm_folding: Annotated[
         bool, Option("Keep Batchnorm apart from convolutions.", default=False)
     ]
-    weights: Annotated[
-        PathLike | None,
-        Option(
-            "File with the weights of the network, where the model's file has none: the .caffemodel "
-            "(Caffe), or the network that fills them in (Caffe2)."
-        ),
-    ]
+    weights: Weights
     framework: Annotated[
         str | None,
         Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
@@ -412,13 +415,7 @@ class FormOptions(TypedDict, total=False):
 class DraftOptions(FormOptions, total=False):
     """Options of ``draft_udo_config``."""
 
-    weights: Annotated[
-        PathLike | None,
-        Option(
-            "File with the weights of the network, where the model's file has none (Caffe, Caffe2).",
-            flags=("--weights", "--caffe_bin", "--exec_net"),
-        ),
-    ]
+    weights: Weights
     package_name: Annotated[
         str,
         Option(

@@ -23,8 +23,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError, each_problem
+from xdlc.options import spelling
 from xdlc.worker import channel
-from xdlc.worker.content import words_of
+from xdlc.worker.content import marked, words_of
 from xdlc.worker.limits import limited
 
 Command = Callable[[dict[str, Any], list[int]], dict[str, Any]]
@@ -57,7 +58,7 @@ def main(line: socket.socket, service: str) -> None:
 
 def _answer(commands: Mapping[str, Command], request: dict[str, Any], files: list[int]) -> dict[str, Any]:
     try:
-        with limited(request.get("seconds"), request.get("memory")) as used:
+        with limited(request.get("seconds"), request.get("memory")) as used, spelling(marked):
             answer = commands[request["do"]](request, files)
         return {**answer, **used}
     except XdlcError as error:

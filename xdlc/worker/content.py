@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, XdlcError
+from xdlc.options import spell
 from xdlc.worker.temporary import temporary_files
 
 Array = Any  # numpy.ndarray
 Form = list[Any] | int
 """Name of the dtype and shape of an array; number of bytes."""
+_OPTION = re.compile(r'\x1a(\["\w[\w.]*", .*?\])\x1a')
 
 
 @contextmanager
@@ -90,6 +94,20 @@ def _dtype(name: str) -> Any:
         return numpy.dtype(name)
 
 
+def marked(name: str, value: Any = None) -> str:
+    """Return an option for the text of an error that the parent reports.
+
+    It takes the place of ``spell`` in a child; ``error_of`` writes the option as the parent's caller does.
+    """
+    return f"\x1a{json.dumps([name, value], default=str)}\x1a"
+
+
+def _spelled(match: re.Match[str]) -> str:
+    with suppress(ValueError, TypeError, LookupError):  # a file may have names like this
+        return spell(*json.loads(match[1]))
+    return match[0]
+
+
 def words_of(error: XdlcError) -> dict[str, Any]:
     """Return an error as what JSON can hold."""
     return {
@@ -109,7 +127,7 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
         TypeError: If these are no words of an error.
         KeyError: Likewise.
     """
-    members = dict(words)
+    members: dict[str, Any] = {name: text and _OPTION.sub(_spelled, text) for name, text in words.items()}
     kind = getattr(errors, members.pop("kind"), BackendError)
     is_error = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
     return (kind if is_error else BackendError)(**members)
