@@ -130,13 +130,16 @@ def test_options_in_texts_of_a_child_read_as_its_parent_writes_them(service: str
     assert caught.value.fix == "--act_bitwidth 16"
 
 
-@pytest.mark.parametrize("mark", ["[", "1", '["a", 1, 2]', "[1]", '["no_verb.a"]'])
-def test_a_mark_that_is_none_ends_the_child(service: str, mark: str) -> None:
-    process = Process(service)
+@pytest.mark.parametrize(
+    "text", ["\x1a\x1a", "\x1a[1, 2]\x1a", '\x1a["a", 1, 2]\x1a', '\x1a["no.a", 1]\x1a', "\x1a"]
+)
+def test_names_that_look_like_options_stay(service: str, mark: str) -> None:
+    text = f"\x1a{mark}\x1a"
+    words = {"kind": "UsageError", "problem": text, "where": None, "fix": None, "node": None, "op": None}
     context = click.Context(click.Command("tool"))
-    with spelling(partial(spelled, context)), pytest.raises(ChildDiedError, match="wrote into the line"):
-        process.ask({"do": "garble", "errors": [f"\x1a{mark}\x1a"]}, timeout=20)
-    assert not process.is_alive
+    with spelling(partial(spelled, context)), pytest.raises(UsageError) as caught:
+        Process(service).ask({"do": "garble", "errors": [words]}, timeout=20)
+    assert caught.value.problem == text
 
 
 def test_a_child_that_was_ended_answers_no_more(service: str) -> None:

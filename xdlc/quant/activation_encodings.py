@@ -204,9 +204,9 @@ class ActivationEncodings:
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
         if not self._method.needs_network:
-            grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
+            grid = Grid(bits, self.options.percentile_calibration_value, self._symmetric)
             return self._chosen(tensor, self._method.name, grid)
-        return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
+        return self._chosen(tensor, self._choice.method, Grid(bits, self._choice.percentile, self._symmetric))
 
     def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
         """Return the range that a range method chooses for a tensor, computed once."""

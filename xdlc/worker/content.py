@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc import errors
@@ -17,7 +17,7 @@ from xdlc.worker.temporary import temporary_files
 Array = Any  # numpy.ndarray
 Form = list[Any] | int
 """Name of the dtype and shape of an array; number of bytes."""
-_MARK = re.compile("\x1a([^\x1a]*)\x1a")
+_OPTION = re.compile(r'\x1a(\["\w[\w.]*", .*?\])\x1a')
 
 
 @contextmanager
@@ -125,16 +125,15 @@ def marked(name: str, value: Any = None) -> str:
 
 
 def with_spelling(content: Any) -> Any:
-    """Return content of a child with its marks as the caller here writes options.
-
-    Raises:
-        ValueError: If a mark is not of the form of ``marked``.
-        TypeError: Likewise.
-        AttributeError: Likewise.
-        KeyError: If a mark names an option of a verb that there is not.
-    """
+    """Return content of a child with its marks as the caller here writes options."""
     if isinstance(content, str):
-        return _MARK.sub(lambda mark: spell(*json.loads(mark[1])), content)
+        return _OPTION.sub(_spelled, content)
     if isinstance(content, dict):
         return {key: with_spelling(value) for key, value in content.items()}
     return [with_spelling(value) for value in content] if isinstance(content, list) else content
+
+
+def _spelled(match: re.Match[str]) -> str:
+    with suppress(ValueError, TypeError, LookupError):  # a file may have names like this
+        return spell(*json.loads(match[1]))
+    return match[0]
