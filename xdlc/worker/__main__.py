@@ -58,7 +58,7 @@ def main(line: socket.socket, service: str) -> None:
 
 def _answer(commands: Mapping[str, Command], request: dict[str, Any], files: list[int]) -> dict[str, Any]:
     try:
-        with limited(request.get("seconds"), request.get("memory")) as used, spelling(marked):
+        with limited(request.get("seconds"), request.get("memory")) as used:
             answer = commands[request["do"]](request, files)
         return {**answer, **used}
     except XdlcError as error:

@@ -70,8 +70,8 @@ def export(
     from xdlc.runtime.export import parts
     from xdlc.runtime.export.aimet import encodings_file
     from xdlc.runtime.export.naming import carry_names
-    from xdlc.runtime.htp_fusion import came_quantized
     from xdlc.runtime.lower import lower
+    from xdlc.runtime.plan import came_quantized
 
     graphs = model.graphs if isinstance(model, Model) else None
     lowered = lower(
