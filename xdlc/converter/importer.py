@@ -29,7 +29,7 @@ from xdlc.converter.udo.nodes import Declarations, UdoNodes
 
 @dataclass(frozen=True, slots=True)
 class SourceModel:
-    """A model file as the reader of its framework returns it.
+    """A model file in the form that a framework's reader returns.
 
     Attributes:
         source: The file as errors name it.
@@ -58,7 +58,7 @@ class SourceModel:
 def import_model(
     model: SourceModel, tool: str, diagnostics: Diagnostics, step: Step | None = None
 ) -> Imported:
-    """Return the IR of a model, or what could be imported of it.
+    """Return the IR of a model, or of its parts that could be imported.
 
     Args:
         tool: Name of the tool that the history records.
@@ -119,7 +119,7 @@ def _import_graph(
     diagnostics: Diagnostics,
     step: Step | None,
 ) -> ir.Model:
-    """Return the main graph, and those that it runs."""
+    """Return the main graph and its sub-graphs."""
     graph, options, handlers = model.graph, model.options, model.handlers
     context = ImportContext(model.source, diagnostics)
     types = chain(((node.domain, node.type) for node in graph.all_nodes()), handlers.inner_types())

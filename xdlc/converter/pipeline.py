@@ -115,7 +115,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """An imported model with what the pipeline needs to know of its source.
+    """An imported model with the facts about its source that the pipeline needs.
 
     Attributes:
         model: The graphs of the model.
@@ -214,7 +214,7 @@ def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: Bound
 
 
 def _add_notes(model: ir.Model, found: Diagnostics) -> None:
-    """Add what the source states of inputs and outputs."""
+    """Add the source's facts about inputs and outputs to the metadata."""
     notes = {"layouts": found.layouts, "states": found.states}
     model.metadata |= {key: held for key, held in notes.items() if held}
 
@@ -247,7 +247,7 @@ def _has_dynamic_dims(model: ir.Model) -> bool:
 
 
 def _with_options(entries: Sequence[passes.Pass], **options: Any) -> list[passes.Pass]:
-    """Return passes, of which ``fold_quantize_dequantize`` has these options."""
+    """Return passes with options set for ``fold_quantize_dequantize``."""
     name = "fold_quantize_dequantize"
     return [entry.with_options(**options) if entry.name == name else entry for entry in entries]
 

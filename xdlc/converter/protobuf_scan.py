@@ -1,4 +1,4 @@
-"""Scan of a protobuf file for large byte blobs, which stay unparsed.
+"""Scan of a protobuf file for large byte blobs, which remain unparsed.
 
 A protobuf message is a row of (field number, wire type, payload).  The scan walks only the paths from
 the model to its tensors, cuts each large blob out, and inserts a short ticket in its place; a parser
@@ -38,7 +38,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Blobs:
-    """The ranges that were cut out; the field of a blob holds the ticket of its range.
+    """The ranges that were cut out; the field of a blob contains a ticket instead.
 
     Attributes:
         release: Called with each range that the scan is done with: touching a page may map megabytes

@@ -41,7 +41,7 @@ class SummedFile:
         self.file.write(content)
 
     def add(self, content: bytes | bytearray | memoryview) -> None:
-        """Take bytes into account that are appended."""
+        """Update the checksum with appended bytes."""
         self.crc = zlib.crc32(content, self.crc)
         if self.floats is not None and not self.has_nan:
             import numpy
@@ -55,7 +55,7 @@ Target = IO[bytes] | SummedFile
 
 
 def any_nan(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array holds NaN; 16-bit floats are compared as integers."""
+    """Return whether an array has NaN; 16-bit floats are compared as integers."""
     import numpy
 
     if array.dtype.itemsize == 2:

@@ -24,7 +24,7 @@ from xdlc.opdefs.traits import operation_name, traits
 
 
 def came_quantized(model: Model) -> bool:
-    """Return whether the encodings of a model are those of its source.
+    """Return whether the source model was already quantized.
 
     The source rounds every value that has one, and so does the host then, where HTP would not: what was
     converted computes what the source computes.
@@ -123,7 +123,7 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Some ops of a graph, as a graph of their own with the same results.
+    """A partition of a graph as a separate graph with the same results.
 
     Attributes:
         ops: The ops, in order.
@@ -209,7 +209,7 @@ def _with_others(
     shaping: Mapping[Op, Sequence[Op]],
     positions: Mapping[Op, int],
 ) -> set[Op]:
-    """Return the ops of a run and those that it has to compute beside them."""
+    """Return the ops of a run, and other ops that it must compute."""
     own = list(run)
     last = max((positions[op] for op in own), default=-1)
     members = set(own)
@@ -225,6 +225,6 @@ def _with_others(
 
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
-    """Return whether an op's other inputs are there when a run ends."""
+    """Return whether an op's other inputs are computed when a run ends."""
     others = sources(reader) - {producer}
     return all(positions.get(source, last + 1) <= last for source in others)

@@ -119,7 +119,7 @@ def _is_step(op: Op) -> bool:
 
 
 class _Maker:
-    """Makes plans of graphs that run others, one a graph, and collects problems."""
+    """Makes plans of graphs with sub-graphs, one per graph, and collects problems."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class MessageReader:
         raise ValueError("a sparse tensor in the body of a standard operator")
 
     def declare(self, function: Any, name: str) -> None:
-        """Add the types that a function states, under a name for this use of it."""
+        """Add the types that a function states, under the name of a call of it."""
 
     # ------------------------------------------------------------------ nodes and graphs
 
@@ -112,7 +112,7 @@ class MessageReader:
 
 
 class LazyConstants(Mapping[str, ir.TensorData]):
-    """Stored tensors by name, each read when it is looked up.
+    """Stored tensors by name; each is read at its first use.
 
     Args:
         readers: Functions that read them.
@@ -150,7 +150,7 @@ def is_constant(node: Node) -> bool:
 
 
 def as_proto(node: Node) -> Any:
-    """Return a node as a ``NodeProto``: its own, or one made from it."""
+    """Return a node as a ``NodeProto``: the original, or a new one."""
     if node.message is None:
         from onnx import helper
 

@@ -1,4 +1,4 @@
-"""ONNX's protobuf messages without the rest of the ``onnx`` package.
+"""ONNX's protobuf messages, loaded without the rest of the ``onnx`` package.
 
 ``import onnx`` also loads the checker, the version converter and much of numpy's typing, which takes
 longer than converting a small network.  The generated message classes need none of that.
@@ -57,7 +57,7 @@ _NARROW = ("int32", "int16", "int8", "uint16", "uint8", "bool")
 
 @cache
 def messages() -> ModuleType:
-    """Return the module of message classes, the one that ``import onnx`` uses too."""
+    """Return the module of message classes, which ``import onnx`` shares."""
     if _MESSAGES in sys.modules:
         return sys.modules[_MESSAGES]
     package = importlib.util.find_spec("onnx")
@@ -139,7 +139,7 @@ def attribute_value(attribute: Any) -> Any:
 
 
 def tensor_type(message: Any) -> Any:
-    """Return a ``TypeProto`` as a ``TensorSpec``, or as it is."""
+    """Return a ``TypeProto`` as a ``TensorSpec``; other types as is."""
     tensor = message.tensor_type
     if not message.HasField("tensor_type") or not tensor.HasField("shape"):
         return message
@@ -173,12 +173,12 @@ def full_type(node: Any) -> str:
 
 
 def name_of(node: Any) -> str:
-    """Return a node's name, or one made from its first output."""
+    """Return a node's name, or a name from its first output."""
     return str(node.name) or next((name for name in node.output if name), node.op_type)
 
 
 def inner_graphs(node: Any) -> Iterator[Any]:
-    """Iterate over the graphs inside a node, not over those inside of them."""
+    """Iterate over the sub-graphs of a node, without nested ones."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -202,7 +202,7 @@ def all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def inner_nodes(node: Any) -> Iterator[Any]:
-    """Iterate over the nodes of the graphs inside a node, and of those inside of them."""
+    """Iterate over the nodes of a node's sub-graphs, including nested ones."""
     stack = list(inner_graphs(node))[::-1]
     while stack:
         for inner in stack.pop().node:

@@ -55,7 +55,7 @@ def infer_outputs(
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
 ) -> tuple[list[InferredOutput], list[Issue]]:
-    """Return the outputs of an op, and what is unknown or contradictory.
+    """Return the outputs of an op, and the unknown or contradictory ones as issues.
 
     A shape function for the op comes first, then its plugin, then its definition, then the model; each adds
     what those before leave open, and must not contradict them.
@@ -114,7 +114,7 @@ def _result(
     view: OpView,
     claims: Sequence[tuple[str, KnownOutput]],
 ) -> InferredOutput | Issue:
-    """Return an output, or the issue that it has."""
+    """Return an output, or its issue."""
     name = f"output {index} ({place.name!r})"
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
     if source.shape is None and not shapes:
@@ -176,7 +176,7 @@ def _quantized(dtype: DType, place: TensorDef, source: Declared) -> bool:
 
 
 def _usual(place: TensorDef, source: Declared, view: OpView) -> DType | None:
-    """Return the type of an output by the source and the definition alone."""
+    """Return the type of an output according to source and definition."""
     if source.dtype is not None:
         fits = is_allowed(source.dtype, place.dtypes)
         return source.dtype if fits else converted(source.dtype, place.dtypes)
@@ -191,7 +191,7 @@ def _usual(place: TensorDef, source: Declared, view: OpView) -> DType | None:
 def _clash(
     place: TensorDef, source: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]
 ) -> str:
-    """Return what is wrong with the type of an output, or an empty text."""
+    """Return the problem with the type of an output; "" if it is right."""
     names = _one_of(place.dtypes) or "any"
     if dtype is None:
         found = f"is {source.dtype.name} in the model" if source.dtype else "has no data type in the model"
@@ -221,7 +221,7 @@ Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Shape and type of a value as the source model states them.
+    """Shape and type of a value as stated in the source model.
 
     Attributes:
         shape: Dims in the source's axis order, None for an open one; None if even the rank is open.
@@ -237,14 +237,14 @@ class Declared:
 
 
 class KnownOutput(NamedTuple):
-    """Shape and type of an output in the tensor's layout; None for what is unknown."""
+    """Shape and type of an output in the tensor's layout; None where unknown."""
 
     shape: Dims | None
     dtype: DType | None
 
 
 class Claim(NamedTuple):
-    """Shapes and types of all outputs by one source."""
+    """Shapes and types of all outputs according to one source."""
 
     by: str
     outputs: Sequence[KnownOutput]
@@ -277,7 +277,7 @@ def claims_of(
 def _sources(
     custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
 ) -> list[tuple[str, Source]]:
-    """Return the sources beside the model, the most explicit first."""
+    """Return the sources of shapes besides the model, the most explicit first."""
     definition = custom.definition
     sources: list[tuple[str, Source]] = []
     own = shapes.get((definition.package, definition.name))

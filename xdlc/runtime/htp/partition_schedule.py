@@ -1,4 +1,4 @@
-"""Schedule of a graph in partitions: those that HTP compiled, and the CPU's.
+"""Schedule of a graph in partitions for HTP and for the CPU.
 
 A partition is a set of ops that no path leaves and enters again, so that it can run in one go.
 """
@@ -46,7 +46,7 @@ def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
 
 
 def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
-    """Return a partition of a graph as a graph of its own.
+    """Return a partition of a graph as a separate graph.
 
     Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
@@ -74,7 +74,7 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
 
 
 def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[ScheduledPartition]:
-    """Return all ops of a graph, in partitions that can run one after the other.
+    """Return all ops of a graph in partitions that can run in sequence.
 
     Args:
         partitions: Names of the ops of each compiled partition.

@@ -1,4 +1,4 @@
-"""Handlers of layers that join, cut, reshape and move blobs, or hold stored ones."""
+"""Handlers of layers that join, split, reshape and move blobs, or store them."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _pixel_shuffle(node: Node, g: Operators) -> Value:
 
 @layer("Reorg", "ReorgYolo")
 def _reorg(node: Node, g: Operators) -> Value:
-    """Apply Darknet's reorg: [C / s², H s, W s], whose s x s blocks become channels."""
+    """Apply Darknet's reorg: view as [C / s², H s, W s], then blocks become channels."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "reorg_param")
     stride = p.integer("stride", least=1)
     _check_channels(x, stride**2)
@@ -251,7 +251,7 @@ def _parameter(node: Node, g: Operators) -> Value:
 
 @layer("DummyData")
 def _dummy_data(node: Node, g: Operators) -> list[Value]:
-    """Return blobs of one number each; one shape or filler holds for all tops."""
+    """Return constant blobs; one shape or filler applies to all tops."""
     count = len(node.outputs)
     node.read.update(name for name in node.attributes if name.startswith("dummy_data_param."))
     own = next(iter(node.message.fields.messages("dummy_data_param")), Message(0))

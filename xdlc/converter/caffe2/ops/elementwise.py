@@ -104,7 +104,7 @@ EnsureCPUOutput EnsureDense NanCheck StopGradient
 
 @operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
 def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
-    """Return the inputs; those beyond the outputs only state a device or an order."""
+    """Return the inputs; inputs beyond the outputs only state a device or an order."""
     return [x, *others][: len(node.outputs)]
 
 
@@ -126,7 +126,7 @@ _BINARY = {name: name for name in _OPERANDS.split()} | _COMPARISONS
 
 @operator(*_BINARY, "NE", layout=ANY, ignores=("allow_broadcast",))
 def _binary(node: Node, g: Operators) -> Value:
-    """Apply an operator to two operands; Pow may have its exponent as an argument."""
+    """Apply a binary operator; the exponent of Pow may be an argument."""
     if node.type == "Pow" and "exponent" in node.attributes:
         (x,) = node.operands(1, 1)
         return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
@@ -197,7 +197,7 @@ def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
 
 @operator("ConstantFill", layout=ANY, ignores=("shape",))
 def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
-    """Return a constant value in the input's shape, or the shape that it holds."""
+    """Return a constant in the shape of the input, or in the shape that it contains."""
     if node.attr("extra_shape"):
         raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))

@@ -76,7 +76,7 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
 
 
 def _nearest(g: Operators, x: Value, axis: int, scale: float, count: int) -> Value:
-    """Return a resized axis where float32 positions differ from the exact ones."""
+    """Return an axis resized by Gather if float32 positions differ from exact ones."""
     (size,) = dims(x, [axis])
     g.builder.check_table(count)
     places = (np.arange(count, dtype=np.float32) / np.float32(scale)).astype(np.int64)
@@ -145,7 +145,7 @@ def _regions(node: Node, g: Operators, rois: Value, batch: int) -> tuple[Value, 
 
 @operator("RoIAlign", "RoIPool", layout=CHANNEL_LAST)
 def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value:
-    """Return sampled means, or maxima, of pooled_h x pooled_w parts of regions."""
+    """Return averages or maxima of pooled_h x pooled_w samples per region."""
     x = planes(node, g, x)
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)

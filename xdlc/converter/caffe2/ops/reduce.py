@@ -49,7 +49,7 @@ def _arg(node: Node, g: Operators, x: Value) -> Value:
 
 @operator("TopK")
 def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> list[Value]:
-    """Return the greatest elements along an axis, their indices and flat ones, int64."""
+    """Return the k greatest elements of an axis, their indices, and flat indices."""
     k = integers(node, "k") if count is None else ints(count, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
@@ -66,7 +66,7 @@ def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> li
 
 
 def _matrix(node: Node, g: Operators, x: Value, argument: str) -> Value:
-    """Return a value as a matrix; its columns are the axes from the stated one on."""
+    """Return a value as a matrix; axes from the stated one on form its columns."""
     return flattened(g, x, node.axis(integer(node, argument, 1), x.rank))
 
 

@@ -76,12 +76,12 @@ def fused_matmul(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list
 
 
 def real_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product of integers that ends as real numbers."""
+    """Return the shape of an integer product with a float result."""
     return [(_product(shapes[0], shapes[1]), float32())]
 
 
 def integer_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product of integers that ends as integers."""
+    """Return the shape of an integer product with an int32 result."""
     import numpy
 
     return [(_product(shapes[0], shapes[1]), numpy.dtype(numpy.int32))]
@@ -94,7 +94,7 @@ def block_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> lis
 
 
 def quantized_gemm(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Gemm of quantized operands; it ends as real numbers where input 8 is omitted."""
+    """Return the shape of a quantized Gemm; the result is float if input 8 is omitted."""
     found = stand_in("Gemm", {**attributes, "beta": 1.0}, [shapes[0], shapes[3]])
     return [(found, at(dtypes, 8) or float32())]
 
@@ -106,7 +106,7 @@ def channels_last_pool(attributes: Any, shapes: Any, dtypes: Any, values: Any) -
 
 
 def quantized_conv(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Conv of quantized operands, which ``channels_last`` may turn round."""
+    """Return the shape of a quantized Conv, with the layout of ``channels_last``."""
     last = bool(attributes.get("channels_last"))
     x = channels_first(shapes[0]) if last else shapes[0]
     found = stand_in("Conv", attributes, [x, shapes[3]])
@@ -126,7 +126,7 @@ def quantize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Out
 
 
 def gather_block_quantized(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Gather from a table, several elements of which may lie in a byte."""
+    """Return the shape of a Gather from a table with packed elements."""
     import numpy
 
     data, indices = shapes[0], shapes[1]
@@ -163,7 +163,7 @@ def expand_dims(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[
 
 
 def pairs(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A number for each pair of a row of input 0 and one of input 1."""
+    """Return the shape [rows of input 0, rows of input 1]."""
     return [((shapes[0][0], shapes[1][0]), dtypes[0])]
 
 
@@ -173,7 +173,7 @@ def unique(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Outpu
 
 
 def unfold(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Windows of ``size`` elements along ``dim``, which become the last axis."""
+    """Return the shape with windows of ``size`` along ``dim`` as the last axis."""
     shape = list(shapes[0])
     axis, size, step = attributes.get("dim", -1) % len(shape), attributes["size"], attributes.get("step", 1)
     if shape[axis] is not None:
@@ -196,7 +196,7 @@ def time_warping(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list
 
 
 def attention(past: int) -> Rule:
-    """Return the rule of attention whose past keys and values are input ``past``."""
+    """Return the shape rule of attention with past keys and values in input ``past``."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         batch, length, _ = shapes[0]
@@ -217,7 +217,7 @@ def attention(past: int) -> Rule:
 
 
 def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """MultiHeadAttention: output, keys and values with those of the past, products."""
+    """Return shapes of MultiHeadAttention: output, present keys and values, scores."""
     count, dtype = attributes["num_heads"], dtypes[0]
     query, key, value = shapes[0], at(shapes, 1), at(shapes, 2)
     if len(query) == 5:
@@ -262,7 +262,7 @@ def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) ->
 
 
 def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """GroupQueryAttention: keys and values are as long as the past and input 6 state."""
+    """Return shapes of GroupQueryAttention; input 6 states the length of the keys."""
     query, past = shapes[0], at(shapes, 3)
     count, groups = attributes["num_heads"], attributes["kv_num_heads"]
     packed = at(dtypes, 1) is None
@@ -305,7 +305,7 @@ def one_hot(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Outp
 
 
 def extracted(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """ArrayFeatureExtractor: as many elements of the last axis as there are indices."""
+    """Return the shape of ArrayFeatureExtractor: the last axis is that of the indices."""
     data, indices = shapes[0], shapes[1]
     count = None if indices is None or None in indices else math.prod(indices)
     return [(None if data is None else (*((1,) if len(data) == 1 else data[:-1]), count), dtypes[0])]

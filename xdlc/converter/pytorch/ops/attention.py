@@ -119,7 +119,7 @@ def _attention(
 
 
 def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
-    """Return x @ y, where ``groups`` neighbouring heads of x (axis -3) share one of y."""
+    """Return x @ y, where ``groups`` adjacent heads of x (axis -3) share a head of y."""
     if groups == 1:
         return g("MatMul", [x, y])
     shape = dims(x)
@@ -216,7 +216,7 @@ def _attended(g: Operators, parts: list[Value], heads: _Heads) -> tuple[Value, V
 
 
 def _projected(g: Operators, inputs: list[Value], heads: _Heads) -> list[Value]:
-    """Return queries, keys and values; of one input by one product."""
+    """Return queries, keys and values; a common input needs only one product."""
     weight, bias = heads.qkv
     width = dims(weight)[1]
     third = vector(g, [width] * 3)

@@ -77,7 +77,7 @@ def _ndtri(x: Term) -> Term:
 
 
 def _digamma(x: Term) -> Term:
-    """Return the derivative of log(gamma(x)), which integers below 0 do not have."""
+    """Return the derivative of log(gamma(x)), which is undefined for integers below 0."""
     found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(nhwc.digamma))
     return x.same(0).where(-1.0 / x, found)
 
@@ -177,7 +177,7 @@ formulas({
 
 
 def signed(size: Term, like: Term) -> Term:
-    """Return numbers with others' sign, zeros too: the host's selection loses theirs."""
+    """Return numbers with the signs of others, including zeros."""
     return size * like.is_negative().where(size.of(-1), 1)
 
 
@@ -312,13 +312,13 @@ formulas({
 
 @formula("rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", ignores=("noise",))
 def _rrelu(self: Term, lower: float, upper: float) -> Term:
-    """Map the slope of inference, the mean of the random ones of training."""
+    """Map with the slope for inference, which is the mean of the training slopes."""
     return self("LeakyRelu", alpha=(lower + upper) / 2)
 
 
 @aten("prelu", "_prelu_kernel", layout=ANY)
 def _prelu(node: AtenNode, g: Operators, self: Value, weight: Value) -> Value:
-    """Map slopes, one for all channels or one for each, of axis 1."""
+    """Map slopes, shared or one per channel of axis 1."""
     if weight.size == 1:
         weight = reshape(g, weight, (1,) if self.rank else ())
     elif weight.rank == 1 and self.rank > 1:

@@ -21,7 +21,7 @@ NONE, MEAN, SUM = range(3)
 
 
 def _result(loss: Term, reduction: int) -> Term:
-    """Return losses of elements as they are, or their mean or sum."""
+    """Return losses by element, or their mean or sum."""
     kind = {MEAN: "Mean", SUM: "Sum"}.get(reduction)
     return loss if kind is None else over(loss, kind)
 
@@ -65,7 +65,7 @@ def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
 
 @formula("pdist", "_pdist_forward", layout=SOURCE)
 def _pdist(self: Term, p: float) -> Term:
-    """Compare each row with those after it."""
+    """Return the distances of each row from the rows after it."""
     if self.value.rank != 2:
         raise ModelError(f"distances of the rows of a tensor of rank {self.value.rank}", fix=CONTRADICTION)
     count = dims(self.value, [0])[0]
@@ -210,7 +210,7 @@ def _shared(losses: Term, weights: Term, reduction: int) -> Term:
 def _picked(
     scores: Term, target: Value, weight: Value | None, axis: int, ignored: int
 ) -> tuple[Term, Term, Term]:
-    """Return the losses at classes, the weights of these, and where there is a class."""
+    """Return losses at classes, their weights, and where a class is not ignored."""
     g, place = scores.g, Term(scores.g, target).to(INT64)
     kept = place.differs(ignored)
     place = kept.where(place, 0)
@@ -233,7 +233,7 @@ def _nll(self: Term, target: Value, weight: Value | None, reduction: int, ignore
 def _multi_margin(
     self: Term, target: Value, p: float, margin: float, weight: Value | None, reduction: int
 ) -> Term:
-    """Map by how much other classes' scores exceed the target's, less a margin."""
+    """Map by the amounts by which other scores exceed the target's, less a margin."""
     g, x = self.g, self if self.value.rank else self.flat()
     axis, count = x.value.rank - 1, dims(x.value, [-1])[0]
     own = Term(g, reshape(g, target, [*dims(x.value)[:-1], 1])).to(INT64)

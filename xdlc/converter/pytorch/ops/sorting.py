@@ -61,7 +61,7 @@ def _topk(self: Term, k: int, dim: int, largest: bool) -> list[Term]:
 
 
 def _rows(x: Term, dim: int | None) -> Term:
-    """Return ``x`` with an axis at its end; without one, all elements as a row."""
+    """Return ``x`` with an axis at its end; without ``dim`` all elements as a row."""
     rank = x.value.rank
     if dim is None or not rank:
         return x.flat()
@@ -80,7 +80,7 @@ def _last(x: Term, place: int = -1) -> Term:
 
 
 def _chosen(x: Term, dim: int | None, keep: bool, found: list[Term]) -> list[Term]:
-    """Return results of rows, with the axis as 1 if it is kept."""
+    """Return results of rows, with the reduced axis as 1 if ``keep``."""
     if not keep or dim is None or not x.value.rank:
         return found
     return [each.raised(axis_of(dim, x.value.rank)) for each in found]
@@ -236,7 +236,7 @@ def _unique(
 def _unique_consecutive(
     node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
 ) -> list[Value]:
-    """Return the parts that differ from the one before."""
+    """Return the slices that differ from their predecessor."""
     node.stated = node.stated if dim is None else ()
     x, axis = shapes.flat_or_along(node, g, self, dim)
     size = dims(x)[axis]
@@ -347,7 +347,7 @@ def _embedding_bag(
     include_last_offset: bool,
     padding_idx: int | None = None,
 ) -> list[Value]:
-    """Return the reduced bags; other results are for training only."""
+    """Return the reduced bags; other results are only for training."""
     if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
         raise node.invalid(f"bags of mode {mode}, {indices.rank} axes of indices, {offsets.rank} of offsets")
     (size,), (given,) = dims(indices), dims(offsets)

@@ -1,4 +1,4 @@
-"""Handlers of convolutions, products, pools, and images of other sizes or blocks."""
+"""Handlers of convolutions, products, pools, and of image resizing and blocks."""
 
 from __future__ import annotations
 

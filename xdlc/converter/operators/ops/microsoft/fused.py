@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that ONNX has in parts, or under another name."""
+"""Operators of com.microsoft that ONNX has in parts or under another name."""
 
 from __future__ import annotations
 
