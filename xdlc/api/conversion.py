@@ -113,7 +113,7 @@ def check(
 def _importing(
     options: ConvertOptions, examples: Any, input_dims: Mapping[str, Sequence[int]] | Any, **callbacks: Any
 ) -> dict[str, Any]:
-    """Return the options of an importer, those for inputs and outputs as one."""
+    """Return the options of an importer, with the port options merged into one."""
     if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
     of_boundary = options_of(BoundaryOptions)
@@ -238,7 +238,7 @@ def _is_live(model: object) -> bool:
 
 
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
-    """Return the file to which torch exports a network; keep options to read it."""
+    """Return the file that torch exports; leave the reader's options in ``options``."""
     from xdlc.converter.pytorch.live import export
 
     examples, dims = options.pop("example_inputs", None), options["input_dims"]

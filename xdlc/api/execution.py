@@ -47,7 +47,7 @@ def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernel
 
 
 class Submissions:
-    """A few threads that do what is submitted.  Use as a context manager."""
+    """Threads that run submitted functions.  Use as a context manager."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -71,7 +71,7 @@ class Submissions:
             thread.join()
 
     def submit(self, work: Callable[[float | None], R], deadline: float | None) -> Future[R]:
-        """Return the future of what ``work`` returns.
+        """Return a future of the result of ``work``.
 
         Args:
             work: Called in one of the threads, with the time of the monotonic clock at which it is to end.

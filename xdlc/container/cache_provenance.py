@@ -78,7 +78,7 @@ class CacheFacts:
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
-    """Return the facts that a model holds, by the name of the cache's record.
+    """Return the stored facts by the name of the cache's record.
 
     Raises:
         ContainerError: If the record is damaged.

@@ -340,7 +340,7 @@ class CompileOptions(TypedDict, total=False):
 
 
 class EditOptions(TypedDict, total=False):
-    """Options that change a model before it is compiled."""
+    """Options that change a model before compilation."""
 
     set_output_tensors: Annotated[
         Outputs,

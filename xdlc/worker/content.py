@@ -22,7 +22,7 @@ _OPTION = re.compile(r'\x1a(\["\w[\w.]*", .*?\])\x1a')
 
 @contextmanager
 def shared_file() -> Iterator[int]:
-    """Give a new file in memory, without a name.
+    """Yield a new file in memory, without a name.
 
     Raises:
         StorageError: If the system opens no more files.
@@ -36,7 +36,7 @@ def shared_file() -> Iterator[int]:
 
 
 def write_arrays(file: int, parts: Iterable[Array | bytes]) -> list[Form]:
-    """Make arrays and bytes the content of a file; return what ``read_arrays`` needs.
+    """Write arrays and bytes to a file; return the forms for ``read_arrays``.
 
     Raises:
         OSError: If no memory is left for them.
@@ -60,7 +60,7 @@ def write_arrays(file: int, parts: Iterable[Array | bytes]) -> list[Form]:
 
 
 def read_arrays(file: int, forms: Sequence[Form]) -> list[Array | bytes]:
-    """Return what ``write_arrays`` has stored.
+    """Return the arrays and bytes that ``write_arrays`` stored.
 
     Raises:
         ValueError: If the file has fewer bytes.
@@ -95,7 +95,7 @@ def _dtype(name: str) -> Any:
 
 
 def words_of(error: XdlcError) -> dict[str, Any]:
-    """Return an error as what JSON can hold."""
+    """Return an error as JSON values."""
     return {
         "kind": type(error).__name__,
         "problem": error.problem,

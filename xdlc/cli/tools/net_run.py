@@ -185,7 +185,7 @@ def main(
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
-    """Return the runtime, if it has all options.
+    """Return the runtime; refuse options that it does not have.
 
     Raises:
         UsageError: If it has not, or options exclude each other.
@@ -266,7 +266,7 @@ def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Ma
 
 
 def _forecast(first: float, count: int) -> None:
-    """Print a notice of the time that all inferences take, if it is minutes.
+    """Print a notice of the expected time if it is a minute or more.
 
     Args:
         first: Seconds of the first one.

@@ -82,7 +82,7 @@ class Importing:
         self._summary = ""
 
     def match(self, model: Model, options: QuantOptions) -> list[str]:
-        """Find the tensors of the float model, before it is changed; return notes.
+        """Match the encodings with tensors of the unchanged float model; return notes.
 
         Raises:
             UsageError: For names that match nothing, unless these are to be warned of.
@@ -92,7 +92,7 @@ class Importing:
         return [f"{forget_given(model.main)} encoding(s) of the model were ignored"] if self._ignore else []
 
     def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
-        """Set the encodings of tensors; collect stored forms and ops that stay float.
+        """Set the encodings of tensors; collect stored forms and ops that remain float.
 
         Args:
             graph: The main graph in the form that is quantized.
@@ -134,7 +134,7 @@ class Importing:
             tensor.encoding = form[1]
 
     def settle(self, graph: Graph, precision: Precision) -> None:
-        """Change bit widths, those of the options, to those of encodings.
+        """Replace the bit widths of the options by those of the encodings.
 
         Raises:
             UsageError: If weights of 16 bits are given to an op of 8-bit activations.
@@ -206,12 +206,12 @@ class Importing:
         return f"{text}, {len(self._floats)} op(s) float" if self._floats else text
 
     def sign(self, model: Model) -> None:
-        """Add to the last step of the history what became of the encodings."""
+        """Add a summary of the encodings to the last step of the history."""
         if self._overrides is not None:
             model.metadata["history"][-1]["args"]["quantization_overrides"] = self._summary
 
     def stored(self, notify: Callable[[str], None] | None) -> str:
-        """Return a summary of the stored encodings; report those that are left."""
+        """Return a summary of the stored encodings; report encodings without effect."""
         stays = dict.fromkeys(sorted(self._floats), f"stays float with {spell('quantize.float_ops')}")
         left = {**stays, **self._matching.left}
         if notify is not None:
@@ -262,7 +262,7 @@ def _is_bias(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the ops that stay float with a tensor: its writer, else its readers."""
+    """Return the ops that an encoding of float keeps float: the writer, else readers."""
     if tensor.producer is not None:
         return [tensor.producer]
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]

@@ -258,7 +258,7 @@ class QuantReport:
 
     @property
     def reached(self) -> float | None:
-        """Mean of the outputs' ratios, of what goes into a Softmax in place of its result."""
+        """Mean ratio of the outputs; for a Softmax output, the ratio of its input."""
         found = [o.sqnr if o.judged is None else o.judged for o in self.outputs if o.sqnr is not None]
         return sum(found) / len(found) if found else None
 

@@ -179,7 +179,7 @@ def render(package: PackageView) -> list[Rendered]:
 
 
 def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | None, OperationView | None]]:
-    """Yield the cores and operations of a rule's files."""
+    """Yield the core and operation of each file of a rule."""
     cores: list[CoreView | None] = [core for core in package.cores if core.group == rule.group]
     if not rule.group:
         cores = [None]
