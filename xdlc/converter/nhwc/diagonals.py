@@ -18,7 +18,7 @@ from xdlc.ir.data import Array
 def _diagonal_table(
     rows: int, columns: int, band: tuple[int, int], width: int, align: str
 ) -> tuple[Array, Array]:
-    """Return where [diagonals, width] holds a matrix's elements, and which.
+    """Return for each element of a matrix its place in [diagonals, width], and a mask.
 
     Diagonal d is column - row; the first stored is the upper one.  Shorter diagonals lie at the left or at
     the right end of their row, as ``align`` states of those above and below the main one.
@@ -139,7 +139,7 @@ def diagonals_of(
 
 
 def band_part(g: Operators, x: Value, lower: int, upper: int) -> Value:
-    """Return matrices with 0 outside a band; a negative width keeps that whole side.
+    """Return matrices with 0 outside a band; a negative width keeps the whole side.
 
     Raises:
         UnsupportedOp: If a dimension is open.

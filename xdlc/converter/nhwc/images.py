@@ -74,7 +74,7 @@ def _taps(
     padding: Padding,
     fill: float,
 ) -> Iterator[tuple[tuple[int, int], Value]]:
-    """Iterate over a window's positions, with the elements of all windows there."""
+    """Iterate over the positions of a window, with the elements at each position."""
     sizes = dims(x, (1, 2))
     pads = amounts(padding, sizes, kernel, strides, rates)
     if any(map(any, pads)):
@@ -103,7 +103,7 @@ def _taps(
 def crop_and_resize(
     g: Operators, x: Value, boxes: Value, images: Value, size: Sequence[int], *, mode: str, fill: float
 ) -> Value:
-    """Return regions of images, each resized to one size.
+    """Return regions of images, all resized to one size.
 
     Args:
         x: [N, H, W, C].

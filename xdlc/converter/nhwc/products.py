@@ -18,7 +18,7 @@ def swapped(g: Operators, x: Value) -> Value:
 
 
 def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bool = False) -> Value:
-    """Return the matrix product over the last two axes; the others broadcast.
+    """Return the matrix product over the last two axes; the other axes broadcast.
 
     Raises:
         ModelError: If an operand is not a matrix.

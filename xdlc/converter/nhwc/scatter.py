@@ -27,7 +27,7 @@ def full(g: Operators, shape: Sequence[int], value: float, dtype: DType) -> Valu
 
 
 def scatter_nd(g: Operators, x: Value, indices: Value, updates: Value, reduction: str = "none") -> Value:
-    """Return ``x`` with elements, or parts, replaced or combined with ``updates``.
+    """Return ``x`` with elements or slices replaced by or combined with ``updates``.
 
     Args:
         indices: [..., depth] positions along the first ``depth`` axes, from 0.
@@ -63,7 +63,7 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Value, values: Value, f
 def segments(
     g: Operators, x: Value, ids: Value, count: int, reduction: str, *, empty: float | None = None
 ) -> Value:
-    """Return parts of ``x`` reduced by segment; negative ids are dropped.
+    """Return slices of ``x`` reduced by segment; negative ids are dropped.
 
     Args:
         x: [ids..., rest...].

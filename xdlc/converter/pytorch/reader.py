@@ -11,8 +11,7 @@ from typing import Any
 
 from xdlc.converter import formats
 from xdlc.converter.formats import recognize
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.pytorch.dimensions import bound
 from xdlc.converter.pytorch.exported import Program, read_program, understood
 from xdlc.converter.pytorch.graph import source_graph

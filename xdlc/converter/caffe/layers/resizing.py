@@ -16,7 +16,7 @@ from xdlc.ir.dtype import FLOAT32, INT32
 
 
 def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
-    """Return an image [N, C, H, W] resized as the canonical Resize does."""
+    """Return an image [N, C, H, W] after a canonical Resize."""
     if len(size) != 2 or min(size) < 1:
         raise misfit(f"resizes {list(x.shape)} to {list(size)}")
     if tuple(size) == x.shape[2:]:
@@ -27,7 +27,7 @@ def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: 
 
 @layer("Interp", layout=CHANNEL_LAST)
 def _interp(node: Node, g: Operators) -> Value:
-    """Apply DeepLab's Interp: corners stay; pads are at most 0, and crop first."""
+    """Apply DeepLab's Interp with aligned corners; pads (at most 0) crop first."""
     (x, *like), p = bottoms(node, 1, 2, rank=4), params(node, "interp_param")
     begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
     sizes = [size + begin + end for size in x.shape[2:]]
@@ -52,7 +52,7 @@ def _interp(node: Node, g: Operators) -> Value:
 
 @layer("BilinearInterpolate", layout=CHANNEL_LAST)
 def _interpolated(node: Node, g: Operators) -> Value:
-    """Apply a bilinear Resize; corners stay unless ``align_corners`` is false."""
+    """Apply a bilinear Resize; corners are aligned unless ``align_corners`` is false."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "bilinear_interpolate_param")
     transform, old = "align_corners" if p.flag("align_corners", True) else "half_pixel", x.shape[2:]
     if not p.has("dst_h", "dst_w"):

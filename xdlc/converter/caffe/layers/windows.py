@@ -54,7 +54,7 @@ def im2col(node: Node, g: Operators) -> list[Value]:
 def _operands(
     node: Node, p: Params, *, is_transposed: bool = False
 ) -> tuple[list[Value], int, list[int], dict[str, list[int]]]:
-    """Return bottoms, channel axis, kernel and the window's other attributes.
+    """Return bottoms, channel axis, kernel and the other attributes of a window.
 
     A window that is larger than the padded data by less than the stride is at one place, where zeros follow
     the data, as Caffe divides integers (conv_layer.cpp).
@@ -101,7 +101,7 @@ def _mapped(
 
 
 def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]]) -> list[Value]:
-    """Return stored weights, else those of a bilinear filler, with a notice."""
+    """Return stored weights, else weights of a bilinear filler, with a notice."""
     if node.message.blobs or p.text("weight_filler.type", "") != "bilinear":
         return weights(node, g, *shapes)
     shape = shapes[0]

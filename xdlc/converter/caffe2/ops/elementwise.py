@@ -102,7 +102,7 @@ _BINARY = {name: name for name in _OPERANDS.split()} | _COMPARISONS
 
 @operator(*_BINARY, "NE", layout=ANY, ignores=("allow_broadcast",))
 def _binary(node: Node, g: Operators) -> Value:
-    """Apply an operator to two operands; Pow may have its exponent as an argument."""
+    """Apply a binary operator; the exponent of Pow may be an argument."""
     if node.type == "Pow" and "exponent" in node.attributes:
         (x,) = node.operands(1, 1)
         return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
@@ -173,7 +173,7 @@ def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
 
 @operator("ConstantFill", layout=ANY, ignores=("shape",))
 def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
-    """Return a constant value in the input's shape, or the shape that it holds."""
+    """Return a constant in the shape of the input, or in the shape that it contains."""
     if node.attr("extra_shape"):
         raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))

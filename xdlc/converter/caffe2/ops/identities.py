@@ -17,7 +17,7 @@ EnsureCPUOutput EnsureDense NanCheck StopGradient
 
 @operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
 def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
-    """Return the inputs; those beyond the outputs only state a device or an order."""
+    """Return the inputs; inputs beyond the outputs only state a device or an order."""
     return [x, *others][: len(node.outputs)]
 
 

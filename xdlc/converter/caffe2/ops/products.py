@@ -12,7 +12,7 @@ from xdlc.converter.values import Value
 
 
 def _matrix(node: Node, g: Operators, x: Value, argument: str) -> Value:
-    """Return a value as a matrix; its columns are the axes from the stated one on."""
+    """Return a value as a matrix; axes from the stated one on form its columns."""
     return flattened(g, x, node.axis(integer(node, argument, 1), x.rank))
 
 

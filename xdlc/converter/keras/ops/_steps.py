@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A recurrent layer as the node describes it.
+    """A recurrent layer with the facts of its node.
 
     Attributes:
         kind: Its class: that of the layer or the cell.
@@ -125,7 +125,7 @@ def _where(g: Operators, active: Value, new: Value, old: Value) -> Value:
 
 
 def stacked(node: Node, g: Operators, cells: Sequence[Layer]) -> Stepper:
-    """Return stacked cells as one cell."""
+    """Return a single cell that runs stacked cells."""
     steppers = [_cell(node, g, cell) for cell in cells]
     if not steppers:
         raise node.invalid("has no cell")

@@ -221,7 +221,7 @@ def prelu(node: Node, g: Operators) -> Value:
 
 @handler("Softmax")
 def softmax_layer(node: Node, g: Operators) -> Value:
-    """Apply a softmax along axes; masked elements get no share."""
+    """Apply a softmax along axes; masked elements are excluded."""
     x, mask = as_float(g, only_input(node)), argument(node, "mask")
     if mask is not None:
         x = g("Where", [mask, x, const(g, _EXCLUDED)])

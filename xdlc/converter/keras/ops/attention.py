@@ -100,7 +100,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
 
 
 def _repeated(g: Operators, x: Value, count: int) -> Value:
-    """Return [N, heads, T, size] with each head repeated, so that there are ``count``."""
+    """Return [N, heads, T, size] with heads repeated up to ``count``."""
     heads = x.shape[1]
     if heads == count:
         return x
@@ -138,7 +138,7 @@ def _mask(node: Node, g: Operators, query: Value, key: Value) -> Value | None:
 
 @handler("Attention", "AdditiveAttention")
 def attention(node: Node, g: Operators) -> list[Value]:
-    """Apply attention to queries, values and keys as they are."""
+    """Apply attention to queries, values and keys without projections."""
     query, value, *rest = (as_float(g, each) for each in inputs(node))
     key = rest[0] if rest else value
     scale = weight(node, "scale")

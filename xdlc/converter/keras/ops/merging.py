@@ -21,7 +21,7 @@ def _of_one_type(node: Node, g: Operators) -> list[Value]:
 
 @handler(*_CHAINS, "Average", ignores=("mask",))
 def merged(node: Node, g: Operators) -> Value:
-    """Combine tensors element-wise; lower ranks get axes after the batch."""
+    """Combine tensors element-wise; lower ranks gain axes after the batch."""
     values = _of_one_type(node, g)
     rank = max(value.rank for value in values)
     values = [

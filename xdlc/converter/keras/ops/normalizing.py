@@ -33,7 +33,7 @@ def _axes(node: Node, x: Value) -> list[int]:
 
 
 def _scales(node: Node, g: Operators, count: int) -> tuple[Value, Value]:
-    """Return gamma and beta, ones and zeros in place of missing ones."""
+    """Return gamma and beta; missing ones are ones and zeros."""
     node.attr("scale"), node.attr("center")
     gamma, beta = weight(node, "gamma"), weight(node, "beta")
     return gamma or const(g, np.ones(count)), beta or const(g, np.zeros(count))

@@ -25,7 +25,7 @@ from xdlc.ir.dtype import INT32, INT64
 
 
 def _part(a: Arguments) -> Value:
-    """Take a part by slices, indices, ellipsis and new axes."""
+    """Slice by slices, indices, ellipsis and new axes."""
     key = a.option("key")
     masks = {"begin": 0, "end": 0, "ellipsis": 0, "new_axis": 0, "shrink": 0}
     spec: list[tuple[int, int, int]] = []
@@ -97,7 +97,7 @@ def _joined(a: Arguments) -> Value:
 
 
 def _split(a: Arguments) -> list[Value]:
-    """Cut into a number of equal parts, or at positions."""
+    """Split into a number of equal parts, or at positions."""
     x, axis, where = a.value(), a.integer("axis", 0), a.option("indices_or_sections")
     (size,) = dims(x, [axis])
     if type(where) is int and where > 0 and size % where == 0:
@@ -148,7 +148,7 @@ def _rolled(a: Arguments) -> Value:
 
 
 def _taken(a: Arguments) -> Value:
-    """Take elements by index; negative ones count from the end."""
+    """Gather elements by index; negative indices count from the end."""
     x, axis = a.along_one()
     indices = a.value("indices", a.g.builder.const(np.asarray(0, np.int32)))
     indices = indices if indices.dtype in (INT32, INT64) else a.g.builder.cast(indices, INT32)
@@ -214,7 +214,7 @@ def permute(node: Node, g: Operators) -> Value:
 
 @handler("RepeatVector")
 def repeat_vector(node: Node, g: Operators) -> Value:
-    """Repeat vectors as the steps of sequences."""
+    """Repeat vectors as steps of a sequence."""
     x, count = only_input(node), int(number_of(node, "n"))
     return g("Tile", [g("Unsqueeze", [x, vector(g, [1])]), vector(g, [1, count, *[1] * (x.rank - 1)])])
 

@@ -104,7 +104,7 @@ def _cropped(g: Operators, x: Value, starts: list[int], size: list[int]) -> Valu
 
 
 def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
-    """Return the largest part in the middle that has the ratio of sides of a size."""
+    """Return the largest centred part with the aspect ratio of a size."""
     height, width = dims(x, (1, 2))
     part = [max(min(height, width * size[0] // size[1]), 1), max(min(width, height * size[1] // size[0]), 1)]
     starts = [int((height - part[0]) / 2), int((width - part[1]) / 2)]
@@ -138,7 +138,7 @@ def resizing(node: Node, g: Operators) -> Value:
 
 @handler("CenterCrop")
 def center_crop(node: Node, g: Operators) -> Value:
-    """Crop images at the center; smaller ones are cropped to the ratio and resized."""
+    """Crop images at the center; smaller images are cropped to the ratio and resized."""
     size = _size(node)
 
     def function(value: Value) -> Value:

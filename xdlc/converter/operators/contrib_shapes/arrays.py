@@ -36,7 +36,7 @@ def expand_dims(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[
 
 
 def pairs(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A number for each pair of a row of input 0 and one of input 1."""
+    """Return the shape [rows of input 0, rows of input 1]."""
     return [((shapes[0][0], shapes[1][0]), dtypes[0])]
 
 
@@ -46,7 +46,7 @@ def unique(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Outpu
 
 
 def unfold(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Windows of ``size`` elements along ``dim``, which become the last axis."""
+    """Return the shape with windows of ``size`` along ``dim`` as the last axis."""
     shape = list(shapes[0])
     axis, size, step = attributes.get("dim", -1) % len(shape), attributes["size"], attributes.get("step", 1)
     if shape[axis] is not None:

@@ -16,7 +16,7 @@ from xdlc.converter.operators.contrib_shapes.rules import (
 
 
 def attention(past: int) -> Rule:
-    """Return the rule of attention whose past keys and values are input ``past``."""
+    """Return the shape rule of attention with past keys and values in input ``past``."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         batch, length, _ = shapes[0]
@@ -37,7 +37,7 @@ def attention(past: int) -> Rule:
 
 
 def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """MultiHeadAttention: output, keys and values with those of the past, products."""
+    """Return shapes of MultiHeadAttention: output, present keys and values, scores."""
     count, dtype = attributes["num_heads"], dtypes[0]
     query, key, value = shapes[0], at(shapes, 1), at(shapes, 2)
     if len(query) == 5:
@@ -82,7 +82,7 @@ def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) ->
 
 
 def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """GroupQueryAttention: keys and values are as long as the past and input 6 state."""
+    """Return shapes of GroupQueryAttention; input 6 states the length of the keys."""
     query, past = shapes[0], at(shapes, 3)
     count, groups = attributes["num_heads"], attributes["kv_num_heads"]
     packed = at(dtypes, 1) is None

@@ -36,12 +36,12 @@ def fused_matmul(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list
 
 
 def real_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product of integers that ends as real numbers."""
+    """Return the shape of an integer product with a float result."""
     return [(_product(shapes[0], shapes[1]), float32())]
 
 
 def integer_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product of integers that ends as integers."""
+    """Return the shape of an integer product with an int32 result."""
     import numpy
 
     return [(_product(shapes[0], shapes[1]), numpy.dtype(numpy.int32))]
@@ -54,6 +54,6 @@ def block_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> lis
 
 
 def quantized_gemm(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Gemm of quantized operands; it ends as real numbers where input 8 is omitted."""
+    """Return the shape of a quantized Gemm; the result is float if input 8 is omitted."""
     found = stand_in("Gemm", {**attributes, "beta": 1.0}, [shapes[0], shapes[3]])
     return [(found, at(dtypes, 8) or float32())]

@@ -15,7 +15,7 @@ from xdlc.converter.operators.contrib_shapes.rules import (
 
 
 def quantized_conv(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Conv of quantized operands, which ``channels_last`` may turn round."""
+    """Return the shape of a quantized Conv, with the layout of ``channels_last``."""
     last = bool(attributes.get("channels_last"))
     x = channels_first(shapes[0]) if last else shapes[0]
     found = stand_in("Conv", attributes, [x, shapes[3]])
@@ -35,7 +35,7 @@ def quantize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Out
 
 
 def gather_block_quantized(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Gather from a table, several elements of which may lie in a byte."""
+    """Return the shape of a Gather from a table with packed elements."""
     import numpy
 
     data, indices = shapes[0], shapes[1]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @structural("If")
 def import_if(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a node; of a known condition only the branch that it chooses.
+    """Import an If; for a known condition only the chosen branch.
 
     Of a name that one branch stores and the other reads from outside, both get the value outside, as in
     onnxruntime, which binds what a node captures in all of its graphs.

@@ -13,7 +13,7 @@ _REASON = "the loop has its operand in another layout"
 
 
 def callees_first(graphs: Graphs) -> list[ir.Graph]:
-    """Return graphs in an order in which each comes after those that it runs."""
+    """Return graphs in an order with called graphs before their callers."""
     ordered: list[ir.Graph] = []
     seen: set[str] = set()
 
@@ -142,7 +142,7 @@ def _transpose(graph: ir.Graph, source: ir.Tensor, result: ir.Tensor, perm: Sequ
 
 
 def drop_unread(model: ir.Model) -> None:
-    """Drop operands that no graph of their op reads, and ops for these alone.
+    """Drop operands that no graph of their op reads, and ops that only compute them.
 
     The values that a loop hands from iteration to iteration stay.
     """
@@ -161,7 +161,7 @@ def drop_unread(model: ir.Model) -> None:
 
 
 def _drop_from(graph: ir.Graph, op: ir.Op, inner: list[ir.Graph]) -> bool:
-    """Drop the operands of one op that its graphs do not read; return if any."""
+    """Drop the operands of an op that its graphs do not read; return if any."""
     before = 1 if op.type == IF else 0  # the condition is no input of the graphs
     kept_anyway = 0 if op.type == IF else Loop.of(op, inner[1]).carried
     unread = [

@@ -174,7 +174,7 @@ def _limit(node: Node, b: Builder, index: int, attribute: str) -> Value | None:
 
 @importer("PRelu", since=7, layout=ANY)
 def prelu(node: Node, b: Builder) -> Value:
-    """Map onto Prelu, whose slope broadcasts; in onnxruntime the input does too."""
+    """Map onto Prelu; broadcast the input too, as onnxruntime does."""
     slope = node.required(1)
     node.check_types(node.required(0), slope)
     return b.elementwise("Prelu", [expanded(b, node.required(0), slope.shape), slope])

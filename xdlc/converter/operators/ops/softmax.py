@@ -25,7 +25,7 @@ def softmax(node: Node, b: Builder, value: Value) -> Value:
 
 @importer(*_TYPES, since=1)
 def flattening_softmax(node: Node, b: Builder, value: Value) -> Value:
-    """Map the form before opset 13, over all axes from ``axis`` on as one."""
+    """Map the form before opset 13: softmax over all axes from ``axis`` on together."""
     axis = node.axis(node.attr("axis", 1), value.rank)
     if math.prod(value.shape[axis + 1 :]) == 1:
         return along(b, _TYPES[node.type], value, axis)

@@ -43,13 +43,13 @@ formulas({
 
 @formula("rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", ignores=("noise",))
 def _rrelu(self: Term, lower: float, upper: float) -> Term:
-    """Map the slope of inference, the mean of the random ones of training."""
+    """Map with the slope for inference, which is the mean of the training slopes."""
     return self("LeakyRelu", alpha=(lower + upper) / 2)
 
 
 @aten("prelu", "_prelu_kernel", layout=ANY)
 def _prelu(node: AtenNode, g: Operators, self: Value, weight: Value) -> Value:
-    """Map slopes, one for all channels or one for each, of axis 1."""
+    """Map slopes, shared or one per channel of axis 1."""
     if weight.size == 1:
         weight = reshape(g, weight, (1,) if self.rank else ())
     elif weight.rank == 1 and self.rank > 1:

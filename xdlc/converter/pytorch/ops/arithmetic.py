@@ -28,7 +28,7 @@ from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 
 
 def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
-    """Return an operator of numbers that is a logical one of bools."""
+    """Return a numeric operator that is a logical operator for bools."""
     return lambda x, y: x(logical if x.value.dtype is BOOL8 else type, y)
 
 
@@ -73,7 +73,7 @@ def _nextafter(x: Term, y: Term) -> Term:
 
 
 def _atan2(y: Term, x: Term) -> Term:
-    """Take the smaller side over the larger one: HTP has no infinite quotients."""
+    """Map to a quotient of the smaller by the larger side, because HTP lacks infinity."""
     tall, wide = abs(y), abs(x)
     is_steep = tall > wide
     least, most = is_steep.where(wide, tall), is_steep.where(tall, wide)
@@ -84,7 +84,7 @@ def _atan2(y: Term, x: Term) -> Term:
 
 
 def _times_log(x: Term, y: Term, log: Term) -> Term:
-    """Return 0 where the factor is 0, unless the other operand is NaN."""
+    """Return x * log, and 0 where x is 0 unless the other operand is NaN."""
     return y.is_nan().where(y, x.same(0).where(0, x * log))
 
 
@@ -125,7 +125,7 @@ def _sub(self: Term, other: Term, alpha: float) -> Term:
 
 
 def _lerp(self: Term, end: Term, weight: Term | float) -> Term:
-    """Count from the nearer end, so that weights of 0 and 1 are exact."""
+    """Interpolate from the nearer end, so that weights 0 and 1 are exact."""
     first, last = self + (end - self) * weight, end - (end - self) * (1 - weight)
     if isinstance(weight, Term):
         return (abs(weight) < 0.5).where(first, last)
@@ -212,7 +212,7 @@ def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term
 
 
 def _known(limit: Term | None) -> float | None:
-    """Return a limit that is one number, else None."""
+    """Return a limit that is a constant number, else None."""
     is_one = limit is not None and limit.value.is_static and not limit.value.rank
     return limit.value.numpy().item() if limit is not None and is_one else None
 
@@ -223,7 +223,7 @@ _MOST_DIVISIONS = {8: 13, 16: 24, 32: 47, 64: 93}
 
 @formula("gcd", "lcm", layout=SOURCE)
 def _gcd(node: AtenNode, self: Term, other: Term) -> Term:
-    """Divide a fixed number of times, and keep a pair once its remainder is 0."""
+    """Divide a fixed number of times; keep a pair once its remainder is 0."""
     g, shape = self.g, np.broadcast_shapes(dims(self.value), dims(other.value))
     ends = vector(g, shape)
     x, y = (each if dims(each.value) == shape else each("Expand", ends) for each in (self, other))

@@ -62,7 +62,7 @@ def _attention(
 
 
 def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
-    """Return x @ y, where ``groups`` neighbouring heads of x (axis -3) share one of y."""
+    """Return x @ y, where ``groups`` adjacent heads of x (axis -3) share a head of y."""
     if groups == 1:
         return g("MatMul", [x, y])
     shape = dims(x)

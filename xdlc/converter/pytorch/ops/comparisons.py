@@ -35,7 +35,7 @@ def _compare(node: AtenNode, g: Operators, self: Value, other: Number) -> Value:
 
 
 def _all(x: Term) -> Term:
-    """Return whether all of some conditions hold, as one of rank 0."""
+    """Return whether all conditions are true, as a scalar."""
     return x.to(INT32)("ReduceMin", keepdims=0).to(BOOL8) if x.value.rank else x
 
 
@@ -102,7 +102,7 @@ def _logical(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
 
 
 def _bitwise(type: str) -> Callable[[Term, Term], Term]:
-    """Return an operator of bits that is a logical one of bools."""
+    """Return a bitwise operator that is a logical operator for bools."""
     return lambda x, y: x(type if x.value.dtype is BOOL8 else f"Bitwise{type}", y)
 
 
@@ -140,7 +140,7 @@ def _masked_fill(node: AtenNode, g: Operators, self: Value, mask: Value, value: 
 
 
 def _counted(x: Term) -> Term:
-    """Return the number of conditions along the last axis that hold, int64."""
+    """Return the number of true conditions along the last axis, int64."""
     return x.to(INT64)("ReduceSum", vector(x.g, [-1]), keepdims=0)
 
 

@@ -42,7 +42,7 @@ def _unique(
 def _unique_consecutive(
     node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
 ) -> list[Value]:
-    """Return the parts that differ from the one before."""
+    """Return the slices that differ from their predecessor."""
     node.stated = node.stated if dim is None else ()
     x, axis = shapes.flat_or_along(node, g, self, dim)
     size = dims(x)[axis]

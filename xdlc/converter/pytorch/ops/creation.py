@@ -61,7 +61,7 @@ def _scalar_tensor(node: AtenNode, g: Operators, s: Number = 0, t: Number = 0) -
 
 @aten("arange", "range", symbolic=("start", "end", "step"), ignores=("dtype",))
 def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: Number = 1) -> Value:
-    """Count from a start; ``range`` has its end, too."""
+    """Return a range of numbers; ``range`` includes its end."""
     is_closed = operator(node) == "range"
     if isinstance(start, Value) or isinstance(end, Value) or isinstance(step, Value):
         if is_closed or not node.dtype.is_integer:
@@ -76,7 +76,7 @@ def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: 
 
 
 def points(start: Term, end: Term, steps: int) -> Term:
-    """Return equidistant numbers [n], counted from the nearer end as PyTorch does."""
+    """Return equidistant numbers [n], computed from the nearer end as in PyTorch."""
     g, dtype = start.g, start.value.dtype
     check_table(steps)
     if steps < 2:
@@ -92,7 +92,7 @@ def points(start: Term, end: Term, steps: int) -> Term:
 def _linspace(
     node: AtenNode, g: Operators, start: Number, end: Number, steps: int, base: float = 10.0
 ) -> Value:
-    """Compute static ends in double precision, others in the result's type.
+    """Compute in double precision for static ends, else in the result's type.
 
     Integers are truncated.
     """
@@ -170,7 +170,7 @@ def _window(
     alpha: float = 0.54,
     beta: float | None = None,
 ) -> Value:
-    """Return a window by name; a periodic one is a longer symmetric one, cut."""
+    """Return a window by name; periodic windows are cut from a longer symmetric one."""
     check_table(window_length)
     count = window_length + bool(periodic and window_length > 1)
     name = operator(node)

@@ -54,7 +54,7 @@ def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
 
 @formula("pdist", "_pdist_forward", layout=SOURCE)
 def _pdist(self: Term, p: float) -> Term:
-    """Compare each row with those after it."""
+    """Return the distances of each row from the rows after it."""
     if self.value.rank != 2:
         raise ModelError(f"distances of the rows of a tensor of rank {self.value.rank}", fix=CONTRADICTION)
     count = dims(self.value, [0])[0]

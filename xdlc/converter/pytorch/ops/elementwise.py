@@ -48,7 +48,7 @@ formulas({
 
 
 def signed(size: Term, like: Term) -> Term:
-    """Return numbers with others' sign, zeros too: the host's selection loses theirs."""
+    """Return numbers with the signs of others, including zeros."""
     return size * like.is_negative().where(size.of(-1), 1)
 
 

@@ -30,7 +30,7 @@ def _embedding_bag(
     include_last_offset: bool,
     padding_idx: int | None = None,
 ) -> list[Value]:
-    """Return the reduced bags; other results are for training only."""
+    """Return the reduced bags; other results are only for training."""
     if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
         raise node.invalid(f"bags of mode {mode}, {indices.rank} axes of indices, {offsets.rank} of offsets")
     (size,), (given,) = dims(indices), dims(offsets)

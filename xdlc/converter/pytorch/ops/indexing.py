@@ -104,7 +104,7 @@ def is_mask(index: Value) -> bool:
 
 
 def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | None]) -> Indices:
-    """Return indices as tuples, masks as the positions where they are true.
+    """Return indices as tuples; masks become the positions of true elements.
 
     Raises:
         ModelError: If there are too many.
@@ -154,7 +154,7 @@ def _index(node: AtenNode, g: Operators, self: Value, indices: Sequence[Value | 
 
 
 def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Value:
-    """Return the parts of a value where a mask of its axes from one on is true."""
+    """Return the slices of a value where a mask of its axes from ``axis`` on is true."""
     if axis + mask.rank > x.rank:
         raise node.invalid(f"a mask of {mask.rank} axes from axis {axis} of {x.rank}")
     if mask.rank != 1:
@@ -183,7 +183,7 @@ def _nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
 
 @aten("nonzero_static")
 def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_value: int) -> Value:
-    """Find the element before which there are so many as the number of each row."""
+    """Find each row's element by the number of nonzero elements before it."""
     shape = dims(self)
     if size < 0 or not self.rank:
         raise node.invalid(f"{size} positions of shape {list(shape)}")

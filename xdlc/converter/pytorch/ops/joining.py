@@ -102,7 +102,7 @@ def _pad_sequence(
 
 
 def _grid(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
-    """Return tensors of one axis, each spread along an axis of its own."""
+    """Return tensors of rank 1, each expanded along a separate axis."""
     rows = [shapes.rank_one(g, tensor) for tensor in tensors]
     if any(row.rank != 1 for row in rows):
         raise node.invalid(f"a grid of shapes {[list(row.shape) for row in rows]}")
@@ -238,7 +238,7 @@ def _padded(
 def _continued(
     g: Operators, x: Value, axes: Sequence[int], before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Return a tensor cut at one end and padded at the other, maybe by the cut part."""
+    """Return a tensor shifted along axes, padded or wrapped around."""
     for axis, low, high in zip(axes, before, after, strict=True):
         last = x.shape[axis] - 1
         check_table(last + 1 + low + high)

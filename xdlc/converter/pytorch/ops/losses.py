@@ -22,7 +22,7 @@ NONE, MEAN, SUM = range(3)
 
 
 def _result(loss: Term, reduction: int) -> Term:
-    """Return losses of elements as they are, or their mean or sum."""
+    """Return losses by element, or their mean or sum."""
     kind = {MEAN: "Mean", SUM: "Sum"}.get(reduction)
     return loss if kind is None else over(loss, kind)
 
@@ -163,7 +163,7 @@ def _shared(losses: Term, weights: Term, reduction: int) -> Term:
 def _picked(
     scores: Term, target: Value, weight: Value | None, axis: int, ignored: int
 ) -> tuple[Term, Term, Term]:
-    """Return the losses at classes, the weights of these, and where there is a class."""
+    """Return losses at classes, their weights, and where a class is not ignored."""
     g, place = scores.g, Term(scores.g, target).to(INT64)
     kept = place.differs(ignored)
     place = kept.where(place, 0)
@@ -186,7 +186,7 @@ def _nll(self: Term, target: Value, weight: Value | None, reduction: int, ignore
 def _multi_margin(
     self: Term, target: Value, p: float, margin: float, weight: Value | None, reduction: int
 ) -> Term:
-    """Map by how much other classes' scores exceed the target's, less a margin."""
+    """Map by the amounts by which other scores exceed the target's, less a margin."""
     g, x = self.g, self if self.value.rank else self.flat()
     axis, count = x.value.rank - 1, dims(x.value, [-1])[0]
     own = Term(g, reshape(g, target, [*dims(x.value)[:-1], 1])).to(INT64)

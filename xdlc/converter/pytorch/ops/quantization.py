@@ -22,7 +22,7 @@ def _value(g: Operators, given: Value | float, dtype: DType) -> Value:
 
 
 def _integer(node: AtenNode, bound: Value | float, name: str) -> int:
-    """Return a bound of integers as a number."""
+    """Return an integer bound as a number."""
     if not isinstance(bound, Value):
         return int(bound)
     if not bound.is_static or bound.size != 1:

@@ -24,7 +24,7 @@ Factors = Sequence[float | None]
 def _sizes(
     node: AtenNode, g: Operators, x: Value, output_size: Sizes | None, factors: Factors
 ) -> list[int] | Value:
-    """Return the new spatial sizes: stated ones, or the old ones times factors."""
+    """Return the new spatial sizes: as stated, or the old ones times factors."""
     if output_size:
         if any(isinstance(size, Value) for size in output_size):
             parts = [

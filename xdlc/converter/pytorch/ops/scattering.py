@@ -184,7 +184,7 @@ def _summed(g: Operators, x: Value, y: Value) -> Value:
 def _masked(
     node: AtenNode, g: Operators, x: Value, axis: int, mask: Value, values: Value, *, accumulate: bool
 ) -> Value:
-    """Return a tensor with values where a mask of its axes from one on is true.
+    """Return a tensor with values where a mask of its axes from ``axis`` on is true.
 
     The shape does not depend on data.
     """

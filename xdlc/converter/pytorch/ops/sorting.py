@@ -54,7 +54,7 @@ def _topk(self: Term, k: int, dim: int, largest: bool) -> list[Term]:
 
 
 def _rows(x: Term, dim: int | None) -> Term:
-    """Return ``x`` with an axis at its end; without one, all elements as a row."""
+    """Return ``x`` with an axis at its end; without ``dim`` all elements as a row."""
     rank = x.value.rank
     if dim is None or not rank:
         return x.flat()
@@ -73,7 +73,7 @@ def _last(x: Term, place: int = -1) -> Term:
 
 
 def _chosen(x: Term, dim: int | None, keep: bool, found: list[Term]) -> list[Term]:
-    """Return results of rows, with the axis as 1 if it is kept."""
+    """Return results of rows, with the reduced axis as 1 if ``keep``."""
     if not keep or dim is None or not x.value.rank:
         return found
     return [each.raised(axis_of(dim, x.value.rank)) for each in found]

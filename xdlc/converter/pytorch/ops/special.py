@@ -68,7 +68,7 @@ def _ndtri(x: Term) -> Term:
 
 
 def _digamma(x: Term) -> Term:
-    """Return the derivative of log(gamma(x)), which integers below 0 do not have."""
+    """Return the derivative of log(gamma(x)), which is undefined for integers below 0."""
     found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(nhwc.digamma))
     return x.same(0).where(-1.0 / x, found)
 

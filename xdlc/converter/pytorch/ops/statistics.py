@@ -25,7 +25,7 @@ _MOST = 64
 
 @formula("cov", layout=SOURCE)
 def _cov(self: Term, correction: int, fweights: Term | None, aweights: Term | None) -> Term:
-    """Return the covariances of rows; a single row has one of rank 0."""
+    """Return the covariances of rows; for a single row a scalar."""
     g, x = self.g, self if self.value.rank > 1 else self("Reshape", vector(self.g, [1, -1]))
     weights = fweights * aweights if fweights and aweights else fweights or aweights
     if weights is None:
@@ -91,7 +91,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
 
 
 def _slope(x: Term, gaps: Term | float, axis: int, edge_order: int) -> Term:
-    """Return the derivative along an axis: ``edge_order`` applies at the ends.
+    """Return the derivative along an axis; ``edge_order`` applies at the ends.
 
     The formulas are those of three points at distances p and q (``torch.gradient``).
     """

@@ -52,7 +52,7 @@ def _attended(g: Operators, parts: list[Value], heads: _Heads) -> tuple[Value, V
 
 
 def _projected(g: Operators, inputs: list[Value], heads: _Heads) -> list[Value]:
-    """Return queries, keys and values; of one input by one product."""
+    """Return queries, keys and values; a common input needs only one product."""
     weight, bias = heads.qkv
     width = dims(weight)[1]
     third = vector(g, [width] * 3)

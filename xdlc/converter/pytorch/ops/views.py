@@ -86,7 +86,7 @@ def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Va
 
 
 def at_least(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value of at least 1 to 3 axes, as ``torch.atleast_1d`` and so on do."""
+    """Return a value of rank 1 to 3 or more, like ``torch.atleast_1d`` and so on."""
     sizes = [*[1] * (rank > 1 and x.rank < 2), *shapes.sizes_of(g, x)]
     return shapes.reshaped(g, x, sizes + [1] * (rank - len(sizes)))
 

@@ -133,8 +133,8 @@ def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value,
 
 
 @handler("Pad", "PadV2")
-def _pad(node: Node, g: Operators, x: Value, pads: Value, *fill: Value) -> Value:
-    return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
+def _pad(node: Node, g: Operators, x: Value, pads: Value, fill: Value | None = None) -> Value:
+    return slicing.padded(g, x, pads, fill=fill)
 
 
 @handler("MirrorPad")

@@ -34,7 +34,7 @@ def _check_operands(node: Node, graphs: Sequence[Body], count: int) -> None:
 
 
 def _truth(g: Operators, value: Value) -> Value:
-    """Return whether a value is true: a number other than 0, a non-empty tensor."""
+    """Return whether a value is true: a nonzero number or a non-empty tensor."""
     if value.rank and not value.is_dynamic:
         return g.builder.const(np.asarray(value.size > 0))
     return value if value.dtype.numpy.kind == "b" else g("Cast", [value], to=9)
@@ -106,7 +106,7 @@ def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
 
 
 def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]) -> list[AnyValue]:
-    """Return the states with lists as tensors, shaped as stated or as the body does."""
+    """Return the states, with lists as tensors in the stated shape or the body's."""
     shapes: dict[int, tuple[int, ...]] = {}
     unset = [
         index

@@ -85,7 +85,7 @@ def batch_norm(
 
 
 def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
-    """Return whether each channel of one image is normalized alone.
+    """Return whether channels of a single image are normalized separately.
 
     Keras 2 writes a layer norm so.
     """

@@ -1,4 +1,4 @@
-"""Handlers of convolutions and pools, alone or fused with what follows."""
+"""Handlers of convolutions and pools, plain or fused with following operators."""
 
 from __future__ import annotations
 

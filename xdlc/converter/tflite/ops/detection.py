@@ -69,7 +69,7 @@ def _corners(node: Node, g: Operators, codes: Value, anchors: Value) -> Value:
 def _fast(
     g: Operators, boxes: Value, scores: Value, most: int, per_anchor: int, overlap: float, threshold: float
 ) -> list[Value]:
-    """Return detections where boxes suppress each other across classes.
+    """Return detections with suppression across classes.
 
     Each has the ``per_anchor`` best classes of its anchor.
     """

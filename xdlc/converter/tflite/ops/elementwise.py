@@ -88,7 +88,7 @@ def formula(node: Node, g: Operators, *values: Value) -> Value:
 
 @handler("QUANTIZE", "DEQUANTIZE")
 def recode(node: Node, g: Operators) -> Value:
-    """Pass values on; 2- and 4-bit encodings are applied here, others by the registry."""
+    """Apply 2- and 4-bit encodings here; the registry applies others."""
     value = node.required(0)
     if not (value.dtype.is_float and value.dtype.bits == 32):
         value = g("Cast", [value], to=1)

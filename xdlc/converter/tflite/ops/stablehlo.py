@@ -281,23 +281,20 @@ def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
 
 
 @handler("STABLEHLO_REDUCE")
-def _reduce(node: Node, g: Operators, x: Value, start: Value) -> Value:
-    if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
+def _reduce(node: Node, g: Operators, *values: Value) -> Value:
+    x, start = _reduced(node, g, values)
     axes = sorted(node.axis(axis, x.rank) for axis in node.attr("dimensions") or ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     reduction, neutral = _REDUCTIONS[operator]
     found = g(reduction, [x, vector(g, axes)], keepdims=0) if axes else x
-    if start.is_static and start.dtype.is_float and float(start.numpy().reshape(())) == neutral:
+    if start.is_static and start.dtype.is_float and float(start.numpy()) == neutral:
         return found
-    return g(operator, [found, reshape(g, start, ())])
+    return g(operator, [found, start])
 
 
 @handler("STABLEHLO_REDUCE_WINDOW")
-def _reduce_window(node: Node, g: Operators, x: Value, start: Value) -> Value:
-    if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
-    start = reshape(g, start, ())
+def _reduce_window(node: Node, g: Operators, *values: Value) -> Value:
+    x, start = _reduced(node, g, values)
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     names = ("window_dimensions", "window_strides", "window_dilations", "base_dilations")
     kernel, strides, dilations, base = (list(node.attr(name) or [1] * x.rank) for name in names)
@@ -307,6 +304,13 @@ def _reduce_window(node: Node, g: Operators, x: Value, start: Value) -> Value:
     x = slicing.spread(g, x, base, start) if set(base) - {1} else x
     x = g("Pad", [x, vector(g, [*pads[::2], *pads[1::2]]), start]) if any(pads) else x
     return window_reduced(g, operator, x, start, kernel, strides, dilations)
+
+
+def _reduced(node: Node, g: Operators, values: Sequence[Value]) -> tuple[Value, Value]:
+    """Return the value that a node reduces, and the start as a scalar."""
+    if len(values) != 2:
+        raise node.problem(f"a reduction of {len(values) // 2} values at once is not supported")
+    return values[0], reshape(g, values[1], ())
 
 
 def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:
