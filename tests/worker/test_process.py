@@ -37,6 +37,9 @@ def refuse(request, files):
 def name(request, files):
     raise UsageError(f"bad {spell('act_bitwidth', 16)}", fix=f"omit {spell('act_bitwidth')}")
 
+def advise(request, files):
+    return {"texts": [{"fix": f"omit {spell('act_bitwidth')}"}]}
+
 def die(request, files):
     print("first\\nlast", flush=True)
     os._exit(3)
@@ -45,7 +48,7 @@ def garble(request, files):
     return {"errors": request["errors"]}
 
 def commands():
-    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble, "name": name}
+    return {function.__name__: function for function in (add, refuse, die, fill, garble, name, advise)}
 """
 
 
@@ -54,7 +57,7 @@ def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return services.written(monkeypatch, tmp_path, COMMANDS)
 
 
-def test_errors_of_a_child_name_options_as_the_caller_writes_them(service: str) -> None:
+def test_texts_of_a_child_name_options_as_the_caller_writes_them(service: str) -> None:
     process = Process(service)
     with pytest.raises(UsageError, match=r"bad act_bitwidth=16\n  fix: omit act_bitwidth$"):
         process.ask({"do": "name"}, timeout=20)
@@ -63,6 +66,7 @@ def test_errors_of_a_child_name_options_as_the_caller_writes_them(service: str) 
         pytest.raises(UsageError, match=r"bad --act_bitwidth 16\n  fix: omit --act_bitwidth$"),
     ):
         process.copy().ask({"do": "name"}, timeout=20)
+    assert process.ask({"do": "advise"}, timeout=20) == {"texts": [{"fix": "omit act_bitwidth"}]}
 
 
 @pytest.mark.parametrize("text", ["\x1a\x1a", "\x1a[1, 2]\x1a", '\x1a["a", 1, 2]\x1a', "\x1a"])

@@ -95,11 +95,20 @@ def _dtype(name: str) -> Any:
 
 
 def marked(name: str, value: Any = None) -> str:
-    """Return an option for the text of an error that the parent reports.
+    """Return an option for a text of the answer, in which the parent spells it.
 
-    It takes the place of ``spell`` in a child; ``error_of`` writes the option as the parent's caller does.
+    It takes the place of ``spell`` in a child.
     """
     return f"\x1a{json.dumps([name, value], default=str)}\x1a"
+
+
+def spelled(answer: Any) -> Any:
+    """Return an answer with its options as the caller of this process writes them."""
+    if isinstance(answer, dict):
+        return {name: spelled(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [spelled(value) for value in answer]
+    return _OPTION.sub(_spelled, answer) if isinstance(answer, str) else answer
 
 
 def _spelled(match: re.Match[str]) -> str:
@@ -110,14 +119,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 def words_of(error: XdlcError) -> dict[str, Any]:
     """Return an error as what JSON can hold."""
-    return {
-        "kind": type(error).__name__,
-        "problem": error.problem,
-        "where": error.where,
-        "fix": error.fix,
-        "node": error.node,
-        "op": error.op,
-    }
+    members = ("problem", "where", "fix", "node", "op", "line")
+    return {"kind": type(error).__name__} | {name: getattr(error, name) for name in members}
 
 
 def error_of(words: Mapping[str, Any]) -> XdlcError:
@@ -127,7 +130,7 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
         TypeError: If these are no words of an error.
         KeyError: Likewise.
     """
-    members: dict[str, Any] = {name: text and _OPTION.sub(_spelled, text) for name, text in words.items()}
+    members = dict(words)
     kind = getattr(errors, members.pop("kind"), BackendError)
     is_error = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
     return (kind if is_error else BackendError)(**members)

@@ -25,7 +25,7 @@ from typing import IO, Any
 from xdlc import errors
 from xdlc.errors import BackendError, raise_all
 from xdlc.worker import channel
-from xdlc.worker.content import error_of
+from xdlc.worker.content import error_of, spelled
 from xdlc.worker.temporary import temporary_file, temporary_files
 
 _TAIL = 400
@@ -148,7 +148,7 @@ class Process:
             raise self._death() from error
         for file in sent:
             os.close(file)
-        return answer
+        return {name: spelled(value) for name, value in answer.items()}
 
     def _wait(self, deadline: float) -> None:
         """Wait for data, or the end of the child."""
