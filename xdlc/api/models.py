@@ -1,4 +1,4 @@
-"""Models in files: DLC, ONNX, encodings; and what is stored in them beside graphs."""
+"""Models in files (DLC, ONNX, encodings), and their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdlc.errors import ContainerError, UsageError, raise_all
 from xdlc.ir import Graph, Model
 from xdlc.ir.files import read_bytes
 from xdlc.options import Notify, PathLike
-from xdlc.options.graphs import OVERRIDE_MISSING, AnnotateOptions
+from xdlc.options.graphs import OVERRIDE_MISSING, AnnotateOptions, ExportOptions
 
 LONGEST_VERSION = 64
 LONGEST_COPYRIGHT = 1 << 16
@@ -22,7 +22,7 @@ LONGEST_COPYRIGHT = 1 << 16
 
 @verb
 def load(path: PathLike, *, crc: bool = True) -> Model:
-    """Return the model that a DLC holds; weights are read when they are used.
+    """Return the model of a DLC; weights are read when they are used.
 
     Args:
         path: The file.
@@ -80,12 +80,12 @@ def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True
 
 
 def loaded(model: Model | PathLike) -> Model:
-    """Return the model, or the one that a DLC holds."""
+    """Return the model, loaded first if it is the path of a DLC."""
     return model if isinstance(model, Model) else load(model)
 
 
 def executable(model: Model | PathLike, where: str | None = None) -> Model:
-    """Return the model, or the one that a DLC holds, with executable ops alone.
+    """Return the model or loaded DLC with SNPE layers translated to executable ops.
 
     Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
 
@@ -111,23 +111,13 @@ def executable(model: Model | PathLike, where: str | None = None) -> Model:
 
 
 @verb
-def to_onnx(
-    model: Model | PathLike,
-    path: PathLike,
-    *,
-    graph: str | None = None,
-    encodings: str = "qdq",
-    external_data: bool = False,
-) -> tuple[Path, ...]:
+def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOptions]) -> tuple[Path, ...]:
     """Write a model as an ONNX file for onnxruntime, and return the paths written.
 
     Args:
         model: The model, or the path of a DLC.
         path: The ONNX file.
-        graph: Name of the graph to write; default: the first.
-        encodings: ``qdq`` for QuantizeLinear and DequantizeLinear nodes, ``aimet`` for a float model and a
-            file of encodings beside it, ``none`` for a float model.
-        external_data: Write weights to a file of their own; always so from 2 GiB on.
+        **options: Options of what is written.
 
     Raises:
         UsageError: If an option, or the graph that it names, is not known.
@@ -136,7 +126,7 @@ def to_onnx(
     """
     from xdlc.runtime.export import export
 
-    return export(executable(model), path, graph=graph, encodings=encodings, external_data=external_data)
+    return export(executable(model), path, **options)
 
 
 @verb

@@ -160,7 +160,7 @@ def check_plugin(
 
 
 def _files(folder: Path, plugin: str, name: str, ways: Sequence[str]) -> dict[str, Path]:
-    """Write files with one kernel of a plugin alone, and return them by its kind."""
+    """Write one plugin file per kernel kind; return the paths by kind."""
     file = plugin.rpartition(".py")[0]
     found = {way: folder / f"only_{way}.py" for way in ways}
     for way, path in found.items():

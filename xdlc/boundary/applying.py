@@ -1,4 +1,4 @@
-"""Ops around a graph for what callers request of its inputs and outputs."""
+"""Ops at inputs and outputs of a graph that convert what callers request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
 
 
 def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]]) -> Iterator[XdlcError]:
-    """Permute the initial values of variables; yield errors for what cannot follow."""
+    """Permute the initial values of variables; yield errors if that is not possible."""
     for name, state in model.metadata.get("states", {}).items():
         following, port, tensor = state.get("output"), ports.get(name), model.main.tensors.get(name)
         is_changed = moved.get(name) != moved.get(str(following))
@@ -96,7 +96,7 @@ def _permuted(initial: Any, axes: Sequence[int]) -> Any:
 
 
 def settle(model: Model, ports: Ports) -> None:
-    """Give inputs and outputs the types that callers request, after passes.
+    """Set the types of inputs and outputs that callers request, after the passes.
 
     Args:
         model: The model; it is changed.

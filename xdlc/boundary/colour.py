@@ -81,7 +81,7 @@ def reorder(entry: Entry, port: Port) -> None:
 
 
 def decode(entry: Entry, port: Port) -> None:
-    """Let callers feed NV12 or NV21; the innermost side has channels at the end.
+    """Let callers feed NV12 or NV21: decode it to channel-last pixels.
 
     The values of a network that reads integers are rounded.
 
@@ -154,7 +154,7 @@ def _matrix(entry: Entry, source: str, target: str) -> tuple[Tensor, Tensor]:
 
 
 def check_image(entry: Entry, option: str) -> None:
-    """Refuse an input that is no image of known size with channels at the end.
+    """Refuse an input that is not a channel-last image of known size.
 
     Raises:
         ConstraintError: If it is no image.
@@ -170,7 +170,7 @@ def check_image(entry: Entry, option: str) -> None:
 
 
 def _checked_channels(entry: Entry, target: str) -> int:
-    """Return the axis of the channels, of which there must be three.
+    """Return the axis of the channels; refuse other than three channels.
 
     Raises:
         ConstraintError: If there are others.

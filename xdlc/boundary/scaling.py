@@ -73,7 +73,7 @@ def scale(entry: Entry, port: Port) -> None:
 
 
 def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float) -> Tensor:
-    """Return a static number, or one per channel, that broadcasts over the input."""
+    """Return a static scalar, or a value per channel, that broadcasts over the input."""
     port, shape = entry.tensor, [1]
     if len(numbers) > 1:
         axis = channel_axis(entry)

@@ -184,7 +184,7 @@ def _own_options(chosen: Sequence[Frontend]) -> type:
 
 
 def _share_flags(command: Tool, own: Collection[str], importers: Sequence[Frontend]) -> None:
-    """Add further flags of importers; the first option that claims a flag keeps it.
+    """Add further flags of importers; an option that has a flag already keeps it.
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """

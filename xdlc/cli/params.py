@@ -1,4 +1,4 @@
-"""Flags of several tools: their values, and those that are options of verbs."""
+"""Flags shared by several tools, and flags from the options of verbs."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _parts(shape: str) -> tuple[int, ...] | None:
 
 
 class BadValue(click.BadParameter):
-    """A value that an option does not take, with a fix."""
+    """A value that an option does not accept, with a fix."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ class DimsOption(click.Option):
 
 
 def split_dims(values: list[str]) -> tuple[list[str], int]:
-    """Return name and shape from one or two words, and the number of words unread."""
+    """Return name and shape from one or two words, and the number of unread words."""
     name, _, shape = values[0].rpartition(":")
     if not name or _parts(shape) is None:
         name, _, shape = values[0].partition(" ")
@@ -181,7 +181,7 @@ class WordsOption(click.Option):
         super().__init__(words, **(settings | {"multiple": True}))
 
     def joined(self, values: list[str], rest: list[str]) -> tuple[list[str], list[str]]:
-        """Return the values with the words that belong to the last, and other words."""
+        """Return the values, extended by the words that belong to the last, and the rest."""
         if self.is_bare and values and values[0].startswith("-"):
             values, rest = [], [*values, *rest]
         count = 0
@@ -191,7 +191,7 @@ class WordsOption(click.Option):
 
 
 class FilePath(click.Path):
-    """A path that is not empty, and that the file system can hold.
+    """A path that is not empty and is valid for the file system.
 
     Whether it can be read is reported where it is opened, as for missing files and in Python.
     """
@@ -259,7 +259,7 @@ DLC_VERSION = click.option(
 
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
-    """Return the flag for a file that an option reads, with what the model has."""
+    """Return the flag that writes a template of an option's file for the model."""
     text = f"Write no DLC, but a file for --{option} with what the model has."
     return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
 
@@ -333,7 +333,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
 
 
 def _shown(default: Any) -> str:
-    """Return a default in the words of the help; nothing for what is empty or off."""
+    """Return a default as text for the help; "" if it is empty or off."""
     if isinstance(default, bool):
         return "yes" if default else ""
     return "" if default in (None, ()) else str(default)

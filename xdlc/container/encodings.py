@@ -48,7 +48,7 @@ def read_encoding(
     blocks: Blocks,
     where: str,
 ) -> Encoding | None:
-    """Return the encoding of a tensor, None if it has none.
+    """Return the encoding of a tensor; None if it has none.
 
     Args:
         quantization: Its table.
@@ -130,7 +130,7 @@ def _axis(axis: int, rank: int, where: str) -> int:
 
 
 def _channel_axis(axis: int, count: int, shape: tuple[int, ...], where: str) -> int:
-    """Return an axis that has as many elements as there are scales."""
+    """Return ``axis`` after a check that its size is the number of scales."""
     if count != shape[_axis(axis, len(shape), where)]:
         raise ContainerError(f"has {count} scales along axis {axis} of size {shape[axis]}", where=where)
     return axis
@@ -277,7 +277,7 @@ class EncodingWriter:
         )
 
     def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
-        """Append pairs of numbers as a buffer of their own; return its range."""
+        """Append pairs of numbers as a separate buffer; return its range."""
         head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
         start = len(self.blocks)
         self.blocks += head
@@ -286,7 +286,7 @@ class EncodingWriter:
 
 
 def _pairs(encoding: BlockScaleOffset) -> bytes:
-    """Return scale and offset of each block in turn."""
+    """Return the scale and offset of each block, interleaved."""
     import numpy
 
     pairs = numpy.empty((len(encoding.scales), 2), "<i4")

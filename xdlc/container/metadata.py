@@ -92,7 +92,7 @@ def is_history(name: str) -> bool:
 
 
 def timestamp() -> str:
-    """Return the time to write: SOURCE_DATE_EPOCH if it is set, else the zip epoch.
+    """Return the time to write: SOURCE_DATE_EPOCH if set, else the zip epoch.
 
     Raises:
         UsageError: If SOURCE_DATE_EPOCH is not a number of seconds.
@@ -176,7 +176,7 @@ def _header(artifact: str, time: str) -> dict[str, Any]:
 
 
 def main_text(model: Model) -> bytes:
-    """Return the JSON metadata of a model; caches and relations where it has some."""
+    """Return the JSON metadata of a model, with caches and relations if it has any."""
     content: dict[str, Any] = {"header": _header("DLC_METADATA", timestamp())}
     for key in ("cacheList", "relations"):
         if model.metadata.get(key):

@@ -62,7 +62,7 @@ def check_version(version: str) -> None:
 
 
 def make_entries(model: Model, version: str = SEPARATE) -> Entries:
-    """Return the contents of all entries that hold the graphs; weights are not read.
+    """Return the contents of all entries with graphs; weights are not read.
 
     Args:
         version: ``4.1`` or ``4.0``.

@@ -1,4 +1,4 @@
-"""Formats of model files, recognized by content: names of files promise nothing.
+"""Formats of model files, recognized by content instead of file name.
 
 Signatures are those of the formats' own specifications: file identifiers of FlatBuffers schemas (``TFL3``,
 ``ORTM``, ``ET12``, ``PTMF``), local headers of zip archives, field numbers of protobuf messages

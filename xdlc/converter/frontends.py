@@ -26,7 +26,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 
 class NoOptions(TypedDict):
-    """Options of an importer that has those of all importers only."""
+    """Options of an importer that has only the shared options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.branches import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.operators.registry import Handlers
@@ -131,7 +131,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class SourceModel:
-    """A model file as the reader of its framework returns it.
+    """A model file in the form that a framework's reader returns.
 
     Attributes:
         source: The file as errors name it.
@@ -188,7 +188,7 @@ class Imported:
 def import_model(
     model: SourceModel, tool: str, diagnostics: Diagnostics, step: Step | None = None
 ) -> Imported:
-    """Return the IR of a model, or what could be imported of it.
+    """Return the IR of a model, or of its parts that could be imported.
 
     Args:
         tool: Name of the tool that the history records.
@@ -246,7 +246,7 @@ def _import_graph(
     diagnostics: Diagnostics,
     step: Step | None,
 ) -> ir.Model:
-    """Return the main graph, and those that it runs."""
+    """Return the main graph and its sub-graphs."""
     graph, options, handlers = model.graph, model.options, model.handlers
     context = ImportContext(model.source, diagnostics)
     types = chain(((node.domain, node.type) for node in graph.all_nodes()), handlers.inner_types())
@@ -367,7 +367,7 @@ def _apply_boundary(imported: Imported, diagnostics: Diagnostics) -> Ports:
 
 
 def _add_notes(model: ir.Model, found: Diagnostics) -> None:
-    """Add what the source states of inputs and outputs."""
+    """Add the source's facts about inputs and outputs to the metadata."""
     notes = {"layouts": found.layouts, "states": found.states}
     model.metadata |= {key: held for key, held in notes.items() if held}
 
@@ -400,7 +400,7 @@ def _has_dynamic_dims(model: ir.Model) -> bool:
 
 
 def _with_options(entries: Sequence[passes.Pass], **options: Any) -> list[passes.Pass]:
-    """Return passes, of which ``fold_quantize_dequantize`` has these options."""
+    """Return passes with options set for ``fold_quantize_dequantize``."""
     name = "fold_quantize_dequantize"
     return [entry.with_options(**options) if entry.name == name else entry for entry in entries]
 

@@ -110,7 +110,7 @@ class ProtobufFile:
         return bytes(self._data[field.start : field.end]).decode("utf-8", "backslashreplace")
 
     def signed(self, field: Field) -> int:
-        """Return the value of a varint as a signed integer of 64 bits.
+        """Return a varint as a signed integer of 64 bits.
 
         Raises:
             ModelError: If it has another wire type.
@@ -119,7 +119,7 @@ class ProtobufFile:
         return field.value - (1 << 64) if field.value >> 63 else field.value
 
     def integers(self, field: Field) -> list[int]:
-        """Return the values of a repeated integer field: one, or many if they are packed.
+        """Return the values of a repeated integer field: one, or several if packed.
 
         Raises:
             ModelError: If it has another wire type.
@@ -137,7 +137,7 @@ class ProtobufFile:
         return values
 
     def lazy_bytes(self, field: Field) -> ir.TensorData:
-        """Return the payload of a bytes field as uint8 that stays in the file.
+        """Return the payload of a bytes field as uint8, without reading it.
 
         Raises:
             ModelError: If it has another wire type.
@@ -146,7 +146,7 @@ class ProtobufFile:
         return ir.MappedData(self.file, field.start, (field.end - field.start,), np.uint8)
 
     def lazy_reals(self, field: Field, wire: int = FIXED32) -> ir.TensorData:
-        """Return the floats or doubles of a repeated field, which stay in the file.
+        """Return the floats or doubles of a repeated field, without reading them.
 
         They are in one dimension, whether they are packed or have a key each.
 
@@ -260,7 +260,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Blobs:
-    """The ranges that were cut out; the field of a blob holds the ticket of its range.
+    """The ranges that were cut out; the field of a blob contains a ticket instead.
 
     Attributes:
         release: Called with each range that the scan is done with: touching a page may map megabytes

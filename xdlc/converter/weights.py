@@ -1,4 +1,4 @@
-"""Weights of a source model: ranges of mapped files, and files beside it."""
+"""Weights of a source model: ranges of mapped files, and separate files."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def beside(model: Path, location: str, where: str) -> Path:
 
 
 class Window(io.RawIOBase):
-    """A range of a file as a file of its own, for reading.
+    """A range of a file as a readable file.
 
     Args:
         view: Returns a number of bytes from a position on, at most.

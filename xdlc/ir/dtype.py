@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """A QNN data type; there is one object for each.
+    """A QNN data type; each type is a single object.
 
     Attributes:
         name: Name in the text form, like ``float32`` or ``ufixed8``.

@@ -44,7 +44,7 @@ _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, er
 
 
 class _Used:
-    """Files that a call reads, and those that it will write, by device and inode."""
+    """Files that a call reads and will write, by device and inode."""
 
     def __init__(self, both: Sequence[PathLike]) -> None:
         self.both = {os.path.realpath(path) for path in both}
@@ -76,7 +76,7 @@ def kept_apart(both: Sequence[PathLike] | None = None) -> Iterator[None]:
 
 
 def checked_path(path: PathLike) -> str:
-    """Return a path as text that the file system can hold.
+    """Return a path as text; refuse paths that the file system cannot represent.
 
     Raises:
         StorageError: If it is empty, has a NUL character, or one that the file system's encoding lacks.
@@ -172,7 +172,7 @@ def check_output(path: PathLike) -> str:
 
 
 def _target(where: str) -> tuple[str, _Identity | None]:
-    """Return the real path of a file to be written, and what there is now."""
+    """Return the real path of a file to be written, and its present status."""
     target = os.path.realpath(where)
     try:
         status = os.stat(target)
@@ -246,7 +246,7 @@ def replace_file(path: PathLike, write: Writer, *, lasting: bool = True, executa
 
 @contextmanager
 def together() -> Iterator[list[tuple[str, str]]]:
-    """Replace all files that are written in a context at its end, or none.
+    """Replace all files written in a context at its end, or none of them.
 
     The first ones are replaced immediately before the last, which should be the one that refers to them: only
     a process that is killed between two such steps leaves new and old files side by side.
@@ -289,7 +289,7 @@ def _not_written(where: str, error: OSError) -> StorageError:
 
 
 def _temporary(target: str, mode: int) -> tuple[int, str]:
-    """Open a new file beside the target, private until it has the target's rights."""
+    """Open a new file next to the target, private until it has the target's mode."""
     name = os.path.join(os.path.dirname(target), f".xdlc-{os.urandom(12).hex()}.part")
     try:
         status = os.stat(target)
@@ -353,7 +353,7 @@ def _move(files: Sequence[tuple[str, str]]) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Flush a folder, if the system can, so that a new name in it is durable."""
+    """Flush a folder, if the system supports it, so that new names are durable."""
     with suppress(OSError):
         folder = os.open(path, os.O_RDONLY)
         try:
@@ -383,7 +383,7 @@ class SummedFile:
         self.file.write(content)
 
     def add(self, content: bytes | bytearray | memoryview) -> None:
-        """Take bytes into account that are appended."""
+        """Update the checksum with appended bytes."""
         self.crc = zlib.crc32(content, self.crc)
         if self.floats is not None and not self.has_nan:
             import numpy
@@ -397,7 +397,7 @@ Target = IO[bytes] | SummedFile
 
 
 def any_nan(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array holds NaN; 16-bit floats are compared as integers."""
+    """Return whether an array has NaN; 16-bit floats are compared as integers."""
     import numpy
 
     if array.dtype.itemsize == 2:

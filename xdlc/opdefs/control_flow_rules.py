@@ -44,7 +44,7 @@ _AGAIN = "convert the source model again: the graphs of a container belong toget
 
 
 def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[ConstraintError]:
-    """Return every breach of the rules by the ops that run other graphs.
+    """Return every violation of the rules by ops with sub-graphs.
 
     Args:
         graphs: All graphs by name.
@@ -191,7 +191,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
 
 
 def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
-    """Check that graphs do not recurse, nest too deeply or multiply without bound."""
+    """Check that graphs are not recursive, nested too deeply or too many."""
     graphs = {graph.name: graph for graph in looked_at}
     calls = {graph.name: [(op, name) for op in graph.ops for name in called(op)] for graph in looked_at}
     depth: dict[str, int] = {}

@@ -68,7 +68,7 @@ def stated_dims(definition: OpDef, *, outputs: bool = True) -> list[str]:
 
 
 def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[TensorSpec | None] | None:
-    """Return the outputs of an op as its definition states them, or None.
+    """Return the outputs of an op by the shape texts of its definition, or None.
 
     Args:
         definition: The op's definition.

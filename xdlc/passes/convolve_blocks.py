@@ -101,7 +101,7 @@ def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
 
 
 def block_parts(size: int, count: int) -> int:
-    """Return into how many parts each block is divided for HTP.
+    """Return the number of parts into which each block is divided for HTP.
 
     0 means that HTP computes no division of it right.
 

@@ -49,7 +49,7 @@ def _store(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _takes(op: Op, tensor: Tensor) -> bool:
-    """Return whether an op reads a tensor as its weights only."""
+    """Return whether an op reads a tensor only as its weights."""
     positions = [index for index, operand in enumerate(op.inputs) if operand is tensor]
     return op.package == ir.NATIVE_PACKAGE and positions == [_weight_position(op)]
 
@@ -131,7 +131,7 @@ def _real(tensor: Tensor | None, dtype: DType, reals: dict[tuple[Tensor, DType],
 
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
-    """Return whether HTP supports an op as it is at least as well as with floats."""
+    """Return whether HTP supports an op at least as well as it does with floats."""
     stored = [tensor for tensor in op.inputs if tensor is not None and _is_stored(tensor)]
     if any(isinstance(tensor.encoding, BlockScaleOffset) for tensor in stored):
         return False

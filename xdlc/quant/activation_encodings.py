@@ -1,4 +1,4 @@
-"""Encodings of activations, chosen by their statistics; graphs stay as they are."""
+"""Encodings of activations, chosen by statistics; graphs are not changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
-    """Return the activations to measure; the ranges of the others follow from these."""
+    """Return the activations to measure; ranges of other activations follow from them."""
     return [
         tensor
         for tensor in activations
@@ -114,7 +114,7 @@ class ActivationEncodings:
         return decision
 
     def activations(self) -> Decision:
-        """Return the stored form of activations alone."""
+        """Return the stored form of activations, without static data."""
         self.groups.join_gathered(self.group_range, lambda _: self._forget())
         decision = Decision(groups=self.groups)
         for tensor, types in self._plan.activations.items():
@@ -176,7 +176,7 @@ class ActivationEncodings:
         return values
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
-        """Return what a tensor adds to the range of its group."""
+        """Return the contribution of a tensor to the range of its group."""
         padding = self._padding.get(tensor, NOTHING).cut(self.masks.limits.get(tensor, EVERYTHING))
         if tensor in self.groups.derived:
             return padding
@@ -185,7 +185,7 @@ class ActivationEncodings:
         return padding.merge(self.masks.held(tensor, self._all_values(tensor, bits)))
 
     def static_range(self, tensor: Tensor) -> Range:
-        """Return the range of a static tensor's data, as far as it affects readers."""
+        """Return the range of static data, as far as it affects readers."""
         if tensor not in self._static_ranges:
             self._static_ranges[tensor] = channel_ranges(tensor, None).whole
         return self.masks.held(tensor, self._static_ranges[tensor])
@@ -204,9 +204,9 @@ class ActivationEncodings:
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
         if not self._method.needs_network:
-            grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
+            grid = Grid(bits, self.options.percentile_calibration_value, self._symmetric)
             return self._chosen(tensor, self._method.name, grid)
-        return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
+        return self._chosen(tensor, self._choice.method, Grid(bits, self._choice.percentile, self._symmetric))
 
     def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
         """Return the range that a range method chooses for a tensor, computed once."""
@@ -298,7 +298,7 @@ class ActivationEncodings:
         return cut, cut != values
 
     def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
-        """Return the lower end of the range that an op of a tensor's group fixes, or None."""
+        """Return the lower end that an op fixes for a tensor's group, or None."""
         lows = [low for member in self.groups.members(tensor) if (low := self._lows[member]) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 

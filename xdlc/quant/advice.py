@@ -45,7 +45,7 @@ _Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
 class Advice(str):
-    """A line of text that ends with options, which it writes as keyword arguments.
+    """A line of text that ends with options, printed as keyword arguments.
 
     Attributes:
         text: The line without the options.
@@ -102,7 +102,7 @@ def moved_bytes(plan: Plan) -> float:
 
 
 def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
-    """Return other widths for all ops that have none of their own.
+    """Return other widths for all ops without individual widths.
 
     Ops of 16 bits keep them.
     """
@@ -110,7 +110,7 @@ def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
 
 
 def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
-    """Return widths in which one op has other bits of activations, or stays float."""
+    """Return widths with other activation bits for an op; None makes it float."""
     precision.acts[name] = bits
     return precision
 
@@ -292,7 +292,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
 
 
 def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
-    """Return a warning about ranges that a few large values stretch, or nothing.
+    """Return a warning about ranges stretched by a few large values, or nothing.
 
     Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
@@ -341,7 +341,7 @@ def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
 
 
 def _constants(plan: Plan) -> Iterator[_Found]:
-    """Yield constants, other than weights, with a stretched range.
+    """Yield constants other than weights whose range is stretched.
 
     The values are those of ``_activations``.
     """
@@ -361,7 +361,7 @@ def _is_fixed(tensor: Tensor) -> bool:
 
 
 def most_reach(histogram: Histogram) -> float:
-    """Return the magnitude that 99.9 % of the counted values stay below."""
+    """Return the magnitude below which 99.9 % of the counted values are."""
     import numpy as np
 
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))

@@ -111,7 +111,7 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
 
 def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
-    """Reorder samples so that the first few are spread over all.
+    """Reorder samples so that the first few are evenly distributed.
 
     Example:
         >>> [kept.number for kept in _evenly([KeptSample(number, {}) for number in range(8)])]
@@ -191,7 +191,7 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
 
 
 class _Trials:
-    """Runs the quantized model under the encodings of one method after the other."""
+    """Runs the quantized model with the encodings of several methods in turn."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class _Trials:
         self._results = {choice: self._results[choice] for choice in left}
 
     def score(self, choice: Choice) -> Score:
-        """Return the score of a range method on the samples that it has run."""
+        """Return the score of a range method on the samples that were run."""
         return self._judge.score(self._results[choice])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:

@@ -51,7 +51,7 @@ class KernelSource:
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
-        """Open the kernels for a model, or None if it runs no UDOs.
+        """Open the kernels for a model; yield None if it runs no UDOs.
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
@@ -85,7 +85,7 @@ def _udos(model: Model) -> list[Op]:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Runs networks while they are quantized.
+    """Runs networks during quantization.
 
     Attributes:
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
@@ -129,7 +129,7 @@ Evaluate: TypeAlias = Callable[[Run], float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a network and the least that it has to return.
+    """A metric of a network, and its minimum.
 
     Attributes:
         evaluate: The function.

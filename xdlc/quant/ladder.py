@@ -1,4 +1,4 @@
-"""Ladder of widths: the cheapest that keep the task of every output.
+"""Ladder of widths: search for the cheapest widths that keep each output's task.
 
 Widths of the whole network come first, for each is one session; what is enough as a whole is then lowered
 op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged on held-out samples.
@@ -101,7 +101,7 @@ def _requested(plan: Plan) -> str:
 
 
 def _name(trials: Trials, levels: Levels) -> str:
-    """Return the widest level among those of the groups."""
+    """Return the name of the widest level that a group has."""
     chosen = [group.levels[level] for group, level in zip(trials.groups, levels, strict=True)]
     return str(max(chosen, key=lambda level: (level.acts is None, level.acts or 0, level.weights)))
 
@@ -136,7 +136,7 @@ def _tried(
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the verdict of the output that keeps least, None if there are none."""
+    """Return the worst verdict of all outputs, None if there are none."""
     return min(verdicts, key=lambda verdict: (verdict.at_most, verdict.kept), default=None)
 
 

@@ -51,7 +51,7 @@ def rounds(soc: Soc | None) -> bool:
 
 
 def shifts_sums(op: Op) -> bool:
-    """Return whether HTP shifts sums of products in 32 bits, which overflow there."""
+    """Return whether HTP shifts 32-bit sums of products of an op, which can overflow."""
     weight = op.inputs[1] if op.type == "DepthWiseConv2d" else None
     if weight is None:
         return False
@@ -135,7 +135,7 @@ def rest_of(op: Op, decision: Decision) -> float:
 
 
 def exact(encoding: Encoding, rest: float) -> Encoding:
-    """Return an encoding with scales slightly raised, so that factors are exact.
+    """Return an encoding with slightly larger scales, for which factors are exact.
 
     Args:
         encoding: That of weights, or of the second activation of a product; one with real scales of blocks

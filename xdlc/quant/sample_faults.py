@@ -76,7 +76,7 @@ class Fault:
 
     @property
     def is_problem(self) -> bool:
-        """Whether this fault makes figures meaningless."""
+        """Whether this fault makes the figures meaningless."""
         return self.is_certain or self.kind == "noise"
 
     def __str__(self) -> str:
@@ -241,7 +241,7 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
 
 
 def _form(entry: InputSummary) -> Iterator[Fault]:
-    """Yield a fault if the samples hold pictures in another layout than stated."""
+    """Yield a fault if samples are pictures in another layout than stated."""
     import numpy as np
 
     picture, shares = entry.picture, entry.shares
@@ -303,7 +303,7 @@ def _response(
 
 
 def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[Fault]:
-    """Yield a question if held-out samples hardly differ from those of calibration."""
+    """Yield a question if held-out samples are nearly equal to calibration samples."""
     import numpy as np
 
     if not calibration.holds_out:

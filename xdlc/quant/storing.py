@@ -1,4 +1,4 @@
-"""Storing of a plan: its graphs become quantized ones, in place or in a copy.
+"""Conversion of a plan's graphs to quantized ones, in place or in a copy.
 
 The caller of a sub-graph passes floats and reads floats.  While such a graph is quantized, its inputs
 and outputs are separated by ops that stay float, so that it is treated like any part of a float graph; these
@@ -88,7 +88,7 @@ def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
 
 
 def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
-    """Add ops that stay float at real inputs and outputs; return these ops.
+    """Add float ops at real inputs and outputs; return these ops.
 
     Values that ``growing`` ops add to are left alone.
     """
@@ -123,7 +123,7 @@ def _border(graph: Graph, source: Tensor, result: Tensor) -> Op:
 
 
 def _give(graph: Graph, old: Tensor, new: Tensor) -> None:
-    """Give the caller ``new`` in place of ``old``."""
+    """Replace the graph output ``old`` by ``new``."""
     old.role, new.role = Role.NATIVE, Role.OUTPUT
     graph.outputs = [new if tensor is old else tensor for tensor in graph.outputs]
 
@@ -203,7 +203,7 @@ def quantized_copy(
     corrected: bool | None = None,
     as_on_target: bool = False,
 ) -> Model:
-    """Return a quantized copy of a plan's model; the model itself stays float.
+    """Return a quantized copy of a plan's model; the model remains float.
 
     Args:
         weights_of: A float model with the same ops and tensors, whose static data stay as they are.
@@ -227,7 +227,7 @@ def quantized_copy(
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
-    """Give tensors their stored form, with conversions where widths change.
+    """Convert tensors to their stored form; add conversions where widths change.
 
     These are Quantize, Dequantize and Convert.
 
@@ -334,7 +334,7 @@ def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
 
 
 def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
-    """Quantize a static tensor; each form that its uses need gets a tensor."""
+    """Quantize a static tensor; add one tensor per form that its uses need."""
     forms: dict[QuantType, list[Use]] = {}
     for use, form in uses.items():
         forms.setdefault(form, []).append(use)

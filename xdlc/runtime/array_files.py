@@ -59,7 +59,7 @@ def fits(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[in
 
 
 def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> str:
-    """Return a fix for an array of another shape that keeps the order of values.
+    """Return a fix for an array of another shape with the same order of values.
 
     Example:
         >>> shape_fix((1, 8, 8, 3), (1, 3, 8, 8))
@@ -113,12 +113,12 @@ def unit_shape(tensor: Tensor) -> Shape:
 
 
 def holds_integers(tensor: Tensor) -> bool:
-    """Return whether raw files of an input hold integers or bools by default."""
+    """Return whether raw files of an input are integers or bools by default."""
     return tensor.dtype.is_integer or tensor.dtype.kind == "bool"
 
 
 def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
-    """Return the shape for a size in bytes; None if it does not determine one.
+    """Return the shape for a size in bytes; None if it is ambiguous or does not fit.
 
     Args:
         size: The size, in elements or bytes.
@@ -145,7 +145,7 @@ def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
 
 
 def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
-    """Return the shape that an array has for an input, None if it does not fit.
+    """Return the shape of an array as an input; None if it does not fit.
 
     Arrays of another shape but the same size fit where no dimension is dynamic, unless they have the
     dimensions in another order.
@@ -241,7 +241,7 @@ def _fields(text: str) -> tuple[str, str, str] | None:
 
 
 def load(path: Path) -> Array:
-    """Return the array in an .npy file; its values are read when they are used.
+    """Return the array in an .npy file; values are read when they are used.
 
     Raises:
         StorageError: If the file cannot be read, or is shorter than its header has it.

@@ -126,7 +126,7 @@ def _none(graph: Model | Graph) -> Kernels | None:
 
 
 def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
-    """Return an output as callers get it.
+    """Return an output in the type for callers.
 
     Args:
         tensor: The tensor of a value of the engine; None for a value that is no tensor of the graph.
@@ -172,7 +172,7 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def array_of(value: Any) -> Array:
-    """Return nested lists as an array, and arrays as they are.
+    """Return nested lists as an array; arrays are returned as is.
 
     Raises:
         UsageError: If lists differ in length.
@@ -215,7 +215,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
 
 
 def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
-    """Return the error of an array whose dtype an input does not support.
+    """Return the error for an array whose dtype an input does not support.
 
     Integers for a quantized input are its stored values if they have its stored type, and refused else: they
     could be real numbers.

@@ -102,7 +102,7 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Some ops of a graph, as a graph of their own with the same results.
+    """A partition of a graph as a separate graph with the same results.
 
     Attributes:
         ops: The ops, in order.
@@ -188,7 +188,7 @@ def _with_others(
     shaping: Mapping[Op, Sequence[Op]],
     positions: Mapping[Op, int],
 ) -> set[Op]:
-    """Return the ops of a run and those that it has to compute beside them."""
+    """Return the ops of a run, and other ops that it must compute."""
     own = list(run)
     last = max((positions[op] for op in own), default=-1)
     members = set(own)
@@ -204,6 +204,6 @@ def _with_others(
 
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
-    """Return whether an op's other inputs are there when a run ends."""
+    """Return whether an op's other inputs are computed when a run ends."""
     others = sources(reader) - {producer}
     return all(positions.get(source, last + 1) <= last for source in others)

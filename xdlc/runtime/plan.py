@@ -61,7 +61,7 @@ def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = Tr
 
 
 def came_quantized(model: Model) -> bool:
-    """Return whether the encodings of a model are those of its source.
+    """Return whether the source model was already quantized.
 
     The source rounds every value that has one, and so does the host then, where HTP would not: what was
     converted computes what the source computes.
@@ -140,7 +140,7 @@ def _is_step(op: Op) -> bool:
 
 
 class _Maker:
-    """Makes plans of graphs that run others, one a graph, and collects problems."""
+    """Makes plans of graphs with sub-graphs, one per graph, and collects problems."""
 
     def __init__(
         self,

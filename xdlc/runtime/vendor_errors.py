@@ -139,7 +139,7 @@ _VALIDATOR = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", each[0]) for each 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What an error of the vendor's libraries means.
+    """Meaning of an error of the vendor's libraries.
 
     Attributes:
         subject: The number with its name, or the text of the line.
@@ -159,7 +159,7 @@ class Explanation:
 
 
 def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
-    """Return what an error number, its name, a line of a log, or a log file means.
+    """Return the meaning of an error number, its name, a log line, or a log file.
 
     Args:
         subject: A number, decimal or hexadecimal (``5005``, ``"0x138d"``), a name
@@ -248,7 +248,7 @@ def _number_of(name: str) -> int:
 
 
 def _of_line(text: str) -> Iterator[Explanation]:
-    """Yield what a line has: a known text, and the first name or number of an error."""
+    """Yield explanations of a line: of a known text, and of its first error."""
     table, shown = _table(), text.strip()[:160]
     small = text.lower()
     row = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)
@@ -275,7 +275,7 @@ def _of_line(text: str) -> Iterator[Explanation]:
 
 
 def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
-    """Return each cause in lines once; lines that differ in time count as one."""
+    """Return each cause in lines once; lines that differ only in time are equal."""
     signs, causes = _table()["signs"], dict[tuple[str, str], Explanation]()
     read: dict[str, list[Explanation]] = {}
     for number, text in enumerate(lines, 1):

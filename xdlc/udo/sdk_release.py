@@ -22,7 +22,7 @@ _BUILD = re.compile(rb"\0(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
 
 
 def release_of(path: str | os.PathLike[str]) -> str:
-    """Return the SDK release that a library records; empty if it records none.
+    """Return the SDK release recorded in a library; "" if it has no record.
 
     Raises:
         StorageError: If it cannot be read, is no plain file, or larger than ``MAX_BYTES``.
@@ -51,7 +51,7 @@ def same_release(one: str, other: str) -> bool:
 
 
 def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") -> list[str]:
-    """Return the SDK release of each library, empty for those that record none.
+    """Return the SDK release of each library; "" if it records none.
 
     Args:
         paths: Libraries of packages, and of the SDK.

@@ -1,4 +1,4 @@
-"""UDOs of configurations and plugins, as a conversion gets them."""
+"""UDOs of configurations and plugins, in the form for conversions."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _distinct(paths: Sequence[PathLike]) -> list[PathLike]:
 
 
 def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
-    """Give outputs without a layout that of the inputs; return the op and a notice.
+    """Copy the layout of the inputs to outputs without one; return op and notice.
 
     The vendor's JSON template states layouts of inputs only, and a kernel that reads channels last writes
     them last.  An output in the order of the source model is of layout ``UNDEFINED``.
@@ -250,5 +250,5 @@ def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
 
 
 def _is_installed(entry: EntryPoint) -> bool:
-    """Return whether a package's folder does not depend on the current one."""
+    """Return whether a package's folder is independent of the working directory."""
     return entry.dist is None or os.path.isabs(str(entry.dist.locate_file("")))

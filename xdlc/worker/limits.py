@@ -1,4 +1,4 @@
-"""Limits of time and memory that a child process keeps."""
+"""Limits of time and memory of a child process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _limit_memory(more: int, most: int) -> None:
 
 
 def watch_memory() -> None:
-    """Watch the memory of this process, and kill it before the machine has none left.
+    """Watch memory; kill this process before the machine runs out of it.
 
     It ends once it uses seven times the free memory; the reason is printed.  The system's own limits do not
     help the vendor's library: where one refuses memory, it reports that HTP does not support an op, or
@@ -73,7 +73,7 @@ def _look() -> None:
 
 
 def _used() -> int:
-    """Return the bytes of this process that are in no file."""
+    """Return the bytes of this process that do not belong to files."""
     return _sum("/proc/self/status", b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 

@@ -48,7 +48,7 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
 
 
 def gather_nd(g: Operators, x: Value, indices: Value, batch_dims: int = 0) -> Value:
-    """Return elements, or parts, of ``x`` at tuples in the last axis of ``indices``."""
+    """Return elements or slices of ``x`` at tuples in the last axis of ``indices``."""
     indices = positions(g, indices)
     if indices.rank == 1 and not batch_dims:  # one tuple
         return _without_first(g, g("GatherND", [x, g("Unsqueeze", [indices, vector(g, [0])])]))
@@ -60,7 +60,7 @@ def _without_first(g: Operators, x: Value) -> Value:
 
 
 def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
-    """Return parts of ``x`` of given sizes along an axis; one may be -1: the rest.
+    """Split ``x`` into stated sizes along an axis; -1 means the rest.
 
     Raises:
         ModelError: If the sizes do not fit.
@@ -77,7 +77,7 @@ def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value
 
 
 def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
-    """Return ``count`` parts of ``x`` of one size along an axis.
+    """Split ``x`` into ``count`` equal parts along an axis.
 
     Raises:
         ModelError: If the axis does not divide.
@@ -90,7 +90,7 @@ def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
 
 
 def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
-    """Return values stacked along a new axis, negative from the result's end."""
+    """Return values stacked along a new axis; negative axes count from the end."""
     rank = values[0].rank + 1
     place = vector(g, [axis_of(axis, rank)])
     made = [g("Unsqueeze", [value, place]) for value in values]
@@ -98,7 +98,7 @@ def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
 
 
 def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
-    """Return the parts of ``x`` along an axis, which is dropped.
+    """Return ``x`` split along an axis into parts without this axis.
 
     Raises:
         ModelError: If the axis has another number of elements.
@@ -174,7 +174,7 @@ def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch
 
 
 def _turned(g: Operators, x: Value, lengths: Value) -> Value:
-    """Return [time, batch, ...] turned round by computed lengths, as one Gather."""
+    """Return [time, batch, ...] reversed up to computed lengths, as one Gather."""
     steps, count = x.shape[:2]
     check_table(steps)
     place = g.builder.const(np.arange(steps, dtype=np.int64)[:, None])

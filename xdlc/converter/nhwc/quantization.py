@@ -1,4 +1,4 @@
-"""Rounding of floats to integers and back, as encodings where there is one."""
+"""Rounding of floats to integers and back, expressed as encodings if possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Array]:
-    """Return scale and zero point of a range, moved so that 0 is exact.
+    """Return scale and zero point of a range, shifted so that 0 is exact.
 
     Args:
         low: Least values, float32.
@@ -68,7 +68,7 @@ def fake_quant(
 
 
 def rounded(g: Operators, x: Value, scale: Array, zero: Array) -> Value:
-    """Return ``x`` quantized and dequantized by one scale, or one per last axis."""
+    """Return ``x`` quantized and dequantized with one scale, or one per last axis."""
     axis = {"axis": x.rank - 1} if scale.ndim else {}
     given = [g.builder.const(np.asarray(scale, np.float32)), g.builder.const(zero)]
     return g("DequantizeLinear", [g("QuantizeLinear", [x, *given], **axis), *given], **axis)
@@ -86,7 +86,7 @@ def symmetric(
     axis: int | None,
     half_up: bool,
 ) -> Value:
-    """Return ``x`` rounded to steps, the smallest with which integers cover a range.
+    """Return ``x`` rounded to the smallest steps whose integers cover a range.
 
     Args:
         low: Least value, or one for each element of ``axis``; None for that of ``x`` itself.

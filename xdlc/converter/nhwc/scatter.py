@@ -28,7 +28,7 @@ def full(g: Operators, shape: Sequence[int], value: float, dtype: DType) -> Valu
 
 
 def scatter_nd(g: Operators, x: Value, indices: Value, updates: Value, reduction: str = "none") -> Value:
-    """Return ``x`` with elements, or parts, replaced or combined with ``updates``.
+    """Return ``x`` with elements or slices replaced by or combined with ``updates``.
 
     Args:
         indices: [..., depth] positions along the first ``depth`` axes, from 0.
@@ -64,7 +64,7 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Value, values: Value, f
 def segments(
     g: Operators, x: Value, ids: Value, count: int, reduction: str, *, empty: float | None = None
 ) -> Value:
-    """Return parts of ``x`` reduced by segment; negative ids are dropped.
+    """Return slices of ``x`` reduced by segment; negative ids are dropped.
 
     Args:
         x: [ids..., rest...].
@@ -119,7 +119,7 @@ def segment_count(ids: Value) -> int:
 def _diagonal_table(
     rows: int, columns: int, band: tuple[int, int], width: int, align: str
 ) -> tuple[Array, Array]:
-    """Return where [diagonals, width] holds a matrix's elements, and which.
+    """Return for each element of a matrix its place in [diagonals, width], and a mask.
 
     Diagonal d is column - row; the first stored is the upper one.  Shorter diagonals lie at the left or at
     the right end of their row, as ``align`` states of those above and below the main one.
@@ -240,7 +240,7 @@ def diagonals_of(
 
 
 def band_part(g: Operators, x: Value, lower: int, upper: int) -> Value:
-    """Return matrices with 0 outside a band; a negative width keeps that whole side.
+    """Return matrices with 0 outside a band; a negative width keeps the whole side.
 
     Raises:
         UnsupportedOp: If a dimension is open.

@@ -22,7 +22,7 @@ _MOST_ENTRIES = 32  # a bit of the masks each
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Bits of a strided slice, bit i for entry i of begin, end and strides.
+    """Bits of a strided slice; bit i belongs to entry i of begin, end and strides.
 
     Attributes:
         begin: Entries whose begin is ignored: from the first element.
@@ -41,7 +41,7 @@ class Masks:
 
 @dataclass(slots=True)
 class _Plan:
-    """What the entries of a strided slice do to the axes.
+    """Effect of a strided slice's entries on the axes.
 
     Attributes:
         cuts: Entry by axis that is cut.
@@ -148,7 +148,7 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
 def _sliced(
     g: Operators, x: Value, begin: Value, end: Value, steps: Sequence[int], plan: _Plan, masks: Masks
 ) -> Value:
-    """Return ``x`` cut along the axes of the plan, those of known positions first."""
+    """Return ``x`` sliced along the axes of the plan, first those with known bounds."""
     sure: list[tuple[int, int, int, int]] = []
     for axis, entry in plan.cuts.items():
         step, bit = steps[entry], 1 << entry
@@ -171,13 +171,13 @@ def _cut(g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value,
 
 
 def _at(g: Operators, values: Value, entry: int, rank: int = 0) -> Value:
-    """Return one of several integers, of rank 0 or 1, static where possible."""
+    """Return one of several integers, of rank 0 or 1, static if possible."""
     index = np.asarray(entry, np.int64)
     return g("Gather", [values, g.builder.const(index.reshape((1,) * rank))], axis=0)
 
 
 def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
-    """Return ``size`` elements of ``x`` from ``begin`` on by axis; -1: all others.
+    """Return ``size`` elements of ``x`` from ``begin`` on by axis; -1: all remaining.
 
     Args:
         begin: First positions, one for each axis.
@@ -243,7 +243,7 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
 
 
 def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
-    """Return ``x`` with a part replaced, whose start is clamped to fit.
+    """Return ``x`` with a part replaced; the start is clamped so that the part fits.
 
     Args:
         update: The part, of the same rank.
@@ -281,7 +281,7 @@ def _replaced(g: Operators, x: Value, update: Value, first: Sequence[int], axis:
 
 
 def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
-    """Return ``x`` with ``steps[i]`` - 1 elements of ``fill`` between those of axis i.
+    """Return ``x`` with ``steps[i]`` - 1 elements of ``fill`` inserted along axis i.
 
     Raises:
         ModelError: If the steps do not fit the rank.

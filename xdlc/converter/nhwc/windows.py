@@ -212,7 +212,7 @@ def max_pool_with_places(
     padding: Padding,
     counts_batch: bool = False,
 ) -> tuple[Value, Value]:
-    """Return the greatest elements of windows of [N, H, W, C], and where they are.
+    """Return the maxima of windows of [N, H, W, C], and their positions.
 
     Returns:
         The elements, and their places (y * W + x) * C + c, int64, the first of equals; with

@@ -23,7 +23,7 @@ Key = tuple[str, str, str]
 
 
 class ModelFunctions(CanonicalHandlers):
-    """Functions of a model, as the handlers of the nodes that call them.
+    """Functions of a model, used as handlers of the nodes that call them.
 
     A function that calls another twice, which calls a third twice, and so on, takes few bytes and expands
     to any number of nodes.  A model may expand to some thousands of nodes, and to some dozen times as many
@@ -78,7 +78,7 @@ class ModelFunctions(CanonicalHandlers):
         return sum(1 + self._sizes.get(key_of(node), 0) for node in all_nodes(graph))
 
     def _measure(self, key: Key) -> None:
-        """Find the size of a function, those that it calls first."""
+        """Compute the size of a function, after the sizes of the functions that it calls."""
         path: dict[Key, set[Key]] = {}
         pending = [key]
         while pending:

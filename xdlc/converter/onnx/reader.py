@@ -186,7 +186,7 @@ def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
 
 
 class OnnxFile:
-    """An ONNX model whose large data stay in the file.
+    """An ONNX model whose large tensors stay in the file.
 
     Attributes:
         proto: The parsed ``ModelProto``; large raw data are tickets.
@@ -312,7 +312,7 @@ class OnnxFile:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse what is of another format, if that is known.
+    """Refuse a file of another known format.
 
     Raises:
         ModelError: If it is.
@@ -386,7 +386,7 @@ class FileReader(MessageReader):
         return data
 
     def declare(self, function: Any, name: str) -> None:
-        """Add the types that a function states, under a name for this use of it."""
+        """Add the types that a function states, under the name of a call of it."""
         if function.value_info:
             self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
 
@@ -399,7 +399,7 @@ class FileReader(MessageReader):
 
 
 def _dtype(entry: Any) -> ir.DType | None:
-    """Return the data type of an input; None if it is no tensor that a DLC holds."""
+    """Return the data type of an input; None if it is not a supported tensor."""
     try:
         kind = entry.type.tensor_type.elem_type
         return ir.dtype.from_numpy(protobuf.numpy_dtype(kind)) if entry.type.HasField("tensor_type") else None
@@ -408,7 +408,7 @@ def _dtype(entry: Any) -> ir.DType | None:
 
 
 def _no_input(entry: Any, where: str) -> UnsupportedOp:
-    """Return the problem of an input that is no tensor that a DLC holds."""
+    """Return the problem of an input that is not a supported tensor."""
     names, number = protobuf.messages().TensorProto.DataType, entry.type.tensor_type.elem_type
     reason = f"its data type is {names.Name(number) if number in names.values() else number}"
     if not entry.type.HasField("tensor_type"):

@@ -291,7 +291,7 @@ def foldable(node: Node) -> bool:
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
-    """Return whether a node keeps the rules that onnxruntime does not check."""
+    """Return whether a node follows the rules that onnxruntime does not check."""
     if not inputs or inputs[0] is None:
         return not inputs
     numbers = {attribute.name: attribute.i for attribute in node.attribute}

@@ -84,7 +84,7 @@ def _value(builder: Builder, tensor: Tensor, spec: Spec) -> Value:
 
 
 def _check_attributes(node: Node) -> None:
-    """Refuse attributes that the host's version of the operator does not have."""
+    """Refuse attributes that the host's version of the operator lacks."""
     import onnx
 
     version = opset_of(node.type, node.domain)

@@ -45,7 +45,7 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
 
 
 def check(node: Node) -> None:
-    """Refuse a node of the default domain that does not fit its operator.
+    """Refuse a node of the default domain that is invalid for its operator.
 
     Raises:
         ModelError: If the operator's own inference finds that.
@@ -119,7 +119,7 @@ def _is_small(value: Value) -> bool:
 
 
 def spec_of(kind: Any) -> Spec:
-    """Return what a ``TypeProto`` states."""
+    """Return the shape and type of a ``TypeProto``."""
     if not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
         return Spec(None, None)
     try:

@@ -63,7 +63,7 @@ _NARROW = ("int32", "int16", "int8", "uint16", "uint8", "bool")
 
 @cache
 def messages() -> ModuleType:
-    """Return the module of message classes, the one that ``import onnx`` uses too."""
+    """Return the module of message classes, which ``import onnx`` shares."""
     if _MESSAGES in sys.modules:
         return sys.modules[_MESSAGES]
     package = importlib.util.find_spec("onnx")
@@ -145,7 +145,7 @@ def attribute_value(attribute: Any) -> Any:
 
 
 def tensor_type(message: Any) -> Any:
-    """Return a ``TypeProto`` as a ``TensorSpec``, or as it is."""
+    """Return a ``TypeProto`` as a ``TensorSpec``; other types as is."""
     tensor = message.tensor_type
     if not message.HasField("tensor_type") or not tensor.HasField("shape"):
         return message
@@ -179,12 +179,12 @@ def full_type(node: Any) -> str:
 
 
 def name_of(node: Any) -> str:
-    """Return a node's name, or one made from its first output."""
+    """Return a node's name, or a name from its first output."""
     return str(node.name) or next((name for name in node.output if name), node.op_type)
 
 
 def inner_graphs(node: Any) -> Iterator[Any]:
-    """Iterate over the graphs inside a node, not over those inside of them."""
+    """Iterate over the sub-graphs of a node, without nested ones."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -208,7 +208,7 @@ def all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def inner_nodes(node: Any) -> Iterator[Any]:
-    """Iterate over the nodes of the graphs inside a node, and of those inside of them."""
+    """Iterate over the nodes of a node's sub-graphs, including nested ones."""
     stack = list(inner_graphs(node))[::-1]
     while stack:
         for inner in stack.pop().node:
@@ -324,7 +324,7 @@ class MessageReader:
         raise ValueError("a sparse tensor in the body of a standard operator")
 
     def declare(self, function: Any, name: str) -> None:
-        """Add the types that a function states, under a name for this use of it."""
+        """Add the types that a function states, under the name of a call of it."""
 
     # ------------------------------------------------------------------ nodes and graphs
 
@@ -396,7 +396,7 @@ class MessageReader:
 
 
 class LazyConstants(Mapping[str, ir.TensorData]):
-    """Stored tensors by name, each read when it is looked up.
+    """Stored tensors by name; each is read at its first use.
 
     Args:
         readers: Functions that read them.
@@ -434,7 +434,7 @@ def is_constant(node: Node) -> bool:
 
 
 def as_proto(node: Node) -> Any:
-    """Return a node as a ``NodeProto``: its own, or one made from it."""
+    """Return a node as a ``NodeProto``: the original, or a new one."""
     if node.message is None:
         from onnx import helper
 

@@ -382,7 +382,7 @@ def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
 
 
 def check_surroundings(error: Exception) -> None:
-    """Raise an error of the installed packages as such.
+    """Raise a UsageError if an error is caused by the installed packages.
 
     Raises:
         UsageError: In its place.

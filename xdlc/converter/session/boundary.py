@@ -122,7 +122,7 @@ def _array(value: Any) -> Array:
 
 
 def in_words(array: Array) -> str:
-    """Return a value as a text, a large one by its type and shape."""
+    """Return a value as text; a large array as its type and shape."""
     if array.size <= _SHOWN:
         return json.dumps(array.tolist())
     return f"{array.dtype} {list(array.shape)}"
@@ -141,7 +141,7 @@ def input_shapes(
     batch: int | None,
     fixed: Collection[str] = (),
 ) -> dict[str, tuple[int | None, ...]]:
-    """Return the shape of each input; None is a dimension that stays dynamic.
+    """Return the shape of each input; None marks a dimension that stays dynamic.
 
     Args:
         inputs: The inputs of the model that are no constants.
@@ -226,7 +226,7 @@ def input_shapes(
 
 
 def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[GraphInput]:
-    """Return inputs whose open first dimension is 1, if nothing else is open.
+    """Return inputs with first dimension 1 where it is the only open dimension.
 
     Args:
         inputs: The inputs as a framework declares them that leaves the batch of every network open.
@@ -306,7 +306,7 @@ def blame_bindings(
 def _changed(
     inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
-    """Yield inputs with other dimensions than stated: name, labels, dimensions."""
+    """Yield inputs with changed dimensions: name, labels, dimensions."""
     for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
@@ -314,7 +314,7 @@ def _changed(
 
 
 def _with_open(labels: Labels, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the dimensions that a model states, where it states symbols those given."""
+    """Return stated dimensions, with symbols replaced by the sizes in ``dims``."""
     return tuple(size if isinstance(label, str) else label for label, size in zip(labels, dims, strict=True))
 
 
@@ -404,7 +404,7 @@ def _add_output(context: ImportContext, name: str) -> None:
 
 
 def _copied(context: ImportContext, name: str, tensor: ir.Tensor, value: Value) -> ir.Tensor:
-    """Return a tensor of its own for an output that shares one with something else."""
+    """Return a separate tensor for an output that shares its tensor."""
     builder = context.builder
     builder.node = name + COPY
     why = f"output {name!r} is a scalar, an input, a constant or another output"

@@ -61,7 +61,7 @@ class Bundle:
 
     @property
     def keys(self) -> Iterator[str]:
-        """Names of its tensors, partitioned ones as a whole."""
+        """Names of the tensors, with partitioned tensors as a whole."""
         return (text(key) for key in self._entries if not key.startswith(b"\0"))
 
     @property

@@ -1,4 +1,4 @@
-"""Content of a file's graph: nodes, functions, outputs, and what values need."""
+"""Content of a file's graph: nodes, functions, outputs, and dependencies."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ _AGAIN = "export the model again"
 
 
 class Content(NamedTuple):
-    """What a file holds of a graph.
+    """Content of a graph in a file.
 
     Attributes:
         functions: ``FunctionDef`` by name.

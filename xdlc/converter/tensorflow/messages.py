@@ -124,7 +124,7 @@ def message(kind: str) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
-    """Return the message classes, in a pool apart: TensorFlow may be loaded too."""
+    """Return the message classes, in a separate pool because TensorFlow may be loaded."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="xdlc_tensorflow.proto", package=_PACKAGE, syntax="proto3")

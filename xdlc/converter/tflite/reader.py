@@ -45,7 +45,7 @@ class DeclaredTensors(Declarations):
         return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
-        """Return the type that no DLC holds, like ``string``; empty for numbers."""
+        """Return the name of a non-numeric type, like ``string``; "" for numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")
 

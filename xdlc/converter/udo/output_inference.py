@@ -54,7 +54,7 @@ def infer_outputs(
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
 ) -> tuple[list[InferredOutput], list[Issue]]:
-    """Return the outputs of an op, and what is unknown or contradictory.
+    """Return the outputs of an op, and the unknown or contradictory ones as issues.
 
     A shape function for the op comes first, then its plugin, then its definition, then the model; each adds
     what those before leave open, and must not contradict them.
@@ -113,7 +113,7 @@ def _result(
     view: OpView,
     claims: Sequence[tuple[str, Declared]],
 ) -> InferredOutput | Issue:
-    """Return an output, or the issue that it has."""
+    """Return an output, or its issue."""
     name = f"output {index} ({place.name!r})"
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
     if source.shape is None and not shapes:
@@ -175,7 +175,7 @@ def _quantized(dtype: DType, place: TensorDef, source: Declared) -> bool:
 
 
 def _usual(place: TensorDef, source: Declared, view: OpView) -> DType | None:
-    """Return the type of an output by the source and the definition alone."""
+    """Return the type of an output according to source and definition."""
     if source.dtype is not None:
         fits = is_allowed(source.dtype, place.dtypes)
         return source.dtype if fits else converted(source.dtype, place.dtypes)
@@ -190,7 +190,7 @@ def _usual(place: TensorDef, source: Declared, view: OpView) -> DType | None:
 def _clash(
     place: TensorDef, source: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]
 ) -> str:
-    """Return what is wrong with the type of an output, or an empty text."""
+    """Return the problem with the type of an output; "" if it is right."""
     names = _one_of(place.dtypes) or "any"
     if dtype is None:
         found = f"is {source.dtype.name} in the model" if source.dtype else "has no data type in the model"
@@ -267,7 +267,7 @@ def claims_of(
 def _sources(
     custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
 ) -> list[tuple[str, Source]]:
-    """Return the sources beside the model, the most explicit first."""
+    """Return the sources of shapes besides the model, the most explicit first."""
     definition = custom.definition
     sources: list[tuple[str, Source]] = []
     own = shapes.get((definition.package, definition.name))

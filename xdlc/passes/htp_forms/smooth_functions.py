@@ -94,7 +94,7 @@ def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseBinary")
 def _fused_swish(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep a 16-bit Sigmoid apart from the product by a Relu.
+    """Separate a 16-bit Sigmoid from the product by a Relu.
 
     HTP's kernel of both repeats 8 rows.
     """

@@ -90,7 +90,7 @@ class CompileJobs:
                 yield target, result
 
     def failures(self) -> dict[str, XdlcError]:
-        """Return the errors of the others by name, in the order wanted."""
+        """Return the errors of failed SoCs by name, in the order of the request."""
         results = ((soc, self._results[soc]) for soc in self._wanted)
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 

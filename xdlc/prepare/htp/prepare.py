@@ -71,7 +71,7 @@ class PrepareError(ProblemList):
 
 
 def by_cause(prepared: Prepared) -> list[XdlcError]:
-    """Return the problems of all SoCs, alike ones once."""
+    """Return the problems of all SoCs, each distinct problem once."""
     groups: dict[tuple[str, ...], tuple[XdlcError, list[str]]] = {}
     for soc, error in zip(prepared.failed, prepared.problems, strict=True):
         for problem in each_problem(error):
@@ -142,7 +142,7 @@ def prepare_all(
     timeout: float = 1800,
     step: Step | None = None,
 ) -> Prepared:
-    """Compile a model for each SoC; return a copy with the caches, and what failed.
+    """Compile a model for each SoC; return a copy with the caches, and failures.
 
     The vendor's own compiler plans for 4 MB of VTCM by default; here the default is all that the SoC has,
     which is faster there but does not run on a SoC with less.  Caches hold all graphs of the model.  The host
@@ -236,7 +236,7 @@ def prepare_all(
 def _stored(
     model: Model, work: CompileJobs | PartitionJobs, kind: str, args: Mapping[str, object]
 ) -> Prepared:
-    """Put what was compiled into a model.
+    """Store compiled caches in a model.
 
     Args:
         model: The model; it is changed, unless partitions of it were compiled.

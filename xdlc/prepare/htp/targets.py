@@ -40,7 +40,7 @@ def targets(
     htp_dlbc: bool,
     share_weights: bool,
 ) -> list[Target]:
-    """Return the compile targets by the SoCs' ids, in whatever order they are named.
+    """Return the compile targets, sorted by id of the SoCs.
 
     A cache runs on SoCs of its architecture and later ones that have as much VTCM as it plans for.  One
     for an architecture is therefore compiled for the architecture only, and plans for the smallest VTCM

@@ -1,4 +1,4 @@
-"""Measurement of activations of the float model, in this process or in several.
+"""Measurement of the float model's activations, in this process or several.
 
 Chunks of samples go to children, statistics come back in order.  The module is the service of these children,
 too: ``commands`` has what they do.
@@ -23,7 +23,7 @@ from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
-from xdlc.options import spell, spelling
+from xdlc.options import spell
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -53,7 +53,7 @@ Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a calibration measures.
+    """Quantities that a calibration measures.
 
     Attributes:
         tensors: Activations whose statistics are wanted.
@@ -118,7 +118,7 @@ class Meter:
         give: Give | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[ModelStatistics, ModelStatistics]:
-        """Return the statistics of some samples, and of those of them that are held out.
+        """Return the statistics of some samples, and those of the held-out ones.
 
         Args:
             samples: Arrays by input name; few, for values for histograms are kept up to the last one.
@@ -249,8 +249,6 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
 SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
-_NAMED = ("loop_timeout", "udo_timeout", "udo_package_path")
-"""Options that errors of children name."""
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
@@ -295,7 +293,6 @@ def measure_in_processes(
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
         "loop_timeout": loop_timeout,
-        "spelled": {name: spell(name) for name in _NAMED},
     }
     with ExitStack() as stack:
         with temporary_files():
@@ -363,7 +360,7 @@ class _Team:
 
 
 def commands() -> dict[str, Any]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     watch_memory()
     return {"measure": _Calibration().measure}
 
@@ -376,10 +373,9 @@ class _Calibration:
         self._stack = ExitStack()
 
     def measure(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Measure the samples of the first file; store results in the others."""
+        """Measure the samples of the first file; store results in the other files."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
-            opened.enter_context(spelling(lambda name, _: str(request["spelled"].get(name, name))))
             if self._meter is None:
                 self._meter = _meter(request, self._stack)
             values: dict[int, Mapping[str, Array]] = {}

@@ -24,13 +24,13 @@ class Grid:
 
     Attributes:
         bits: Bits of a quantized value.
-        symmetric: Whether the range must be as far below zero as above.
         percentile: Percentage of the values that the method ``percentile`` keeps.
+        symmetric: Whether the range must be as far below zero as above.
     """
 
     bits: int
+    percentile: float
     symmetric: bool = False
-    percentile: float = 99.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Steps:
 
     low: int
     high: int
-    percentile: float = 99.99
+    percentile: float
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A range method and what it keeps if it is ``percentile``."""
+    """A range method, and the kept share if it is ``percentile``."""
 
     method: str
     percentile: float = 100.0
@@ -147,7 +147,7 @@ def legacy(name: str) -> tuple[str, str | None]:
 
 
 def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
-    """Return the range method of a name, which may be one of the vendor's older tools.
+    """Return a range method by name, also by names of the vendor's older tools.
 
     Args:
         weights: Whether it is for weights.
@@ -171,7 +171,7 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
 
 
 def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
-    """Yield ranges from the widest on, both ends drawn in by one factor.
+    """Yield ranges from the widest to narrower ones, both ends scaled by one factor.
 
     The factors are squares, so that they are closer together where the range is small.
 

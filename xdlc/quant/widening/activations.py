@@ -99,7 +99,7 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
 
 
 def _normed_by(op: Op) -> Tensor | None:
-    """Return what LayerNorm, RmsNorm or a mean of squares normalizes."""
+    """Return the input that LayerNorm, RmsNorm or a mean of squares normalizes."""
     source = op.inputs[0] if op.inputs else None
     if single_name(op) in _NORMS or source is None:
         return source

@@ -89,7 +89,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
 
 
 def by_channel(values: Sequence[T], tensor: Tensor) -> Sequence[T]:
-    """Return values of blocks with those of each output channel in sequence.
+    """Return block values, grouped by output channel.
 
     Args:
         values: One for each block, row-major over the blocks of the tensor.

@@ -1,4 +1,4 @@
-"""Lowering of the IR to the structs of the QNN API, one to one."""
+"""Lowering of the IR to the structs of the QNN API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _S = TypeVar("_S", bound=Structure)
 
 
 class Lowering:
-    """Builds API structs and keeps alive what they point to.
+    """Builds API structs and keeps alive the objects that they point to.
 
     A struct stays valid as long as the Lowering that built it; ``forget_data`` drops the static data,
     which the library copies when a tensor is created.

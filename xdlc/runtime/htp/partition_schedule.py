@@ -1,4 +1,4 @@
-"""Schedule of a graph in partitions: those that HTP compiled, and the CPU's.
+"""Schedule of a graph in partitions for HTP and for the CPU.
 
 A partition is a set of ops that no path leaves and enters again, so that it can run in one go.
 """
@@ -32,7 +32,7 @@ def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
 
 
 def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
-    """Return a partition of a graph as a graph of its own.
+    """Return a partition of a graph as a separate graph.
 
     Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
@@ -60,7 +60,7 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
 
 
 def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[tuple[str | None, list[Op]]]:
-    """Return all ops of a graph, in partitions that can run one after the other.
+    """Return all ops of a graph in partitions that can run in sequence.
 
     Each has the name of the compiled graph that runs it, None for the CPU, and its ops in order.
 

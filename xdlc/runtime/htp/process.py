@@ -68,7 +68,7 @@ class HtpWorker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a child that has earlier requests loaded."""
+        """Whether a child is running, with earlier requests loaded."""
         return self._process is not None and self._process.is_alive
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
@@ -297,7 +297,7 @@ class WorkerSession:
         self.close()
 
     def close(self) -> None:
-        """End the child, once a run of another thread has ended."""
+        """End the child after the run of another thread has ended."""
         with self._lock:
             self._worker.__exit__()
 

@@ -129,7 +129,7 @@ class HtpSession:
         self._served.run_timeout = run_timeout
 
     def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> CacheSession | None:
-        """Load the best accepted cache; add the errors of others to ``failures``."""
+        """Load the best accepted cache; add the errors of other caches to ``failures``."""
         for cache in self.choice.records:
             try:
                 stored = CacheSession(self._model, cache, **self._options)
@@ -330,7 +330,7 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
 
 
 class Emulation(Protocol):
-    """Runs the graphs of a cache, as ``WorkerSession`` does."""
+    """Runs the graphs of a cache, like ``WorkerSession``."""
 
     def run(self, feeds: Mapping[str, Array], *, native: bool, graph: str) -> dict[str, Array]:
         """Return the outputs of a graph by name."""
@@ -371,7 +371,7 @@ class _Step:
 def emulated_partitions(
     model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
 ) -> Accelerator:
-    """Return what divides graphs into steps on the emulation and ops of the CPU.
+    """Return the function that divides graphs into emulated steps and ops of the CPU.
 
     It raises a ContainerError if the partitions do not fit a graph.
 

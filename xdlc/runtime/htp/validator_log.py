@@ -95,7 +95,7 @@ def _first_match(op: Op, lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _without_reason(op: Op, code: int) -> tuple[str, str]:
-    """Return the reason and the fix where the library logs nothing."""
+    """Return reason and fix for an unsupported op if the library logs nothing."""
     operation, chosen = _params(op.type).get("operation"), _numbers(op).get("operation", ())
     names = operation.enumeration if operation is not None else ()
     form = f"{op.type} {names[int(chosen[0])]}" if chosen and 0 <= chosen[0] < len(names) else op.type
@@ -245,7 +245,7 @@ def _params(kind: str) -> Mapping[str, ParamDef]:
 
 
 def _numbers(op: Op) -> dict[str, list[float]]:
-    """Return the numbers of each parameter, of a tensor the first ones."""
+    """Return the numbers of each parameter; of a tensor only the first ones."""
     numbers = {}
     for name, param in op.params.items():
         values = (

@@ -1,4 +1,4 @@
-"""Registration libraries and the implementations that they name, in the worker."""
+"""Registration libraries and their implementation libraries, in the worker."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
 
 
 class Registration:
-    """A registration library, which may hold the implementation too.
+    """A registration library, which may contain the implementation too.
 
     Attributes:
         package: Op package.
@@ -122,7 +122,7 @@ class Registration:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether it has an implementation for the CPU, in its own file or beside it."""
+        """Whether an implementation for the CPU exists, in this or another library."""
         return self._is_both or "CPU" in self._libraries
 
     @property
@@ -184,7 +184,7 @@ class Registration:
         return self._implementation
 
     def _beside(self, name: str) -> Path:
-        """Return the path of the implementation library, a file in the folder of this one."""
+        """Return the path of an implementation library in the same folder."""
         path = self.path.parent / name
         if Path(name).name != name or not path.is_file():
             raise UsageError(
@@ -239,7 +239,7 @@ class Implementation:
             )
 
     def check(self, status: int, doing: str) -> None:
-        """Check what one of its functions returned.
+        """Raise an error if a function of the library returned a failure.
 
         Raises:
             BackendError: If it failed.

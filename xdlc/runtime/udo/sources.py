@@ -134,7 +134,7 @@ def plain_package(name: str) -> str:
 
 
 def alike(key: Key, keys: Iterable[Key]) -> Key | None:
-    """Return a key among others, also if only the backend suffix differs.
+    """Return an equal key, or a key that differs only in the backend suffix.
 
     Without itself, one that has no suffix goes first, then that of the CPU.
 

@@ -57,7 +57,7 @@ class Converted:
 
 
 def schema(target: str | os.PathLike[str]) -> Converted:
-    """Return the XML Schema of OpDef XML as a file; ``-`` is standard output."""
+    """Return the XML Schema of OpDef XML as a file; target ``-`` is standard output."""
     return Converted({str(target): schema_text()}, ())
 
 
@@ -113,7 +113,7 @@ def drafted(
     datatypes: Sequence[str] = (),
     backends: Sequence[str] = (),
 ) -> Converted:
-    """Return definitions for operators that nothing covers; nothing is written.
+    """Return definitions for operators without a mapping; nothing is written.
 
     Operators that cannot have a definition are omitted and reported as problems.
 
@@ -175,7 +175,7 @@ def drafted(
 
 
 def _first(problems: Sequence[XdlcError]) -> str:
-    """Return the first of several problems, and how the others are found."""
+    """Return the first of several problems, and the command that lists all."""
     first = problems[0]
     text = f"{first.where}: {first.problem}" if first.where else first.problem
     return f"{text}; `xconv-onnx-to-dlc --dry_run` lists all" if len(problems) > 1 else text

@@ -69,7 +69,7 @@ def is_xml(content: bytes) -> bool:
 
 
 class Real(float):
-    """A number with a fraction or exponent, printed as it is written."""
+    """A number with a fraction or exponent, printed as in its source."""
 
     text: str
 
@@ -84,7 +84,7 @@ class Real(float):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object with the names that it has more than once."""
+    """A JSON object, with its duplicate names."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)

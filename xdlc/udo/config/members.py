@@ -1,4 +1,4 @@
-"""Names and members of JSON configurations that are read and written by one table."""
+"""Names and members of JSON configurations: one table for reading and writing."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Operator:
     cores: Sequence[str]
 
     def supplement(self, core: str) -> SupplementOp | None:
-        """Return the data types of a core, or None if it has none of its own."""
+        """Return the data types of a core; None if they are the common ones."""
 
         def tensors(*roles: str) -> dict[str, SupplementTensor]:
             found = [part for role in roles for part in self.parts[role] if core in part.per_core]

@@ -49,7 +49,7 @@ class Outcome:
 def write_packages(
     folder: Path, packages: Sequence[tuple[str, Sequence[Rendered]]], *, force: bool
 ) -> list[Outcome]:
-    """Write packages into a folder, which is made if it is not there.
+    """Write packages into a folder, which is created if it does not exist.
 
     Args:
         folder: Where each package gets a folder of its name.
@@ -87,7 +87,7 @@ def _storage_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """Make a folder, and remove what was made of it if the work fails."""
+    """Create a folder; remove the created folders if the work fails."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -99,7 +99,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _blocked(folder: Path) -> Iterator[XdlcError]:
-    """Yield an error if the folder, or a folder above it, is something else."""
+    """Yield an error if the folder, or a parent of it, is not a folder."""
     there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
     if there is not None and not there.is_dir():
         what = "is a file, not a folder" if there.exists() else "is a link to nothing"
@@ -119,7 +119,7 @@ def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
 
 
 def _swap(work: Path, targets: Sequence[Path]) -> None:
-    """Put the new folders where the old ones were; if one fails, put all of them back."""
+    """Replace the old folders by the new ones; if one fails, restore all of them."""
     done: list[tuple[Path, Path, bool]] = []
     try:
         for target in targets:
@@ -149,7 +149,7 @@ def _exchange(first: Path, second: Path) -> None:
 
 
 def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> Outcome:
-    """Make a package's folder beside: what is there now, with the new files in it."""
+    """Build a package's new folder: its present files, with the new files added."""
     merge = Outcome(target)
     fresh.parent.mkdir(exist_ok=True)
     if target.exists():
@@ -211,7 +211,7 @@ def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: Ou
 
 
 def _old(path: Path) -> Path:
-    """A name that nothing has yet, for what a file was."""
+    """Return a free name for a backup of a file."""
     number, found = 1, path.with_name(f"{path.name}.old")
     while os.path.lexists(found):
         number += 1

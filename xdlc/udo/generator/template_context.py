@@ -45,7 +45,7 @@ class Core:
 
     @property
     def one_op_a_library(self) -> bool:
-        """Whether a library of it holds one operation only."""
+        """Whether a library for this core contains only one operation."""
         return self.group == DSP_LEGACY
 
 
@@ -72,7 +72,7 @@ def core_of(backend: str) -> Core | None:
 
 
 def cores_of(backend: str) -> tuple[Core, ...]:
-    """Return the processors of a backend; ``DSP`` means the old ones and HTP.
+    """Return the processors of a backend; ``DSP`` means old processors and HTP.
 
     Example:
         >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]
@@ -123,7 +123,7 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
 
 
 def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
-    """Yield a notice if the CPU's types of activations are quantized ones of a DSP."""
+    """Yield a notice for integer activations whose types are quantized on a DSP."""
     sides = (("input", opdef.inputs), ("output", opdef.outputs))
     names = [
         tensor.name
@@ -217,12 +217,12 @@ class Place:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a parameter that is one value."""
+        """Whether this is a scalar parameter."""
         return self.kind == "param" and self.rank == 0
 
     @property
     def is_string(self) -> bool:
-        """Whether it is a text."""
+        """Whether a data type is a string."""
         return any(dtype.kind == "string" for types in self.types.values() for dtype in types)
 
     def types_on(self, core: CoreView | Core) -> tuple[DType, ...]:

@@ -203,7 +203,7 @@ def compile_c(
     flags: Sequence[str] = (),
     timeout: float = 60.0,
 ) -> Kernel:
-    """Return a kernel for this machine, compiled of C source.
+    """Return a kernel for this machine, compiled from C source.
 
     Args:
         op: The op that ``build_kernel`` was called with; it knows the formats of the plugin.

@@ -43,7 +43,7 @@ class Compiler:
 
 
 def machine() -> str:
-    """Return what this machine's kernels run on, like ``linux-x86_64``."""
+    """Return the platform of this machine's kernels, like ``linux-x86_64``."""
     return f"{sys.platform}-{MACHINE}"
 
 
@@ -96,7 +96,7 @@ def compile_library(
     include: Path | None = None,
     timeout: float = 60.0,
 ) -> tuple[bytes, str]:
-    """Compile C files into one shared library that exports one function.
+    """Compile C files into a shared library that exports one function.
 
     The compiler runs in a folder of its own and sees files by name only, so that no path gets into the
     library; the id of the build is made of its content.

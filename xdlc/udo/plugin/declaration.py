@@ -72,7 +72,7 @@ class Declaration:
 
 
 def declare(plugin: Plugin, file: str = "") -> Declaration:
-    """Return what a plugin declares.
+    """Return the declaration of a plugin.
 
     Args:
         file: Its file, in whose folder its configuration is.
@@ -188,7 +188,7 @@ def _kind_of(param: ParamDef) -> Kind:
 
 
 def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
-    """Return a tensor in the layout of its format; weights keep the source's."""
+    """Return a tensor in the layout of its format; weights keep the source's layout."""
     if tensor.is_static or not chosen.layout:
         return tensor
     if tensor.layout not in ("", "UNDEFINED", chosen.layout):
@@ -200,7 +200,7 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
 
 
 def _check_imply_type(plugin: Plugin) -> None:
-    """Refuse an unknown way of implementing, or one whose hook the plugin lacks."""
+    """Refuse an unknown ``imply_type``, or one whose hook the plugin lacks."""
     imply_type = plugin.imply_type
     word = imply_type.rpartition(":")[2].upper() if isinstance(imply_type, str) else None
     if word not in _KERNEL_HOOKS:
@@ -292,7 +292,7 @@ def _definition(
     moved: Sequence[str],
     configuration: Collection | None,
 ) -> OpDef:
-    """Return the definition; of that of a configuration, formats alone change fields.
+    """Return the definition; a configuration's definition changes only in formats.
 
     ``moved`` names the weights that are stored in another order.
     """

@@ -1,4 +1,4 @@
-"""Import of Loop and Scan: as unrolled iterations, or as a ``While``."""
+"""Import of Loop and Scan, as unrolled iterations or as a ``While``."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _limit(node: Node, b: Builder, index: int, attribute: str) -> Value | None:
 
 @importer("PRelu", since=7, layout=ANY)
 def prelu(node: Node, b: Builder) -> Value:
-    """Map onto Prelu, whose slope broadcasts; in onnxruntime the input does too."""
+    """Map onto Prelu; broadcast the input too, as onnxruntime does."""
     slope = node.required(1)
     node.check_types(node.required(0), slope)
     return b.elementwise("Prelu", [expanded(b, node.required(0), slope.shape), slope])
@@ -200,7 +200,7 @@ def softmax(node: Node, b: Builder, value: Value) -> Value:
 
 @importer(*_TYPES, since=1)
 def flattening_softmax(node: Node, b: Builder, value: Value) -> Value:
-    """Map the form before opset 13, over all axes from ``axis`` on as one."""
+    """Map the form before opset 13: softmax over all axes from ``axis`` on together."""
     axis = node.axis(node.attr("axis", 1), value.rank)
     if math.prod(value.shape[axis + 1 :]) == 1:
         return along(b, _TYPES[node.type], value, axis)

@@ -79,7 +79,7 @@ class _Reader:
         return unpickle(self._archive.read(name), f"{self._where}: {name}")
 
     def _declared(self, arguments: ast.arguments) -> list[ScriptInput]:
-        """Return the inputs of the network; the parts of a tuple are inputs of their own."""
+        """Return the inputs of the network; parts of a tuple are separate inputs."""
         defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
         shown = traced.get("forward", []) if isinstance(traced, dict) else []
@@ -126,7 +126,7 @@ class _Reader:
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
     def program(self, input_dims: Mapping[str, Sequence[int]], batch: int | None) -> Program:
-        """Return the program of a call that all later ones are like."""
+        """Return the program of a call after which the state repeats."""
         shapes = self._shapes(input_dims, batch)
         states: dict[str, Any] = {}
         first = call = self._evaluated(shapes, states)

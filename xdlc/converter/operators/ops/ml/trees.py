@@ -133,7 +133,7 @@ def forest_scores(
 
 
 def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn, ...]]]:
-    """Return the leaves of a tree with the turns that lead to each."""
+    """Return the leaves of a tree with the decisions that lead to each."""
     if not 0 <= root < len(forest.modes):
         raise node.invalid(f"a tree begins at node {root}, which does not exist")
     leaves: list[tuple[int, tuple[Turn, ...]]] = []
@@ -176,7 +176,7 @@ def _columns(
 def _compared(
     b: Builder, x: Value, forest: Forest, columns: Sequence[Mapping[int, range]], wide: int
 ) -> Value:
-    """Return whether each tree's comparisons hold, as 0 and 1: [trees, N, columns]."""
+    """Return the results of each tree's comparisons, 0 or 1: [trees, N, columns]."""
     count = len(columns)
     features, limits = np.zeros(count * wide, np.int32), np.zeros(count * wide, np.float32)
     kinds = np.full(count * wide, -1)
