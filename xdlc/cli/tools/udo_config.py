@@ -35,7 +35,7 @@ _FORM = click.option(
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
 @_FORM
-@click.option("--package", metavar="NAME", help="Convert this package alone.")
+@click.option("--package", metavar="NAME", help="Convert only this package.")
 @click.option(
     "--extended",
     is_flag=True,
@@ -47,7 +47,7 @@ def convert(
 ) -> None:
     """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
 
-    The form of a file is recognized by its content. Packages of one name become one. Nothing is written
+    The form of a file is recognized by its content. Packages of one name are merged. Nothing is written
     if there is any problem.
     """
     from xdlc.udo.config import convert as convert_configs
@@ -103,7 +103,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     multiple=True,
     callback=params.distinct_names,
     metavar="TYPE,..",
-    help="Data types that float inputs and outputs may have, beside their own. FLOAT_32 alone keeps them"
+    help="Additional data types of float inputs and outputs. FLOAT_32 alone keeps them"
     " float in quantized models.  [default: FLOAT_32, and with a DSP in --backends FIXED_8,FIXED_16]",
 )
 @click.option(
@@ -112,7 +112,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     multiple=True,
     callback=params.distinct_names,
     metavar="TYPE,..",
-    help="Operators to draft too, although xdlc maps them: for forms of them that QNN lacks.",
+    help="Operators to draft although xdlc maps them, for attributes or types that QNN lacks.",
 )
 @click.option(
     "--backends",

@@ -47,7 +47,7 @@ _SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
     "Rint": "Round",
     "SelectV2": "Where",
 }
-"""Canonical operators of those that are the same."""
+"""Canonical operators with the same name and meaning."""
 
 _FORMULAS: dict[str, Callable[..., Value]] = {
     "Atan2": formulas.atan2,
@@ -194,7 +194,7 @@ _DRAWN = {
     "StatelessRandomNormal": "RandomNormal",
     "StatelessRandomNormalV2": "RandomNormal",
 }
-"""Canonical operators of those with the same distribution; the numbers differ."""
+"""Canonical operators with the same distribution as TensorFlow's; the numbers differ."""
 _FLOAT, _INT32 = 1, 6  # of TensorProto.DataType
 
 
