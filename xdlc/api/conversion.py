@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdlc.udo.config import Converted
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
-"""Options that choose a way from PyTorch to a graph; the importer itself does not have them."""
+"""Options for the export by torch, which the importer does not have."""
 _BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
 _log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ def _source(
         elif hasattr(model, "SerializeToString"):
             file, framework = _written(model, folder()), framework or "onnx"
         if not isinstance(file, str | os.PathLike):
-            fix = "give the path of a model file, or a ModelProto or a module of PyTorch"
+            fix = "pass the path of a model file, a ModelProto or a PyTorch module"
             raise UsageError(f"the path is of type {type(file).__name__}", fix=fix)
         path: PathLike = file
         options["input_dims"] = checked_dims(options["input_dims"])

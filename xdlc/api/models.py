@@ -73,7 +73,7 @@ def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True
 
     Raises:
         UsageError: If the version is another; format 3 (SNPE 1) is read, but not written.
-        ContainerError: If something of the model has no form in a DLC of this version.
+        ContainerError: If something of the model cannot be stored in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
     model.save(path, version=version, crc=crc)

@@ -130,7 +130,7 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
         if any(size > MAX_DIM for size in checked[name]):
             raise UsageError(
                 f"{spell('input_dims')} has the shape {list(checked[name])} for {name!r}",
-                fix=f"give dimensions of at most {MAX_DIM}, the most that a DLC can hold",
+                fix=f"give dimensions of at most {MAX_DIM}, the limit of a DLC",
             )
     return checked
 

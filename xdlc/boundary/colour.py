@@ -54,7 +54,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
-        fix = "give the encoding that callers have and bgr or rgb, that of the network, like nv12 rgb"
+        fix = "give the encoding of the caller's images and the network's encoding, bgr or rgb, like nv12 rgb"
         raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
@@ -164,7 +164,7 @@ def check_image(entry: Entry, option: str) -> None:
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
-            fix=f"state what the axes are, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
+            fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             "bind dynamic ones",
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """Types of inputs and outputs, under the vendor's names."""
 _NOT_CAST = (dt.INT8, dt.INT16, dt.UINT16)
-"""Integers of which HTP casts none to floats: the same bytes are fixed point in steps of 1."""
+"""Integers that HTP cannot cast to float; their bytes are fixed point with step 1."""
 _WORDS = {name: held for name, held in dt.BY_NAME.items() if held.bits >= 8} | TYPES | {"bool": dt.BOOL8}
 
 
@@ -80,7 +80,7 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{spell(option)}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn(f"{spell('use_float_io')} has no effect: nothing else is quantized", stacklevel=3)
+        warnings.warn(f"{spell('use_float_io')} has no effect: no inner tensor is quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
@@ -196,7 +196,7 @@ _CONVERSIONS = {
     (True, True): "Convert",
     (False, False): "Cast",
 }
-"""Ops by whether what they read and what they write is fixed point."""
+"""Ops by whether their input and their output are fixed point."""
 
 
 def _skip_quantize(graph: Graph, port: Tensor, conversion: Op) -> None:

@@ -22,7 +22,7 @@ _INPUTS, _OUTPUTS = "Input Tensor Configuration", "Output Tensor Configuration"
 _SRC, _DESIRED, _GRAPH = "Src Model Parameters", "Desired Model Parameters", "Converted Graph"
 _EMPTY = ("", "null", "~")
 _STORED = {"uint8": "ufixed8", "int8": "sfixed8", "uint16": "ufixed16", "int16": "sfixed16"}
-"""Types that are stored values, wherever the graph has numbers with fractions."""
+"""Types that mean stored integers, where the graph has floats."""
 _CUSTOM = {
     "IOName": "name",
     "Layout": {"Model": "layout", "Custom": "desired_layout"},

@@ -95,9 +95,9 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "resize": resizing.parsed_resize,
     "crop": resizing.parsed_crop,
 }
-"""Returns the value of a field of a port from that of an option, where they differ; raises UsageError."""
+"""Parsers of option values for a field of a port, if they differ; raise UsageError."""
 _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
-"""Fields of a port by what options name them; others have the name of the option."""
+"""Fields of a port by option name, where the names differ."""
 _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
@@ -236,7 +236,7 @@ def _preserve(
     for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"{option} overrides {where}")
     if not any(dropped):
-        notify(f"{option} overrides nothing: what the source does not quantize is kept")
+        notify(f"{option} has no effect: types are kept unless the source quantizes them")
     return kept
 
 

@@ -105,5 +105,5 @@ def channel_axis(entry: Entry) -> int:
     name = entry.tensor.name
     raise ConstraintError(
         f"the channel axis of {name!r}, {list(entry.tensor.shape)}, is not stated",
-        fix=f"state what the axes are: {spell('input_layout')} {quote(name)} NHWC, or another layout",
+        fix=f"state the axes: {spell('input_layout')} {quote(name)} NHWC, or another layout",
     )

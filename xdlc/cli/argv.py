@@ -190,7 +190,7 @@ class _Reader:
             self.problems.append(problem)
             return
         if entry.kind == vendor_flags.VOID or (is_off and not words):
-            reason = "it is off here in any case" if is_off else entry.text
+            reason = "the behaviour is always off" if is_off else entry.text
             self.notices.append(f"{entry.flag} has no effect: {reason}")
         if note:
             self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")

@@ -188,7 +188,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _noted_lines(cache)
     else:
         yield "size", size
-        yield "listed", "no: not in the metadata, so the vendor's runtime does not find it"
+        yield "listed", "no: the vendor's runtime does not find it, because it is not in the metadata"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
         yield "shares", f"{text.clean(weights['record'])}: {size}"

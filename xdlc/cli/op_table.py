@@ -152,5 +152,5 @@ def memory(graph: Graph) -> tuple[int, int]:
 def memory_line(graph: Graph) -> str:
     """Return the estimate in words."""
     static, others = memory(graph)
-    parts = f"{text.size(static)} of weights, {text.size(others)} of tensors at once"
+    parts = f"{text.size(static)} of weights, {text.size(others)} of other tensors at the peak"
     return f"{text.size(static + others)}: {parts}"

@@ -37,7 +37,7 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     names = [name for text in value for name in text.split(",")]
     for name in names:
         if not name:
-            raise BadValue("a name is empty", "write names with one comma between them")
+            raise BadValue("a name is empty", "separate names by one comma")
         if names.count(name) > 1:
             raise BadValue(f"{name!r} is given twice", "give each name once")
     return tuple(names)
@@ -71,7 +71,7 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
         parts = _parts(text)
         if parts is None or min(parts) < least:
             raise BadValue(
-                f"{text!r} for {name!r} is no shape",
+                f"{text!r} for {name!r} is not a shape",
                 "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
             )
         if name in shapes:
@@ -100,7 +100,7 @@ dimension_flags = (
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input that gets other dimensions, those of --input_dimensions. Repeatable.",
+        help="Input to resize to --input_dimensions. Repeatable.",
     ),
     click.option(
         "--input_dimensions",
@@ -164,7 +164,7 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     for text in value:
         files += [text] if Path(text).is_file() else [part.strip() for part in text.split(",")]
     if not all(files):
-        raise BadValue("a path is empty", "write paths with one comma between them")
+        raise BadValue("a path is empty", "separate paths by one comma")
     return tuple(files)
 
 
@@ -214,7 +214,7 @@ class NumberRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if math.isnan(found := super().convert(value, param, ctx)):
-            self.fail("nan is no number", param, ctx)
+            self.fail("nan is not a number", param, ctx)
         return found
 
 
@@ -260,7 +260,7 @@ DLC_VERSION = click.option(
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag that writes a template of an option's file for the model."""
-    text = f"Write no DLC, but a file for --{option} with what the model has."
+    text = f"Write a file for --{option} that describes the model, and no DLC."
     return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
 
 

@@ -58,8 +58,8 @@ _RESULTS = (
         "--report_list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for the figures and the report that calibration does not see.  [default: every fifth "
-        "of those of calibration]",
+        help="Samples for figures and report, not used for calibration.  [default: every fifth "
+        "calibration sample]",
     ),
     click.option(
         "--export_encodings",

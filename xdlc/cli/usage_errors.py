@@ -39,7 +39,7 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
         fix = f"write {name_of(needed)} {word}" if needed is not None else "--help lists the options"
         return UsageError(f"{word!r} belongs to no option", fix=fix)
     if option.is_flag:
-        return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
+        return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
 
 
@@ -103,7 +103,7 @@ def _nearest_choice(param: click.Parameter, message: str) -> str | None:
 def miscounted(option: click.Parameter, name: str) -> UsageError:
     """Return the error for an option with too few values, or a switch with one."""
     if isinstance(option, click.Option) and option.is_flag:
-        return UsageError("takes no value", where=name, fix=f"write {name} alone")
+        return UsageError("accepts no value", where=name, fix=f"write {name} alone")
     number = option.nargs
     wants = "a value is missing" if number == 1 else f"expects {number} values"
     return UsageError(wants, where=name, fix=f"write {_form(option, name)}")

@@ -152,7 +152,7 @@ def _directory(source: MappedFile) -> tuple[int, int, int, int]:
         place = tail.rfind(b"PK\5\6", 0, place)
     if place < 0:
         raise ContainerError(
-            "has no end-of-directory record, so it is no DLC (a DLC is a zip file) or was cut short",
+            "has no end-of-directory record, so it is not a DLC (a DLC is a zip file) or is truncated",
             where=where,
             fix="check the path, or get the file again",
         )

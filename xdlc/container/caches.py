@@ -156,7 +156,7 @@ def add_cache(
         problem = "does not name a SoC in one word"
     if problem:
         raise ContainerError(
-            problem, where=f"cache {name!r}", fix="compile it again; one bad cache hides all others"
+            problem, where=f"cache {name!r}", fix="compile it again; a damaged cache hides all other caches"
         )
     _add_shared(model, name, shared)
     model.records[name] = record

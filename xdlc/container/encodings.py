@@ -69,7 +69,7 @@ def read_encoding(
         raise ContainerError(f"has an encoding of impossible values ({error})", where=where) from error
     if encoding is None:
         raise ContainerError(
-            f"has an encoding of kind {kind} without its table, or of a kind that is not known (0 to 6 are)",
+            f"has an encoding of kind {kind} without its table, or of an unknown kind (known: 0 to 6)",
             where=where,
             fix="write the model again with a newer tool, or without this kind of quantization",
         )
@@ -170,7 +170,7 @@ def _read_block(
         )
     blocks.left -= place.nbytes
     if blocks.left < 0:
-        raise ContainerError("shares more block scales than the file holds", where=where)
+        raise ContainerError("refers to more block scales than the file contains", where=where)
     bits = stored.bits if stored.bits not in (0, dtype.bits) else None
     scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
@@ -180,7 +180,7 @@ def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
     """Return the scales and the offsets of an ``SO64`` buffer."""
     import numpy
 
-    problem = ContainerError(f"has block scales in {len(data)} bytes that are no SO64 buffer", where=where)
+    problem = ContainerError(f"has block scales ({len(data)} bytes) that are not SO64", where=where)
     if len(data) < 8 or bytes(data[4:8]) != b"SO64":
         raise problem
     try:

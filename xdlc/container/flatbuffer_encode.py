@@ -162,7 +162,7 @@ class _Encoder:
             try:
                 raw = text.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise ContainerError(f"has a name that is no Unicode text: {text!r}") from error
+                raise ContainerError(f"has a name that is not valid Unicode: {text!r}") from error
             out += struct.pack("<I", len(raw)) + raw + b"\0"
         out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
         position = len(out)

@@ -58,9 +58,9 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
     try:
         value = json_value(str(data, "utf-8"), max(MAX_VALUES, min(len(data) // _SHORTEST, _MOST)))
     except ValueError as error:
-        raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
+        raise ContainerError(f"is not readable JSON: {error}", where=where, fix=AGAIN) from error
     if not fits(value, form):
-        raise ContainerError("holds other JSON values than those expected", where=where, fix=AGAIN)
+        raise ContainerError("contains unexpected JSON values", where=where, fix=AGAIN)
     return value
 
 

@@ -240,7 +240,7 @@ class _LayerReader:
         unknown = self.weights.keys() - {layer.name for layer in layers}
         if unknown:
             raise ContainerError(
-                f"has weights for {sorted(map(str, unknown))[0]!r}, which is no layer",
+                f"has weights for {sorted(map(str, unknown))[0]!r}, which is not a layer",
                 where=f"{self.source.path}: entry 'model.params'",
             )
         for layer in layers:

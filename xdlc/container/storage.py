@@ -105,7 +105,7 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
     if version is None:
         if not model.records:
             raise ContainerError(
-                f"has no entry {MODEL!r} and no caches: it is a zip file but no DLC", where=str(source.path)
+                f"has no entry {MODEL!r} and no caches: it is a zip file, not a DLC", where=str(source.path)
             )
         return model
     model.metadata["version"] = f"{version[0]}.{version[1]}"
@@ -189,7 +189,7 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
 
     Raises:
         UsageError: If the version is another.
-        ContainerError: If something of the model has no form in a DLC of this version.
+        ContainerError: If something of the model cannot be stored in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
     with together():
@@ -208,7 +208,7 @@ def model_bytes(model: Model) -> bytes:
     """Return a model as the bytes of a 4.1 DLC without CRC-32, to store in a record.
 
     Raises:
-        ContainerError: If something of the model has no form in a DLC.
+        ContainerError: If something of the model cannot be stored in a DLC.
     """
     file = io.BytesIO()
     _writer(model, FORMAT, crc=False)(file)

@@ -185,7 +185,7 @@ class Builder(Emitter):
             made = reshaped_order(value.shape, near, dims) if near is not None else None
             if near is not None and made == channel_last(len(dims)):
                 order = made
-                tensor = self.to_layout(value, near, why=f"{self.node} joins axes that lie apart")
+                tensor = self.to_layout(value, near, why=f"{self.node} joins axes that are not adjacent")
         if order is None:
             tensor, order = self.source_order(value), identity(len(dims))
         lying = tuple(dims[axis] for axis in order) or (1,)

@@ -165,7 +165,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         fix = "check the path and its permissions"
         is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
         if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
-            fix = "check the path; a name of transformers is no file: load it there, and convert the module"
+            fix = "check the path; load a model name of transformers there, and convert the module"
         raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
     if framework is None and fitting:
         return fitting[0]
@@ -181,7 +181,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is not {models}, and of no other known format: {seen}",
+            f"is not {models}, nor another known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )
@@ -209,6 +209,6 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     for name in (*own, *(name for name in options if name in others)):
         if name not in names:
             raise UsageError(
-                f"{spell(name)} is no option for {frontend.model}",
+                f"{spell(name)} is not an option for {frontend.model}",
                 fix=nearest_names(name, names) or f"omit {spell(name)}",
             )

@@ -34,7 +34,7 @@ _MEMORY = 1 << 29
 """Bytes of memory that it may use."""
 _WORKER = SharedWorker("xdlc.converter.hdf5")
 _UNSTORED = 1 << 26
-"""Most bytes of a dataset whose elements are not in the file, or packed more tightly than by ``_RATIO``."""
+"""Most bytes of a dataset whose elements are not stored, or packed more than ``_RATIO``."""
 _RATIO = 64
 _DEPTH = 64
 """Most components of a path."""

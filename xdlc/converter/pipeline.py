@@ -215,9 +215,7 @@ def import_model(
     )
     fixed = _fixed(graph, shapes, options, source.path)
     for name, array in fixed.items():
-        diagnostics.notices.append(
-            f"input {name!r} is fixed to {in_words(array)}: it is no input of the result"
-        )
+        diagnostics.notices.append(f"input {name!r} is fixed to {in_words(array)}: the DLC has no such input")
     model.declared.bind(shapes, fixed)
     return Imported(
         _import_graph(model, shapes, fixed, diagnostics, step),

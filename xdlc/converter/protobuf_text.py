@@ -100,7 +100,7 @@ def read_text(file: ir.MappedFile) -> Message:
     content = bytes(file.view(0, file.size))
     if 0 in content:
         raise ModelError(
-            f"is no text: byte {content.index(0)} is 0",
+            f"is not text: byte {content.index(0)} is 0",
             where=str(file.path),
             fix="check that the file is the network's text and not its weights",
         )
@@ -216,7 +216,7 @@ class _Parser:
                     return sign * float(bare.removesuffix("f"))
             except ValueError:
                 pass
-        raise self._error(f"{token[:40]!r} is no number of a possible range")
+        raise self._error(f"{token[:40]!r} is not a valid number")
 
     def _unescaped(self, text: str) -> str:
         if "\\" not in text:

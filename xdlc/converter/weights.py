@@ -72,15 +72,15 @@ def beside(model: Path, location: str, where: str) -> Path:
         near = next((file for file in inside if file.is_file()), None)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ModelError(
-            f"its external data {location[:_SHOWN]!r} are no path: {type(error).__name__}",
+            f"its external data {location[:_SHOWN]!r} are not a valid path: {type(error).__name__}",
             where=where,
-            fix="name a data file beside the model",
+            fix="name a data file in the model's folder",
         ) from error
     if not location or not inside:
         raise ModelError(
             f"its external data {location!r} are outside the model's folder",
             where=where,
-            fix="keep the data file beside the model; paths that leave the folder are refused",
+            fix="keep the data file in the model's folder; paths that leave the folder are refused",
         )
     if near is None:
         raise ModelError(

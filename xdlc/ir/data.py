@@ -211,7 +211,7 @@ class MappedFile:
             StorageError: If the file has become shorter, so that its pages cannot be read.
         """
         if self.file is not None and os.fstat(self.file.fileno()).st_size < self.size:
-            fix = "run it again, when nothing writes the file"
+            fix = "run it again when no process writes the file"
             raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 Writer = Callable[[IO[bytes]], object] | bytes
-"""Content of a file, or what writes it."""
+"""Content of a file, or a function that writes it."""
 _Identity = tuple[int, int]
 
 BUFFER = 1 << 20
@@ -165,7 +165,7 @@ def check_output(path: PathLike) -> str:
     used = _used.get()
     if used is not None and target not in used.both:
         if target in used.written or (identity and identity in used.written.values()):
-            fix = "give each output a path of its own"
+            fix = "give each output a separate path"
             raise UsageError("two outputs would be written to one file", where=where, fix=fix)
         used.written[target] = identity
     return target

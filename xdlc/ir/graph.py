@@ -524,7 +524,7 @@ class Graph:
         for tensor in ready:
             if not tensor.is_static and tensor.role not in (Role.INPUT, Role.INPUT_OUTPUT, Role.NULL):
                 raise ModelError(
-                    f"tensor {tensor.name!r} is read but nothing produces it", where=f"graph {self.name!r}"
+                    f"tensor {tensor.name!r} is read, but no op produces it", where=f"graph {self.name!r}"
                 )
         for op in self.ops:
             for source in op._inputs:

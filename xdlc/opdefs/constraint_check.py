@@ -50,7 +50,7 @@ def rules_of(tensor: TensorDef, scope: OpScope) -> list[Rule]:
         unknown = None if node is None else scope.unknown(node)
         if node is not None and unknown is None and constraint.type == "Value":
             node = _own_value(node, tensor.name)
-        reason = "" if unknown is None else f"{unknown!r} is no name of the op"
+        reason = "" if unknown is None else f"{unknown!r} is not a name of the op"
         rules.append(Rule(constraint, None if reason else node, reason))
     return rules
 

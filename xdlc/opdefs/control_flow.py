@@ -15,7 +15,7 @@ CONDITION = ROLES[WHILE][0]
 
 Graphs = Mapping[str, Graph]
 Role = tuple[str, Op]
-"""What a graph is to the op that runs it, one of ``ROLES``, and the op."""
+"""Role of a graph for the op that runs it (one of ``ROLES``), and the op."""
 
 
 def is_control_flow(op: Op) -> bool:

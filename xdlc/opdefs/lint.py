@@ -93,7 +93,7 @@ def _not_enforced(rule: Rule) -> str:
     try:
         parse(text, "value")
     except NotAnExpressionError as error:
-        return f"it is no expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
+        return f"it is not an expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
     return "it is an expression that compares nothing"
 
 

@@ -143,7 +143,7 @@ def _tensor(tensor: SupplementTensor, definition: TensorDef, key: Key, is_output
         yield from _fitting(tensor, definition, key)
     if tensor.layout == BACKEND_SPECIFIC:
         yield Problem(
-            f"has layout {BACKEND_SPECIFIC}, which resolves nothing", (*key, "Layout"), "state a layout"
+            f"has layout {BACKEND_SPECIFIC}, which specifies no layout", (*key, "Layout"), "state a layout"
         )
     elif tensor.layout and definition.layout not in ("", BACKEND_SPECIFIC, tensor.layout):
         words = f"has layout {tensor.layout}, but the definition has {definition.layout}"
@@ -208,7 +208,7 @@ def _unresolved(collection: Collection, offers: Mapping[str, set[str]]) -> Itera
 def _for(names: Sequence[str]) -> str:
     if names == ["no backend"]:
         return "but names no backend"
-    return f"which no supplement resolves for {', '.join(names)}"
+    return f"which no supplement specifies for {', '.join(names)}"
 
 
 class _Open(NamedTuple):

@@ -115,14 +115,14 @@ def _not_default(op: Op, form: OpDef) -> Iterator[Problem]:
     for index, entry in enumerate(form.inputs):
         if only_default(entry) and index < len(op.inputs) and op.inputs[index] is not None:
             found = "a tensor"
-            yield Problem(f"input {entry.name!r}", "its default alone", found, "only default", _FIX)
+            yield Problem(f"input {entry.name!r}", "only its default", found, "only default", _FIX)
     for _, entry, _ in tensors_of(form):
         param = op.params.get(entry.name) if isinstance(entry, ParamDef) and only_default(entry) else None
         if param is None:
             continue
         value = param.value if isinstance(param, Scalar) else param.numpy().tolist()
         if value != default_value(entry):
-            expected = f"its default {entry.default} alone"
+            expected = f"only its default {entry.default}"
             yield Problem(f"parameter {entry.name!r}", expected, str(value)[:40], "only default", _FIX)
 
 

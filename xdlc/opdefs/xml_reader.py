@@ -315,7 +315,7 @@ def _ambiguous(root: Element, where: str) -> Iterator[ModelError]:
             yield ModelError(
                 f"{_place(element)} lists data types beside {BACKEND_SPECIFIC}",
                 where=f"{where}:{element.find('Datatype').sourceline}",
-                fix=f"keep {BACKEND_SPECIFIC} alone, or remove it",
+                fix=f"keep only {BACKEND_SPECIFIC}, or remove it",
             )
     for op in root.iterfind("OpDefList/OpDef"):
         title = f"op {text_of(op, 'Name')!r}: parameter"

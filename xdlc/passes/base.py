@@ -16,7 +16,7 @@ ROUNDS = 16
 STAGES = ("converter", "storage", "htp")
 """Where passes run: in importers until nothing changes; once on their result; on graphs for HTP."""
 REPORT = "please report this model"
-"""What to do about a bug of passes."""
+"""Fix for a bug in passes."""
 
 
 RAISING = "XDLC_FAILED_PASSES_RAISE"

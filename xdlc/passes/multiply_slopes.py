@@ -19,7 +19,7 @@ _ONE = 127
 """Stored number of a weight of 1, the largest: HTP drops eight bits of sums of products with 3x3 taps."""
 
 _SPREAD = 257
-"""Steps of 16 bits for one of 8: numbers that take 8 bits alone have the kernel of these."""
+"""Steps of 16 bits per step of 8 bits."""
 
 _MOST_OF_A_TAP = 256
 """Most channels of a depthwise convolution of a single tap that HTP fuses with a Prelu."""

@@ -16,7 +16,7 @@ from xdlc.passes.base import graph_pass
 
 STEPS = 255.0
 LARGEST = 32768.0
-"""What sums may reach in float16, whose largest number is 65504."""
+"""Limit of sums in float16, whose largest number is 65504."""
 _REASON = "HTP multiplies integers with scales only"
 
 

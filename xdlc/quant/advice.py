@@ -40,7 +40,7 @@ NEAR_DB = 1.0
 FEW = 0.001
 """Part of a tensor's values that may stretch its range."""
 STEPS = 2.5
-"""Steps that all others reach at least."""
+"""Steps that all other values must span."""
 _Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
@@ -169,7 +169,7 @@ class Remedies:
             requested.accuracy == "best",
             requested.has_goal or self.engine.metric is not None,
         )
-        cause = "no widths that were tried keep it" if is_best or has_goal else "the target has no wider ones"
+        cause = "no tried widths keep it" if is_best or has_goal else "the target has no wider type"
         if tried:
             cause = f"no widths keep it ({'; '.join(tried)})"
         is_higher = least is not None and (requested.min_sqnr is None or requested.min_sqnr < least)
@@ -263,7 +263,7 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB, which the samples that chose the widths reach{others}; calibrate with "
+        f"the goal of {goal:.1f} dB, which the samples for choosing the widths reach{others}; calibrate with "
         f"more samples of what the network will see, or set a higher goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
@@ -306,7 +306,7 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", and likewise {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", and so for {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
             f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "

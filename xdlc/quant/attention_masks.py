@@ -24,7 +24,7 @@ from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
-"""Magnitude that masks keep: sums of some are finite, and float32 has no step below 2^16 beside it."""
+"""Magnitude of bounded masks: sums stay finite, and float32 has no finer step than 2^16."""
 
 ADDED, MULTIPLIED = 100.0, 1000.0
 """Least magnitude of a constant that is a mask: of one that is added or selected, and of a factor."""

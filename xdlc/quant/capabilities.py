@@ -145,7 +145,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         if asked is None or asked == bits or is_udo(op) or not float_tensors(op):
             continue
         given = any(given_bits(tensor) is not None for tensor in op.outputs)
-        why = "its encoding is given" if given else "that is what it reads" if follows(op) else ""
+        why = "its encoding is given" if given else "that is the width of its input" if follows(op) else ""
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
         width = "stay float" if bits is None else f"have {bits} bits"

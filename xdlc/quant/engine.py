@@ -124,7 +124,7 @@ class Engine:
 Run: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Takes an array per input by name, in the graph's own layout; returns one per output."""
 Evaluate: TypeAlias = Callable[[Run], float]
-"""Takes what runs a network; returns how good it is, the higher the better."""
+"""Evaluates a function that runs a network; returns a score, higher is better."""
 
 
 @dataclass(frozen=True, slots=True)

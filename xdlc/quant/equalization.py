@@ -290,7 +290,7 @@ def equalize(
             notes.append(f"{name}: {done} after {change.name!r}, {change.gain:.1f} dB less noise expected")
         for source in dict.fromkeys(change.name for change in left):
             if all(source != change.name for change in kept):
-                notes.append(f"{name}: not {done} after {source!r}: the outputs did not gain by it")
+                notes.append(f"{name}: not {done} after {source!r}: the outputs did not improve")
     return plan.noted(*notes)
 
 

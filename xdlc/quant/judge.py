@@ -28,7 +28,7 @@ CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
 TOLERANCE = 0.005
-"""How much less of the task a change may keep: the least that is no rounding."""
+"""Loss of a task's share that counts as rounding."""
 
 
 def judged(graph: Graph) -> list[str]:

@@ -36,7 +36,7 @@ SHARE = 4
 """Part of the runs of mixed precision under a goal that are made op by op: one by so many."""
 
 WORTH = 0.9
-"""Most cost of widths op by op, in units of that of the whole, that is worth the accuracy."""
+"""Largest cost of op-by-op widths, relative to whole-network widths, that is acceptable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
     is_reached = any(rung.is_enough for rung in rungs)
     wide = max(len(rung.widths) for rung in rungs)
     lines = [
-        f"accuracy {accuracy}: widths that were tried, and what the worst output keeps"
-        + ("" if is_reached else "; none is enough, the best is taken")
+        f"accuracy {accuracy}: tried widths, with the share of its task that the worst output keeps"
+        + ("" if is_reached else "; none is sufficient, so the best is used")
     ]
     for rung in rungs:
         kept = "" if rung.kept is None else f"{rung.kept:.1%}"

@@ -30,7 +30,7 @@ _ROUNDING = (68, 69)
 _BITS = 11
 _POWER = 1 << (_BITS - 1)
 _EXACT = 1e-3
-"""Part of a step of the last bit that counts as none: scales are float32 numbers."""
+"""Part of a step of the last bit that counts as zero: scales are float32 numbers."""
 
 LEAST_FACTOR = 2.0**-22
 """Least factor of a product: below 2^-24 HTP returns the lowest value."""
@@ -42,7 +42,7 @@ LEAST_OF_SHIFTED = 2.0**-14
 """Least factor where sums are shifted and results are below 2^16: half of what overflows."""
 
 _TOGETHER = 32
-"""Channels whose sums are shifted alike."""
+"""Channels that share the shift of their sums."""
 
 
 def rounds(soc: Soc | None) -> bool:

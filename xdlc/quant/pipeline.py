@@ -154,7 +154,7 @@ def quantize(
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
-            "without calibration no output is measured",
+            "outputs are measured only with calibration",
             where=spell("fail_below"),
             fix="give calibration samples and no float fallback, or omit it",
         )

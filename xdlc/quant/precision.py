@@ -174,7 +174,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where=spell("act_bitwidth_of"),
-        fix=f"name {op.name!r} alone: ops that only move its result have its width",
+        fix=f"name {op.name!r} only: ops that only move its result have its width",
     )
 
 

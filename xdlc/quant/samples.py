@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
 HELD_OUT = 5
-"""Of so many samples one is held out."""
+"""One sample in this many is held out."""
 
 Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
 """Samples in any form that ``read_samples`` takes."""
@@ -294,7 +294,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
 )
-"""What reading a damaged file may raise."""
+"""Errors that reading a damaged file may raise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def remove_border(graph: Graph, border: Op) -> None:
         _give(graph, result, source)
         converter = source.producer
         if converter is not None and single_name(converter) == "Dequantize":
-            converter.origin = Origin(converter.origin.nodes, "its caller takes floats")
+            converter.origin = Origin(converter.origin.nodes, "its caller expects floats")
     else:
         for reader in graph.consumers(result):
             if single_name(reader) == "Quantize":

@@ -207,7 +207,7 @@ class UdoConstraints:
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
-            return "its definition names no DSP, and the CPU gains nothing by fixed point"
+            return "its definition names no DSP, and fixed point has no benefit on the CPU"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)

@@ -22,7 +22,7 @@ from xdlc.options import spell
 
 Shape = tuple[int, ...]
 _LAYOUTS = {"give array.transpose(0, 3, 1, 2)": "NHWC", "give array.transpose(0, 2, 3, 1)": "NCHW"}
-"""Layout that arrays have by what makes them fit."""
+"""Layout of arrays by the transposition that makes them fit."""
 _MOST_PERMUTED = 6
 """Rank up to which all orders of the axes are tried."""
 Array = Any  # numpy.ndarray of any dtype
@@ -209,7 +209,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
     start = file.read(8)
     width = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}.get(start[6:])
     if start[:6] != _MAGIC or width is None:
-        raise unreadable(where, "it does not begin like an .npy file of version 1 to 3")
+        raise unreadable(where, "it does not have the header of an .npy file of version 1 to 3")
     length = int.from_bytes(file.read(width), "little")
     if length > _MOST_HEADER:
         raise unreadable(where, f"its header has {length} bytes")
@@ -220,7 +220,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
     try:
         dtype = np.dtype(descr)
     except TypeError:
-        raise unreadable(where, f"there is no data type {descr!r}") from None
+        raise unreadable(where, f"unknown data type {descr!r}") from None
     shape = tuple(int(dim[:20]) for dim in dims.replace(",", " ").split())
     if len(shape) > _MOST_RANK or max(*shape, 1, math.prod(shape) * dtype.itemsize) >= 1 << 62:
         raise unreadable(where, f"it has {len(shape)} dimensions, or too many elements")
@@ -253,7 +253,7 @@ def load(path: Path) -> Array:
         with open_file(path) as file:
             shape, is_fortran, dtype = read_header(file, where)
             if dtype.hasobject or not dtype.itemsize:
-                raise unreadable(where, f"its values have type {dtype}, which is no number")
+                raise unreadable(where, f"its values have type {dtype}, which is not a number")
             nbytes, start = math.prod(shape) * dtype.itemsize, file.tell()
             if os.fstat(file.fileno()).st_size - start < nbytes:
                 raise unreadable(where, f"it ends before the {nbytes} bytes of its values")

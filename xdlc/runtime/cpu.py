@@ -33,7 +33,7 @@ class CpuSession:
         graph: A model, of which the main graph runs; a graph that runs no others; or what
             :func:`xdlc.runtime.lower.lower` made of one, whose loops then have no time-out.
         quantized: Round fixed-point tensors to their encodings; otherwise they run as float.
-        outputs: Names of tensors to give out beside the graph's outputs.
+        outputs: Names of tensors to output beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless sessions take turns.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
@@ -182,7 +182,7 @@ def array_of(value: Any) -> Array:
     try:
         return numpy.asarray(value)
     except ValueError as error:
-        raise UsageError(f"is no array: {error}", fix="give lists of one length, or an array") from error
+        raise UsageError(f"is not an array: {error}", fix="give lists of one length, or an array") from error
 
 
 def feed(tensor: Tensor, value: Array) -> Array:
@@ -210,7 +210,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     converted = array.astype(dtype)
     if dtype.kind in "iu" and not numpy.array_equal(converted, array):
         fix = "give values from {} to {}".format(*tensor.dtype.limits)
-        raise UsageError(f"holds {array.dtype} values that {dtype} cannot", fix=fix)
+        raise UsageError(f"holds {array.dtype} values that {dtype} cannot represent", fix=fix)
     return contiguous(converted)
 
 
@@ -236,7 +236,7 @@ class AdjustableSession:
 
     Args:
         model: A quantized model whose main graph runs no other graph.
-        outputs: Names of the tensors to give out.
+        outputs: Names of the tensors to output.
         threads: Threads of one op; default: one per core.
 
     Raises:

@@ -168,7 +168,7 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
     if len(parts) == 1 or os.path.isfile(lists):
         return {graphs[0]: lists}
     if len(parts) > len(graphs):
-        fix = f"give one list for each graph, and __ for one that is not to run: {', '.join(graphs)}"
+        fix = f"give one list for each graph, and __ for a graph that should not run: {', '.join(graphs)}"
         raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(lists), fix=fix)
     paths = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
     if not paths:

@@ -239,7 +239,7 @@ def lower(
             activations are ignored and weights are dequantized.
         native: Keep the types that the graph states, for export; otherwise values are in the types that
             they are computed in.
-        outputs: Names of tensors to give out beside the graph's outputs.
+        outputs: Names of tensors to output beside the graph's outputs.
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
@@ -304,7 +304,7 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
     names = list(dict.fromkeys(outputs or ()))
     problems: list[XdlcError] = [
         UsageError(
-            f"has no tensor {name!r} to give out",
+            f"has no tensor {name!r} to output",
             where=f"graph {graph.name!r}",
             fix=nearest_names(name, graph.tensors) or "use a name from the list of tensors",
         )
@@ -346,7 +346,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
     for tensor in op.inputs:
         if tensor is not None and not tensor.is_static and not b.orders(tensor):
             return ModelError(
-                f"reads {tensor.name!r}, which nothing has produced yet", where=describe(graph, op)
+                f"reads {tensor.name!r}, which no op has produced yet", where=describe(graph, op)
             )
     try:
         if b.quantized:

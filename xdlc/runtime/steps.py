@@ -288,7 +288,7 @@ def truth(condition: Array, where: str) -> bool:
         raise BackendError(
             f"its condition has {condition.size} elements when the graph runs, not one",
             where=where,
-            fix="convert the source model again; its condition must be one bool",
+            fix="convert the source model again; its condition must be a single bool",
         )
     return bool(condition.reshape(-1)[0])
 

@@ -141,9 +141,9 @@ class Watch:
         outer, inner = self._loops[0], self._loops[-1]
         inside = f"; inside of it, {inner.where} has done {inner.done}" if inner is not outer else ""
         longer = (
-            "make the condition of the loop end it, or let it do less"
+            "make the condition of the loop end it, or reduce its work"
             if self.timeout >= LONGEST
-            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or let it do less"
+            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or reduce its work"
         )
         return BackendError(
             f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",

@@ -27,9 +27,7 @@ _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_co
 _RESHAPE = "reshape around the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
 _DEFINITION = "write the op as its definition requires; xdlc-info shows what it has"
-_SIZE = (
-    "{tensor} has size {found} along axis {axis}, HTP accepts {wanted}, which follows from the other operands"
-)
+_SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
 PATTERNS = (
@@ -212,7 +210,7 @@ def _of_number(number: int) -> Explanation:
     if number >> 16:
         if code not in table["names"]:
             return Explanation(shown, "unknown", *table["codes"]["other"])
-        shown += f", of which the low 16 bits count: {code}"
+        shown += f", of which the low 16 bits are the code: {code}"
     starts = sorted(map(int, table["ranges"]))
     place = max(bisect_right(starts, code) - 1, 0)
     component, fix = table["ranges"][str(starts[place])]

@@ -25,7 +25,7 @@ def release_of(path: str | os.PathLike[str]) -> str:
     """Return the SDK release recorded in a library; "" if it has no record.
 
     Raises:
-        StorageError: If it cannot be read, is no plain file, or larger than ``MAX_BYTES``.
+        StorageError: If it cannot be read, is not a regular file, or larger than ``MAX_BYTES``.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -71,7 +71,7 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") 
         if not same_release(release, expected or stated[first]):
             other = f"release {expected}" if expected else f"{first} of {stated[first]}"
             raise BackendError(
-                f"is of SDK release {release}, which does not work with {other}",
+                f"is of SDK release {release}, which is incompatible with {other}",
                 where=path,
                 fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
             )

@@ -65,7 +65,7 @@ def udo_set(
     if package_name is not None and op_package_config:
         raise UsageError(
             f"{spell('package_name')} and {spell('op_package_config')} exclude each other",
-            fix="name the packages in the configuration alone",
+            fix="name the packages only in the configuration",
         )
     configured = configured_ops(udo_config_paths, op_package_config, notify)
     plugged = _plugged(plugin, not no_plugins, notify)

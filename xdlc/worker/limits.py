@@ -13,7 +13,7 @@ from collections.abc import Iterator
 _PERIOD = 0.2
 """Seconds between two looks at the memory: a process fills 0.5 GB in them at most."""
 _MOST = 7
-"""Times the free memory that the process may use: on an idle machine, seven eighths of what is free."""
+"""Limit of the process's memory as a multiple of the free memory."""
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def _look() -> None:
         while _sum("/proc/meminfo", b"MemAvailable:"):
             used, free = _used(), _free()
             if used > _MOST * free:
-                words = f"it held {used >> 20} MB of memory and {free >> 20} MB were free\n"
+                words = f"it used {used >> 20} MB of memory and {free >> 20} MB were free\n"
                 os.write(2, words.encode())
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(_PERIOD)

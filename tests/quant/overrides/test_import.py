@@ -195,7 +195,7 @@ def test_many_names_that_match_nothing_are_counted(model, samples):
         ),
         (
             {"encodings": [{"name": "r1", "output_dtype": "int8", "y_scale": [1] * 8, "axis": 1}]},
-            "is no weight",
+            "is not a weight",
         ),
         (
             {

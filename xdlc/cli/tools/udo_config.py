@@ -31,7 +31,7 @@ _TARGET = click.option(
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
 @params.flags_of(FormOptions)
-@click.option("--package", metavar="NAME", help="Convert this package alone.")
+@click.option("--package", metavar="NAME", help="Convert only this package.")
 @click.option(
     "--extended",
     is_flag=True,
@@ -43,7 +43,7 @@ def convert(
 ) -> None:
     """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
 
-    The form of a file is recognized by its content. Packages of one name become one. Nothing is written
+    The form of a file is recognized by its content. Packages of one name are merged. Nothing is written
     if there is any problem.
     """
     from xdlc.udo.config import convert as convert_configs

@@ -63,7 +63,7 @@ def _check_place(path: Path, weights: Path | None) -> None:
         return
     if weights is not None and weights.is_file() and recognize(weights) is CAFFE:
         raise UsageError(
-            "net and weights are exchanged: this file holds weights",
+            "net and weights are swapped: this file contains weights",
             where=str(path),
             fix=f"give {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
         )

@@ -95,7 +95,7 @@ class Parser:
         model = self._layer(serialized, "", self._where, True, 0)
         if not model.is_model:
             raise UnsupportedOp(
-                f"is a model of class {model.kind}, whose calls are in its code only",
+                f"is a model of class {model.kind}, whose calls exist only in its Python code",
                 where=self._where,
                 fix=EXPORT,
             )

@@ -90,7 +90,7 @@ class ModelFunctions(CanonicalHandlers):
                 self._sizes[current] = self._expanded(self._functions[current])
                 self._depths[current] = 1 + max((self._depths[other] for other in path[current]), default=0)
                 if self._depths[current] > DEPTH:
-                    raise ModelError(f"its functions call one another more than {DEPTH} deep", fix=_INLINE)
+                    raise ModelError(f"its functions are nested more than {DEPTH} levels deep", fix=_INLINE)
                 del path[current]
                 continue
             called = {key_of(node) for node in all_nodes(self._functions[current])} & self._functions.keys()

@@ -49,7 +49,7 @@ def too_large(where: str) -> UnsupportedOp:
     return UnsupportedOp(
         f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
         where=where,
-        fix="store as dense tensors what is not almost empty, or leave the embedding out of the model",
+        fix="store tensors with many values as dense, or remove the embedding from the model",
     )
 
 
@@ -255,7 +255,7 @@ class OnnxFile:
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
         if tensor.data_type == protobuf.STRING:
             raise UnsupportedOp(
-                "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
+                "holds strings, which a DLC cannot hold", where=where, fix="remove the string processing"
             )
         try:
             return protobuf.numpy_dtype(tensor.data_type)
@@ -303,7 +303,7 @@ class OnnxFile:
             offset = int(entries.get("offset") or 0)
             length = int(entries["length"]) if entries.get("length") else None
         except ValueError:
-            raise ModelError("the offset or length of its external data is no number", where=where) from None
+            raise ModelError("offset or length of its external data is not a number", where=where) from None
         if offset < 0 or (length is not None and length < 0):
             raise ModelError("the offset or length of its external data is negative", where=where)
         if location not in self._external:

@@ -448,7 +448,7 @@ class Operators:
         context = self.context
         if len(context.frame.callers) >= DEPTH:
             raise node.problem(
-                f"functions call one another more than {DEPTH} deep",
+                f"functions are nested more than {DEPTH} levels deep",
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
         if reader is None:

@@ -83,7 +83,7 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
         shape = _merged(shape, other.shape)
     if dtype is None:
         raise UnsupportedOp(
-            f"its output {name!r} is no tensor of numbers that a DLC can hold",
+            f"its output {name!r} is not a numeric tensor that a DLC can hold",
             fix="a DLC holds tensors of plain numbers: take out strings, sequences and narrow floats",
         )
     if shape is None and node.type in _RANKS:
@@ -154,7 +154,7 @@ def _schema(proto: Any, opset: int) -> Any:
         except onnx.defs.SchemaError:
             continue
     raise UnsupportedOp(
-        f"there is no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
+        f"the package onnx has no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
         fix="check the model with onnx.checker",
     )
 

@@ -273,7 +273,7 @@ def check_names(graph: Any, where: str) -> None:
             raise ModelError(f"{name!r} is stored, and a node's", where=where, fix="export the model again")
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
         if not type.isprintable():
-            raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
+            raise ModelError(f"{type!r} is not an operator name", where=where, fix="export the model again")
 
 
 def opsets(imports: Any, where: str | None = None) -> dict[str, int]:

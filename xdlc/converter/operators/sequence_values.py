@@ -72,7 +72,7 @@ def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, An
         raise node.problem(
             f"its branches give sequences of {len(leaves(first))} and {len(leaves(second))} elements, and "
             "which one is only known when the graph runs",
-            "let both branches give sequences of one length, or join the elements inside of them",
+            "let both branches return sequences of equal length, or join the elements inside the branches",
         )
     return first, second
 
@@ -109,7 +109,7 @@ def tensor(node: Node, index: int) -> Value:
     """Return an input that must be a tensor."""
     value = given(node, index)
     if not isinstance(value, Value):
-        raise node.invalid(f"input {index} is no tensor")
+        raise node.invalid(f"input {index} is not a tensor")
     return value
 
 
@@ -117,7 +117,7 @@ def elements_of(node: Node, index: int) -> tuple[Value, ...]:
     """Return the elements of an input that is a sequence."""
     value = given(node, index)
     if not isinstance(value, SequenceValue):
-        raise node.invalid(f"input {index} is no sequence")
+        raise node.invalid(f"input {index} is not a sequence")
     return value.elements
 
 

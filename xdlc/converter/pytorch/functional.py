@@ -47,7 +47,7 @@ _REGIONS = {
 """Operators that run a graph once, by the position of the graph; operands follow."""
 _VMAP = "torch._functorch.predispatch."
 _DROPPED = frozenset(["torch._C._set_grad_enabled", "_C._set_grad_enabled"])
-"""Calls without meaning for values."""
+"""Calls without effect on values."""
 
 
 def inlined(graph: CallGraph) -> CallGraph:

@@ -41,7 +41,7 @@ def source_graph(
         source_lines: Whether nodes have the lines of the network's source.
 
     Raises:
-        XdlcError: If the program has no form in a DLC.
+        XdlcError: If the program cannot be stored in a DLC.
     """
     return _Builder(program, bindings, source_lines).graph(frozen)
 

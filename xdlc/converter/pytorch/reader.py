@@ -36,7 +36,7 @@ def read(
         source_lines: Whether the trace has the line of the network's source that makes each call.
 
     Raises:
-        XdlcError: If it is damaged, or has no form in a DLC.
+        XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     if state not in (None, "io", "frozen"):
         raise UsageError(f"no form of state {state!r}", fix="give io or frozen")

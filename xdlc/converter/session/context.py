@@ -68,7 +68,7 @@ class Scope(dict[str, AnyValue]):
         """
         value = self[name]
         if not isinstance(value, Value):
-            raise TypeError(f"{name!r} is no tensor")
+            raise TypeError(f"{name!r} is not a tensor")
         return value
 
 

@@ -246,7 +246,7 @@ class Node:
             not dtype.is_fixed and not (dtype.is_float and dtype.bits <= 32) for dtype in dtypes
         ):
             names = " and ".join(sorted(dtype.name for dtype in dtypes))
-            raise self.invalid(f"its inputs are {names}: they need one type")
+            raise self.invalid(f"its inputs are {names}: they must have one type")
 
     def axis(self, given: int, rank: int) -> int:
         """Return an axis counted from the front.

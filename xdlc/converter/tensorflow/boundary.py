@@ -179,7 +179,7 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = f"name the nodes to end at: {spell('out_node')}"
-        raise ModelError("each node of its graph is read by another one", where=content.path, fix=fix)
+        raise ModelError("each node of its graph is read by another node", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(

@@ -44,7 +44,7 @@ def read(
             one.
 
     Raises:
-        XdlcError: If it is damaged, or has no form in a DLC.
+        XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     notices: list[str] = []
     ends = [*out_node, *(options.out_name or ())]

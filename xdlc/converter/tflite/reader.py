@@ -70,7 +70,7 @@ def read(
         float: Whether quantized tensors become float ones, without encodings.
 
     Raises:
-        XdlcError: If it is damaged, or has no form in a DLC.
+        XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     file = TfliteFile(path, is_float=float)
     chosen = entry(file, signature_name)

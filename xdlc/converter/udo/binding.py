@@ -122,7 +122,7 @@ def _omitted(place: str) -> Issue:
 def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
     if entry.name in attributes:
         return Issue(
-            f"input {index} ({entry.name!r}) is no input of the node but an attribute",
+            f"input {index} ({entry.name!r}) is an attribute of the node, not an input",
             f"make {entry.name!r} a parameter of the definition",
         )
     return _omitted(f"input {index} ({entry.name!r})")

@@ -154,8 +154,8 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
         tensor = tensors[index] if index < len(tensors) else None
         if place.layout not in _LAYOUTS:
             yield Issue(
-                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op works channels last",
-                "take the layout out, or set UseDefaultTranslation to false",
+                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op is channel-last",
+                "remove the layout, or set UseDefaultTranslation to false",
             )
         if tensor is None and place.mandatory:
             yield Issue(f"{what} {index} ({place.name!r}) is omitted", OPTIONAL)

@@ -14,7 +14,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.avoid_faults import MISSING, form
 
 _SHORT, _FEWEST = (8, 16, 32), 32
-"""Bytes of rows, and the least number of indices, that HTP gathers in another way."""
+"""Bytes of rows, and the least number of indices, for which HTP gathers differently."""
 _MANY = 256
 _NONE, _ADD, _MUL = 0, 1, 2
 """Reductions that ScatterNd of HTP has."""

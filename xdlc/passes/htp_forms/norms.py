@@ -13,7 +13,7 @@ from xdlc.passes.avoid_faults import MISSING, form
 
 _BLOCK = 64
 _BELOW = 12.0
-"""How far below all others an entry of fixed point is, so that it adds less than a step of 16 bits."""
+"""Distance of a fixed-point entry below all others at which it adds less than a step."""
 
 
 @form("Batchnorm")

@@ -41,7 +41,7 @@ from xdlc.targets import all_socs, find_soc
 
 MANY_CROSSINGS = 4
 MUCH = 0.05
-"""Part of the work of all layers that many crossings may cost without a warning."""
+"""Share of the work of all layers that crossings may cost without a warning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from xdlc.runtime.htp import Compiled, build_id, compile_for
 from xdlc.runtime.htp.process import ForkServer
 
 Step = Callable[[str, int, int], None]
-"""Called with what is under way, the number of SoCs finished, and of all."""
+"""Called with the current step, the number of finished SoCs, and of all SoCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CompileJobs:
         targets: What to compile for.
         existing: Caches by SoC.
         selections: The graphs to compile, by SoC.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         server: Starts the processes.
     """
 
@@ -124,8 +124,8 @@ def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
         return "it is up to date"
     return (
-        "xdlc did not make it and its graph is not recorded, but its inputs, outputs and options are those "
-        "requested"
+        "xdlc did not compile it and its graph is not recorded, but inputs, outputs and options match "
+        "the request"
     )
 
 

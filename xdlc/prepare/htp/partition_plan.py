@@ -21,7 +21,7 @@ from xdlc.runtime.htp.partition_schedule import partition_name
 CALL = 1 << 16
 """Cost of starting a partition, in bytes copied to HTP: about what takes as long to copy."""
 AT_ONCE = 8
-"""Of so many partitions that gain too little, one is dropped at a time: a network can have thousands."""
+"""Beyond this number of unprofitable partitions, several are dropped at a time."""
 
 
 def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:

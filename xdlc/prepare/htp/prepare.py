@@ -29,9 +29,7 @@ from xdlc.runtime.htp.process import ForkServer, stored_model
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
-_FORGOTTEN = (
-    f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
-)
+_FORGOTTEN = f"record {cache_provenance.RECORD!r} was damaged: its facts about existing caches are lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +170,7 @@ def prepare_all(
         partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
         jobs: SoCs to compile at a time; default: one per processor.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         step: Called with the title of what is done, which names the SoCs that are under way, the number of
             SoCs finished, and of all.
 

@@ -55,7 +55,7 @@ class PartitionJobs:
         name: What messages call it.
         targets: What to compile for.
         existing: Caches by SoC.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         server: Starts the processes.
         strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
 
@@ -262,7 +262,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     if problems:
         return _all_of(problems, place)
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
-    why = "; ".join(sorted(reasons)) or "it has no op that computes anything"
+    why = "; ".join(sorted(reasons)) or "no op of it computes values"
     return ConstraintError(
         f"HTP supports no partition of it: {why}",
         where=place,

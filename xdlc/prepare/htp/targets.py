@@ -115,5 +115,5 @@ def _number(given: str | int) -> int:
     text = str(given).strip().lower().removeprefix("v")
     if not (text.isascii() and text.isdecimal() and len(text) < 4):
         known = ",".join(f"v{number}" for number in arch_numbers() if number >= FIRST_HTP)
-        raise UsageError(f"{given!r} is no architecture", fix=f"use one of {known}")
+        raise UsageError(f"{given!r} is not an architecture", fix=f"use one of {known}")
     return int(text)

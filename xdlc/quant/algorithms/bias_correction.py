@@ -112,7 +112,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
             f"SQNR of the outputs {start.mean_db:.1f} dB before, {best.mean_db:.1f} dB after"
         )
     _restore(before)
-    return plan.noted("bias_correction: refused, the outputs did not gain by it")
+    return plan.noted("bias_correction: refused, the outputs did not improve")
 
 
 def _is_correctable(plan: Plan, op: Op) -> bool:

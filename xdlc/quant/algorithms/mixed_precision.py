@@ -26,7 +26,7 @@ from xdlc.quant.samples import is_held_out
 MOST_JUDGED = 16
 """Samples that widths are judged on."""
 MARGIN = 0.3
-"""What is kept beyond the goal, in dB: the choice fits the samples that it was made on a little."""
+"""Reserve above the goal in dB, because the choice fits its own samples best."""
 MOST_SEARCHES = 8
 """Searches, each corrected by the result of the network as stored after the one before."""
 

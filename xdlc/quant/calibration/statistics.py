@@ -19,16 +19,16 @@ BINS = 2048
 """Most bins of a histogram."""
 
 DECAY = 0.9
-"""Weight of what went before in the moving average of minima and maxima."""
+"""Weight of earlier samples in the moving average of minima and maxima."""
 
 CLIPS = 5
-"""Least samples of a mean that leaves the least and the largest out."""
+"""Least samples for a mean without the smallest and the largest."""
 
 RULED = 0.25
-"""How far these two move a mean, over the mean of the others, where it is theirs."""
+"""Shift of a mean by its two extremes, relative to the other mean, that excludes them."""
 
 FAR = 8.0
-"""How many times as far as the one at the other end an outlier is."""
+"""Ratio of the distances of an outlier and of the other end from the centre."""
 
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""

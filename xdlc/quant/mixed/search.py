@@ -32,15 +32,15 @@ Part: TypeAlias = tuple[int, ...]
 MOST_FAILURES = 24
 """Groups that are tried in vain once most are lowered."""
 NEAR = 0.1
-"""How far above the goal, in dB, no more groups are tried."""
+"""Distance from the goal in dB at which the search stops."""
 FAR = 0.7
 """How far above the goal, in dB, groups are swapped."""
 MOST_ISLANDS = 100
 """Runs of lowered neighbours of which the cost of raising them again is computed."""
 NEGLIGIBLE = 0.0002
-"""Part of the lowest cost that is not worth going all the way down for: other samples may want the bits."""
+"""Share of the lowest cost below which lowering further is not worthwhile."""
 TINY = 1e-20
-"""Noise over signal, or a saving, that counts as none."""
+"""Noise over signal, or saving, that counts as zero."""
 
 
 class LevelQueries(Protocol):
@@ -331,7 +331,7 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     parts = [f"of {len(result.levels)} groups of ops raised: {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(result.levels), trials.exact(base)
-        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
+        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} as reserve for other samples"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.metric is not None:
@@ -346,7 +346,7 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     if not result.reached and str(goal):
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, result)}; "
-            f"lower the goal, omit what narrows the choice ({narrowing}), or calibrate with more samples of "
+            f"lower the goal, omit restrictions ({narrowing}), or calibrate with more samples of "
             "what the network will see"
         )
     return lines

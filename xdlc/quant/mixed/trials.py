@@ -177,7 +177,7 @@ work of calibrating, and of its overhead with small networks."""
 NEARLY = 0.01
 """How far below a goal in dB levels count that reach it and keep too little of the task."""
 RUNS_A_SESSION = 10
-"""Runs that making a session counts as."""
+"""Number of runs that opening a session costs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     graph = model.main
     if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
         raise UsageError(
-            "has no encodings: nothing of it is quantized",
+            "has no encodings: it is not quantized",
             where=f"graph {graph.name!r}",
             fix="quantize the model first",
         )
@@ -138,13 +138,13 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
         grain, scales = Grain.CHANNEL if channels else Grain.BLOCK, tuple(encoding.scales)
     else:
         raise UsageError(
-            f"{type(encoding).__name__} has no form in a file of encodings",
+            f"{type(encoding).__name__} cannot be stored in a file of encodings",
             where=f"tensor {name!r}",
             fix="export a model whose weights have scales",
         )
     if any(encoding.offsets) or not signed:
         raise UsageError(
-            "has several scales but is not symmetric, which no file of encodings holds",
+            "has several scales but is not symmetric, which files of encodings cannot store",
             where=f"tensor {name!r}",
             fix="export a model whose weights are symmetric",
         )
@@ -224,7 +224,7 @@ def encodings_content(
 def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
     if override.grain not in (Grain.TENSOR, Grain.CHANNEL):
         raise UsageError(
-            f"scales per block have no form in version {version.name}",
+            f"scales per block cannot be stored in version {version.name}",
             where=f"tensor {override.name!r}",
             fix="export version 1.0.0 or 2.0.0",
         )

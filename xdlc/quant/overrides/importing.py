@@ -49,7 +49,7 @@ _STORED = "is stored as integers already"
 
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
-"""A file of encodings, or what such a file holds."""
+"""A file of encodings, or its content."""
 
 
 class Importing:
@@ -295,7 +295,7 @@ def activation_form(override: Override) -> QuantType:
         UsageError: If it has not 8 or 16 bits, or more than one scale.
     """
     if override.grain is not Grain.TENSOR:
-        raise override.error("has several scales, but is no weight", "write one scale for the tensor")
+        raise override.error("has several scales, but is not a weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
         raise override.error(
             f"has {override.bits} bits; activations and constants have 8 or 16",

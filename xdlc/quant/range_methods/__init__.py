@@ -60,7 +60,7 @@ class Choice:
 
 
 Find: TypeAlias = Callable[[Statistics, Grid], Range]
-"""Returns the range to be covered, within the one seen; empty where nothing was seen."""
+"""Returns the range to cover, within the seen range; empty if no value was seen."""
 
 Fit: TypeAlias = Callable[[Array, Steps], Array]
 """Returns a scale, float64, for each row of finite float32 numbers [rows, elements]; 0 for a row of zeros."""

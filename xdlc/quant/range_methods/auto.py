@@ -24,7 +24,7 @@ from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
 
 HEADROOM = 2.0
-"""How much farther from zero the ends are than the values that were seen."""
+"""Ratio of the ends' distance from zero to the seen values'."""
 
 _LARGEST_FITTED = 7
 """Largest quantized weight of four bits."""

@@ -34,13 +34,13 @@ MEMORY = 96 << 20
 """Bytes of activations between two levels, over all samples; there are fewer samples if one needs more."""
 LEAST_SAMPLES = 4
 EACH = 8
-"""Of so many samples one is held out."""
+"""One sample in this many is held out."""
 LEAST_JUDGED = 8
 """Least samples to judge the outputs by."""
 ROWS = 4096
 """Rows of a layer, over all samples; twice its inputs if those are more."""
 Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
-"""From a layer, what it has to fit, its float weights [G, K, M] and its scales to what it is to store."""
+"""Fits a layer: from plan, site, sums, float weights [G, K, M] and scales."""
 
 
 class Walk:

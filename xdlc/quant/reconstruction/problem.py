@@ -22,7 +22,7 @@ LEAST = 1e-20
 DAMPING = 0.05
 """Damping of a layer with many rows."""
 SCARCE = 1.0
-"""The same for each input a row: with few rows the samples show little of how inputs go together."""
+"""Damping factor per input and row, for few rows."""
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
 TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
@@ -31,7 +31,7 @@ BLOCK = 64
 Round = Callable[[Array, Array], Array]
 """From real weights [G, K, N] and scales [G, 1, N] to integers, for any number of columns N."""
 FEW = 64
-"""With fewer integers than that it is worth clipping the largest weights."""
+"""Number of integers below which clipping the largest weights can help."""
 AT_ONCE = 1 << 21
 """Weights that are rounded at once."""
 

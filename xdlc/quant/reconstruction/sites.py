@@ -239,7 +239,7 @@ def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
         if isinstance(found, Site):
             sites[op] = found
         else:
-            others.append(f"{op.name!r} is left as it is: {found}")
+            others.append(f"{op.name!r} is not changed: {found}")
     return sites, others
 
 
@@ -250,7 +250,7 @@ def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     if not weight.dtype.is_float:
         return "its weight comes quantized"
     if layout.depth > DEEPEST:
-        return f"each result has {layout.depth} inputs, and more than {DEEPEST} take too much memory"
+        return f"each result has {layout.depth} inputs, and more than {DEEPEST} need too much memory"
     if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
     dtype, encoding = plan.decision.statics[op, 1]

@@ -250,7 +250,7 @@ def _measured(
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
     if most is not None:
-        yield f"no more than {most} held-out samples were measured: the network is large"
+        yield f"only {most} held-out samples were measured, because the network is large"
     if left is not None:
         yield left
 

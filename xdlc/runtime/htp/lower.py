@@ -194,7 +194,7 @@ class Lowering:
             self._keep.append(expansion)
             return st.BLOCKWISE_EXPANSION, ctypes.c_void_p(ctypes.addressof(expansion))
         raise ConstraintError(
-            f"has an encoding that HTP has no place for ({type(encoding).__name__})",
+            f"has an encoding that HTP cannot store ({type(encoding).__name__})",
             where=f"tensor {name!r}",
             fix="quantize the tensor with a scale and offset per tensor or per axis",
         )

@@ -89,7 +89,7 @@ class HtpWorker:
             death.fix = (
                 "if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
                 if death.is_killed
-                else "remove or rewrite what it was working on; the other SoCs are not affected"
+                else "remove or rewrite the op that it was compiling; the other SoCs are not affected"
             )
             raise
 

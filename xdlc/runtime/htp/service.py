@@ -199,7 +199,7 @@ def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str,
     for graph in model.graphs.values():
         if not reads_inputs(graph):
             raise ConstraintError(
-                "no op reads an input, and the vendor's library makes no cache of such a graph",
+                "no op reads an input, and the vendor's library compiles no cache for such a graph",
                 where=f"graph {graph.name!r}",
                 fix="run the model without a cache: its outputs are constants",
             )

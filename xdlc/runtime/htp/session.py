@@ -142,7 +142,7 @@ class HtpSession:
                     doubts = "; ".join(map(str, row.unjudged))
                     notify(f"{cache.name} is used without a verdict on all rules: {doubts}")
             if failures:
-                notify(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
+                notify(f"{cache.name} is used, because better caches do not load: {'; '.join(failures)}")
             self._served, self.partitions = stored.served, stored.partitions
             return stored
         return None
@@ -306,7 +306,7 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
     stated = read_entry(cache.entry).soc_id
     if served.soc_id != stated:
         raise BackendError(
-            f"is described as one for the SoC with id {stated}, but was compiled for id {served.soc_id}",
+            f"is described as a cache for the SoC with id {stated}, but was compiled for id {served.soc_id}",
             where=cache.name,
             fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
         )
@@ -323,7 +323,7 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     else:
         return
     raise BackendError(
-        f"{problem}, which its description does not have",
+        f"{problem}, unlike its description",
         where=cache.name,
         fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
     )

@@ -80,7 +80,7 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
         return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
-    reason, fix = _first_match(op, lines) or ("HTP does not support it", "change what the log names")
+    reason, fix = _first_match(op, lines) or ("HTP does not support it", "change the part that the log names")
     return f"{reason}; the library logs: {' | '.join(' '.join(line.split()) for line in lines)}", fix
 
 
@@ -160,10 +160,10 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
     if name in params and value is not None and value not in params[name]:  # the line names another one
         found = [f"parameter {other!r}" for other, values in params.items() if value in values]
         shown, name = (" or ".join(found), "") if found else (shown, name)
-    accepted = "other values, or not in this combination"
+    accepted = "other values, or another combination"
     if name:
         rules = [rule.text for rule in definitions[name].constraints if rule.type in ("Value", "Number")]
-        accepted = f"values {' and '.join(rules)}" if rules else "other values, or not with these shapes"
+        accepted = f"values {' and '.join(rules)}" if rules else "other values, or other shapes"
         depth = next((tensor.rank for tensor in _tensors(op).values()), 0)
         if definitions[name].enumeration:
             accepted = (
@@ -207,7 +207,7 @@ def _ranks(side: str, exact: int | None, rank: int) -> str:
         return f"rank {exact}"
     if rank > MAX_RANK:
         return f"at most rank {MAX_RANK}"
-    return "other ranks, of many ops up to 4 only" if rank else "rank 1 or more"
+    return "other ranks; many ops support ranks up to 4" if rank else "rank 1 or more"
 
 
 def _input_count(definition: OpDef | None) -> str:

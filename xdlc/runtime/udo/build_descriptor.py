@@ -118,7 +118,7 @@ def _check(op: Op, tensor: Tensor) -> None:
         raise BackendError(
             f"{tensor.name!r} is {tensor.dtype}, but kernels support numbers only",
             where=where,
-            fix="hand texts over as string parameters",
+            fix="pass texts as string parameters",
         )
 
 

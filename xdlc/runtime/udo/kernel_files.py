@@ -160,7 +160,7 @@ def _value_json(value: Any, kernel: str) -> Any:
     name = value.dtype.name if hasattr(value, "dtype") else type(value).__name__
     if _plain_dtype(name) is None or value.size > _MOST_ELEMENTS:
         raise UsageError(
-            f"has an argument of type {name}, or a large one",
+            f"has an argument of type {name}, or one that is too large",
             where=f"kernel {kernel!r}",
             fix=f"give numbers, strings and arrays of at most {_MOST_ELEMENTS} elements, others as inputs",
         )
@@ -187,7 +187,7 @@ def read_calls(path: Path) -> list[Call]:
     try:
         value = json_value(_content(path, _LARGEST_TEXT).decode("utf-8"))
     except ValueError as error:
-        raise ModelError(f"is no JSON: {error}", where=str(path), fix=_AGAIN) from error
+        raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
     calls: list[Call] = []
     with scope.collected():
         calls += _calls(value, path, scope)

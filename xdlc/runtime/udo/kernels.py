@@ -113,7 +113,7 @@ class Kernels:
         unfit = next((call for call in self._calls if call.names(op)), None)
         if unfit is not None:
             fix = "give the kernel_meta that was written with this DLC, or convert the model again"
-            return f"{problem} of these shapes and parameters: {unfit.origin} is for others", fix
+            return f"{problem} of these shapes and parameters: {unfit.origin} supports other ones", fix
         if elsewhere is not None:
             cores = ", ".join(elsewhere.cores)
             return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
@@ -165,7 +165,7 @@ class Kernels:
         key = (package, offer.package)
         if offer.package not in ("", package) and key not in self._logged:
             self._logged.add(key)
-            text = "%s: package %s executes the ops of %s: their names differ in the backend's suffix alone"
+            text = "%s: package %s executes the ops of %s: their names differ only in the backend's suffix"
             _log.warning(text, offer.origin, offer.package, package)
 
     def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:

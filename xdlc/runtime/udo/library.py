@@ -69,7 +69,7 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
         elif hasattr(library, "SnpeUdo_getVersion"):
-            fix = "it is for SNPE's own runtime: give the one of a package of xdlc-udo-package-generator"
+            fix = "it is for SNPE's own runtime: use a library from xdlc-udo-package-generator"
         raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 
@@ -190,7 +190,7 @@ class Registration:
             raise UsageError(
                 f"names the implementation library {name!r}, which is not in its folder",
                 where=self.where,
-                fix="put the implementation library beside the registration library",
+                fix="put the implementation library next to the registration library",
             )
         return path
 
@@ -377,7 +377,7 @@ def _record(kind: type[_Record], address: int | None, what: str, where: str) -> 
 
 def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
     if count > MOST:
-        _refuse(f"states {count} {what}, and there may be {MOST}", where)
+        _refuse(f"states {count} {what}, the limit is {MOST}", where)
     if count and not address:
         _refuse(f"states {count} {what}, but their list is NULL", where)
     size = ctypes.sizeof(kind)

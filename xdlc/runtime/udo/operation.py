@@ -38,7 +38,7 @@ _DOING = {
     "collect": "fetching its results",
     "profile": "profiling it",
 }
-"""What errors state that a kernel was doing, by request."""
+"""Activity of a kernel in errors, by request."""
 
 
 class Operation:

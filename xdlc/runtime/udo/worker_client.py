@@ -23,7 +23,7 @@ SERVICE = "xdlc.runtime.udo.service"
 LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
-"""How often a child that died is replaced."""
+"""Number of times that a crashed child is replaced."""
 _EXIT = "let it return, and not end the process that it runs in"
 _WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 _log = logging.getLogger(__name__)
@@ -242,7 +242,7 @@ class Link:
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
         is_exit = error.status is not None and error.status >= 0
-        late = f"give it more time with {spell('udo_timeout')}, or make it end"
+        late = f"give it more time with {spell('udo_timeout')}, or let the kernel finish earlier"
         fix = late if error.is_late else _EXIT if is_exit else _WRONG
         return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 

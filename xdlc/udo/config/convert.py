@@ -71,7 +71,7 @@ def convert(
 ) -> Converted:
     """Return configurations as OpDef XML or JSON; nothing is written.
 
-    Packages of one name become one.
+    Packages with the same name are merged.
 
     Args:
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
@@ -163,7 +163,7 @@ def drafted(
     ):
         held = ", ".join(held.package for held in drafts.collections)
         raise UsageError(
-            f"operators of several domains have one name, so that there are the packages {held}; "
+            f"operators of several domains have one name, so that the draft has the packages {held}; "
             "an OpDef XML file holds one",
             where=where,
             fix="name a folder that exists for a file each, or a .json file for all",
@@ -187,7 +187,7 @@ def _float_types(names: Sequence[str]) -> list[DType]:
         dtype = TYPES.get(name)
         if dtype is None or not (dtype.is_float or dtype.is_fixed or dtype in QUANTIZED):
             raise UsageError(
-                f"{name!r} is no data type of float values",
+                f"{name!r} is not a float data type",
                 fix=choice(name, ("FLOAT_32", "FLOAT_16", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16")),
             )
         dtypes.append(dtype)

@@ -128,7 +128,7 @@ def read_types(fields: Fields, name: str) -> tuple[DType, ...]:
     if BACKEND_SPECIFIC in words:
         if len(words) > 1:
             problem = f"{name} of {fields.what} has types beside BACKEND_SPECIFIC"
-            fields.report(name, problem, "remove the one or the others")
+            fields.report(name, problem, "remove BACKEND_SPECIFIC or the other types")
         return ()
     return tuple(dict.fromkeys(TYPES[word] for word in words))
 

@@ -265,7 +265,7 @@ def drafted_tensor(
     stated = [stored(operand.dtype) for operand in place.operands if operand.dtype is not None]
     made = [dtype for operand in place.operands for dtype in known.get(operand.name, ())]
     dtypes = tuple(dict.fromkeys(stated or made or otherwise))
-    because = "that of the operator before it is assumed" if made else why
+    because = "the type of the preceding operator's result is assumed" if made else why
     assumed = "" if stated else f"no data type is stated: {because}"
     ranks = {None if operand.shape is None else len(operand.shape) for operand in place.operands}
     rank = ranks.pop() if len(ranks) == 1 else None

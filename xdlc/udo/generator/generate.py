@@ -20,7 +20,7 @@ from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.template_context import CPU, DSP, DSP_LEGACY, GPU, PackageView, cores_of
 
 _SUFFIXES = {CPU: "Cpu", GPU: "Gpu", DSP_LEGACY: "Dsp", DSP: "Htp"}
-"""What QNN appends to the name of a package, by group of cores."""
+"""Suffix that QNN appends to the name of a package, by group of cores."""
 
 
 @dataclass(frozen=True, slots=True)

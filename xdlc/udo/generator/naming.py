@@ -65,7 +65,7 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
     """
     if not _LEGAL.fullmatch(name):
         raise ModelError(
-            f"the {what} {name!r} is no identifier of C++",
+            f"the {what} {name!r} is not a C++ identifier",
             where=where,
             fix="use letters, digits and underscores, and begin with a letter",
         )
@@ -131,7 +131,7 @@ def finalize(value: Any) -> Any:
     """
     if isinstance(value, str) and not isinstance(value, Quoted) and not _HARMLESS.fullmatch(value):
         raise ModelError(
-            f"the text {value!r} cannot stand in generated code as it is",
+            f"the text {value!r} cannot be written in generated code",
             fix="use letters, digits and underscores",
         )
     return value

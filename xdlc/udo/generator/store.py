@@ -57,7 +57,7 @@ def write_packages(
         force: Whether a package may be there already.
 
     Raises:
-        UsageError: If a package is there and ``force`` is not set, or its place is no folder of its own.
+        UsageError: If a package is there and ``force`` is not set, or its place is not a separate folder.
         StorageError: If something cannot be read or written; nothing has changed then.
     """
     checked_path(folder)
@@ -102,13 +102,13 @@ def _blocked(folder: Path) -> Iterator[XdlcError]:
     """Yield an error if the folder, or a parent of it, is not a folder."""
     there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
     if there is not None and not there.is_dir():
-        what = "is a file, not a folder" if there.exists() else "is a link to nothing"
+        what = "is a file, not a folder" if there.exists() else "is a broken link"
         yield UsageError(what, where=str(there), fix="name another folder for the packages")
 
 
 def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        yield UsageError("is no folder of its own", where=str(target), fix="name another folder")
+        yield UsageError("is not a separate folder", where=str(target), fix="name another folder")
     elif target.exists() and not force:
         yield UsageError(
             "exists",
@@ -169,7 +169,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
     path = root / file.path
     if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
         raise UsageError(
-            "is no file of the package's own: it is a folder or a link, or is below a link",
+            "is not a file of the package: it is a folder or a link, or is inside a link",
             where=str(target / file.path),
             fix="move it away",
         )

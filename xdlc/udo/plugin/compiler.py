@@ -59,7 +59,7 @@ def find_compiler() -> Compiler:
             command = tuple(shlex.split(text))
         except ValueError as error:
             raise BackendError(
-                f"CC is {text!r}, which is no command: {error}", fix="set CC to a compiler, or unset it"
+                f"CC is {text!r}, which is not a command: {error}", fix="set CC to a compiler, or unset it"
             ) from error
         if not command or shutil.which(command[0]) is None:
             raise BackendError(
@@ -82,7 +82,7 @@ def _version(command: tuple[str, ...]) -> str:
     if code or not first:
         raise BackendError(
             f"{shlex.join(command)} --version returned exit code {code}",
-            fix="set CC to a C compiler that takes gcc's options",
+            fix="set CC to a C compiler that accepts gcc's options",
         )
     return first[0][:200]
 

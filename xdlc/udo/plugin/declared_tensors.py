@@ -71,7 +71,7 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
         )
     name = declared.name
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-        raise UsageError(f"{name!r} is no name of a tensor", fix="use letters, digits and underscores")
+        raise UsageError(f"{name!r} is not a name of a tensor", fix="use letters, digits and underscores")
     if isinstance(declared.dtypes, str):
         raise UsageError(
             f"dtypes of {name} is the string {declared.dtypes!r}", fix=f"write dtypes=({declared.dtypes!r},)"

@@ -76,7 +76,7 @@ class Format(ABC):
             raise UsageError(
                 f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
                 f"not {list(array.shape)}",
-                fix="give the array that pack made, and the shape before",
+                fix="pass the array that pack returned, and the original shape",
             )
         return plain
 
@@ -115,7 +115,7 @@ def channel_block(itemsize: int, name: str) -> int:
     if itemsize in (2, 4):
         return CUBE
     raise UsageError(
-        f"format {name} has no form for elements of {itemsize} bytes",
+        f"format {name} does not support elements of {itemsize} bytes",
         fix="use a type of 8, 16 or 32 bits, or format ND",
     )
 
@@ -297,7 +297,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
         for name in stated:
             if name not in names:
                 raise UsageError(
-                    f"weight_formats names {name!r}, which is no input",
+                    f"weight_formats names {name!r}, which is not an input",
                     fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
                 )
         return {name: find_format(format_name) for name, format_name in stated.items()}
@@ -364,12 +364,12 @@ def _formats_by_name(formats: Any, names: Sequence[str], what: str) -> dict[str,
     if formats and len(formats) != len(names):
         raise UsageError(
             f"formats holds {len(formats)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
-            fix="name one format for each; those of weights belong into weight_formats",
+            fix="name one format for each; list formats of weights in weight_formats",
         )
     found = [find_format(name) for name in formats or ["ND"] * len(names)]
     for format in found:
         if format.for_weights_only:
-            raise UsageError(f"{format.name} is no format of {what}", fix="name it in weight_formats")
+            raise UsageError(f"{format.name} is not a format of {what}", fix="name it in weight_formats")
     return dict(zip(names, found, strict=True))
 
 

@@ -114,7 +114,7 @@ class PluginHooks:
         if unread:
             builtin = self.declaration.builtin
             unformed = [name for name in unread if builtin is not None and name in builtin.unformed]
-            why = " (graphs and the like have no form as parameters)" if unformed else ""
+            why = " (graphs and similar values cannot be parameters)" if unformed else ""
             own = overrides(self.plugin, "parse_params")
             raise UsageError(
                 f"nothing reads attribute{'s' * (len(unread) > 1)} {', '.join(map(repr, unread))}{why}",

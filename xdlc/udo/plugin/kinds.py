@@ -347,7 +347,7 @@ class Enum(Kind):
         bad = [name for name in names if not isinstance(name, str) or not name.isidentifier()]
         if bad:
             raise UsageError(
-                f"{bad[0]!r} is no name of an enumeration", fix="use letters, digits, underscores"
+                f"{bad[0]!r} is not a name for an enumeration", fix="use letters, digits, underscores"
             )
         unknown = sorted(set((numbers or {}).values()) - set(names))
         if unknown:
@@ -466,6 +466,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # of numpy
         return _plain(value.tolist())
     raise UsageError(
-        f"a {type(value).__name__} has no form in JSON",
+        f"a {type(value).__name__} cannot be stored as JSON",
         fix="give it a parameter of its own: Bytes or Tensor, or omit it",
     )

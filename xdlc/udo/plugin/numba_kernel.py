@@ -124,8 +124,8 @@ def _returns(function: Any, inputs: int, outputs: int) -> bool:
             return False
     if count not in (inputs, inputs + outputs):
         raise UsageError(
-            f"{_name(function)} takes {count} arrays, and the op has {inputs} inputs and {outputs} outputs",
-            fix="let it take the inputs and return the output, or the inputs and then the outputs",
+            f"{_name(function)} has {count} parameters, but the op has {inputs} inputs and {outputs} outputs",
+            fix="let it have the inputs as parameters and return the output, or have inputs and outputs",
         )
     return count == inputs
 

@@ -54,7 +54,7 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
     sizes = _spatial(node, x, len(scales))
     target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
     if min(target) < 1:
-        raise node.invalid(f"scales {scales} leave nothing of {list(sizes)}")
+        raise node.invalid(f"scales {scales} reduce {list(sizes)} to nothing")
     if node.type == "UpsampleBilinear":
         mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     else:

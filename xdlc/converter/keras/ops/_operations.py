@@ -171,7 +171,7 @@ _UNUSED = ("sparse", "ragged", "args", "kwargs", "sorted", "num", "fill_mode", "
 
 
 PARAMETERS: dict[str, str] = {}
-"""Names of the parameters of each operation in order."""
+"""Names of the parameters of each operation, in order."""
 
 
 def operations(table: Table) -> None:

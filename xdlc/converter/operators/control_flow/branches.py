@@ -38,7 +38,7 @@ def import_if(node: Node, importer: Operators) -> list[AnyValue]:
 
     Raises:
         ModelError: If the node is not valid.
-        UnsupportedOp: If a value has no form in a DLC.
+        UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
     condition = tensor_of(node, node.required(0), "its condition")

@@ -65,7 +65,7 @@ def apply_while(
         return [found.get(position, value) for position, value in enumerate(states)]
     start = go_on(initial) if trips is None else None
     if not isinstance(start, Value | None):
-        raise UnsupportedOp("the condition of the loop is no tensor")
+        raise UnsupportedOp("the condition of the loop is not a tensor")
     count = None if trips is None else scalar(importer, trips)
     names = [f"state{position}" for position in varying]
     loop = _Iteration(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)

@@ -62,7 +62,7 @@ def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
 
     Raises:
         ModelError: If the body is not valid.
-        UnsupportedOp: If a value has no form in a DLC.
+        UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
     assumed = _first_assumption(importer, loop)

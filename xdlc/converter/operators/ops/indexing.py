@@ -236,7 +236,7 @@ def _scalar(node: Node, value: np.generic) -> Scalar:
         return ir.f32(plain)
     if value.dtype.name == "bfloat16":
         return ir.f32(float(value))
-    raise node.problem(f"value {plain} has no exact form as a 32-bit parameter")
+    raise node.problem(f"value {plain} cannot be stored exactly as a 32-bit parameter")
 
 
 @importer("Hardmax")

@@ -189,7 +189,7 @@ def _fill(node: Node, x: Value, fill: float) -> ir.Scalar:
         exact = -(1 << 31) <= int(fill) < 1 << 31
         param = ir.b8(bool(fill)) if x.dtype is BOOL8 else ir.i32(int(fill) if exact else 0)
     if not exact:
-        raise node.problem(f"fill value {fill} has no exact form as a 32-bit parameter")
+        raise node.problem(f"fill value {fill} cannot be stored exactly as a 32-bit parameter")
     return param
 
 

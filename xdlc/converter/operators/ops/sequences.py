@@ -168,7 +168,7 @@ def import_erase(node: Node, importer: Operators) -> list[AnyValue]:
     elements = list(elements_of(node, 0))
     length = len(elements)
     if not elements:
-        raise node.invalid("takes an element away from an empty sequence")
+        raise node.invalid("removes an element from an empty sequence")
     del elements[length - 1 if node.input(1) is None else position(node, 1, length, length - 1)]
     return [sequence(importer, node, elements)]
 
@@ -249,5 +249,5 @@ def import_get_element(node: Node, importer: Operators) -> list[AnyValue]:
     if not isinstance(value, OptionalValue):
         return [value]
     if value.element is None:
-        raise node.invalid("it takes the element of an empty optional")
+        raise node.invalid("it reads the element of an empty optional")
     return [value.element]

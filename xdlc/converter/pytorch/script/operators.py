@@ -38,7 +38,7 @@ _QUERIES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("is_contiguous", "is_cpu"), lambda *_: True),
     **dict.fromkeys(_NO, lambda _: False),
 }
-"""What is known of a tensor."""
+"""Properties of a tensor that queries return."""
 _ITEMS = ("item", "ScalarImplicit", "IntImplicit", "Int", "FloatImplicit", "Float", "Bool")
 """Operators that make a number of a tensor."""
 _SYNONYMS = {"floordiv": "floor_divide", "__not__": "logical_not", "__round_to_zero_floordiv": "floor_divide"}

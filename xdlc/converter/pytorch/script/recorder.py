@@ -26,7 +26,7 @@ _RESHAPING = ("squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdi
 NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL}
 """Data types of numbers."""
 MISSING = object()
-"""Result of an operator that its handler does not have."""
+"""Result of an operator that its handler lacks."""
 
 
 class WrongType(Exception):

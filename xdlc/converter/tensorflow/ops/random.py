@@ -27,7 +27,7 @@ _DRAWN = {
     "StatelessRandomNormal": "RandomNormal",
     "StatelessRandomNormalV2": "RandomNormal",
 }
-"""Canonical operators of those with the same distribution; the numbers differ."""
+"""Canonical operators with the same distribution as TensorFlow's; the numbers differ."""
 _FLOAT, _INT32 = 1, 6  # of TensorProto.DataType
 
 

@@ -98,7 +98,7 @@ def narrow(node: Node, array: Array) -> Array:
         UnsupportedOp: If one does not fit.
     """
     if array.size and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
-        raise node.problem("a number does not fit 32 bits")
+        raise node.problem("a number does not fit in 32 bits")
     return array.astype(np.int32)
 
 

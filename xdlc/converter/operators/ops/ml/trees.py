@@ -237,7 +237,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
         scores = forest_scores(node, b, x, forest, "SUM", base, complete=complete)
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if labels.size < 2 or len(weighted) != 1 or base.size > 1 or (base.size and weighted == {1}):
-        raise node.problem("classes whose labels onnxruntime takes from other scores are not supported")
+        raise node.problem("classes whose labels onnxruntime derives from other scores are not supported")
     both_scores = forest_scores(node, b, x, forest, "SUM", np.zeros(2, np.float32), complete=False)
     (column,) = weighted
     score = part(b, both_scores, 1, column, column + 1)
@@ -288,7 +288,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     index = {key: at for at, key in enumerate(zip(trees, ids, strict=True))}
     unknown = sorted(set(modes) - {*MODES[:-1], "LEAF"})
     if len(index) != len(ids) or unknown:
-        raise node.invalid(f"a node is there twice, or has mode {unknown}")
+        raise node.invalid(f"a node is listed twice, or has mode {unknown}")
     weights: dict[int, list[tuple[int, float]]] = {}
     places = (_ints(node, f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
     values = numbers(node, f"{kind}_weights")
