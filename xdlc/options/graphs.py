@@ -25,7 +25,7 @@ OverrideMissing: TypeAlias = Annotated[
 Weights: TypeAlias = Annotated[
     PathLike | None,
     Option(
-        "File with the weights of the network, where the model's file has none: the .caffemodel (Caffe), or "
+        "File with the weights of the network, if the model's file has none: the .caffemodel (Caffe), or "
         "the network that fills them in (Caffe2).",
         flags=("--weights", "--caffe_bin", "--exec_net"),
     ),
@@ -442,7 +442,7 @@ class DraftOptions(FormOptions, total=False):
     datatypes: Annotated[
         Sequence[str],
         Option(
-            "Data types that float inputs and outputs may have, beside their own. FLOAT_32 alone keeps them "
+            "Additional data types of float inputs and outputs. FLOAT_32 alone keeps them "
             "float in quantized models.",
             default=(),
             default_text="FLOAT_32, and for a DSP FIXED_8 and FIXED_16 too",
@@ -452,7 +452,7 @@ class DraftOptions(FormOptions, total=False):
     operators: Annotated[
         Sequence[str],
         Option(
-            "Operators to draft too, although xdlc maps them: for forms of them that QNN lacks.",
+            "Operators to draft although xdlc maps them, for attributes or types that QNN lacks.",
             default=(),
             metavar="TYPE,..",
         ),
