@@ -139,6 +139,12 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     )
 
 
+def test_each_line_is_phrased_once(report):
+    lines = advice_of(replace(report, lost=("[poor]",), phrase=lambda line: f"[{line}]"))
+    assert lines[0] == "[poor]"
+    assert all(line.count("[") == 1 for line in lines)
+
+
 def test_clipping_on_purpose_and_poor_softmax_results_are_no_reason_for_advice(report):
     tensors = tuple(replace(tensor, source="percentile 99.99 of 4 samples") for tensor in report.tensors)
     assert not any("clip more" in line for line in advice_of(replace(report, tensors=tensors)))
