@@ -105,6 +105,6 @@ def test_a_model_in_memory_is_converted(models: Any) -> None:
 
 
 def test_runtimes_have_options_of_run_alone() -> None:
-    assert sorted(runtimes.RUNTIMES.all()) == module_names("xdlc.api.runtimes")
+    assert tuple(sorted(runtimes.RUNTIMES.all())) == module_names("xdlc.api.runtimes")
     for runtime in runtimes.RUNTIMES.all().values():
         assert runtime.options <= options_of(RunOptions).keys()

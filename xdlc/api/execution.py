@@ -147,12 +147,7 @@ class Session:
     """
 
     @verb
-    def __init__(
-        self,
-        model: Model | PathLike,
-        runtime: str = "cpu",
-        **options: Unpack[RunOptions],
-    ) -> None:
+    def __init__(self, model: Model | PathLike, runtime: str = "cpu", **options: Unpack[RunOptions]) -> None:
         arguments: dict[str, Any] = {**options}
         chosen = runtime_with(runtime, options)
         self._anew: Callable[[Profiler], Any] | None = None

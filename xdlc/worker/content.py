@@ -96,14 +96,8 @@ def _dtype(name: str) -> Any:
 
 def words_of(error: XdlcError) -> dict[str, Any]:
     """Return an error as JSON values."""
-    return {
-        "kind": type(error).__name__,
-        "problem": error.problem,
-        "where": error.where,
-        "fix": error.fix,
-        "node": error.node,
-        "op": error.op,
-    }
+    members = ("problem", "where", "fix", "node", "op", "line")
+    return {"kind": type(error).__name__} | {name: getattr(error, name) for name in members}
 
 
 def error_of(words: Mapping[str, Any]) -> XdlcError:

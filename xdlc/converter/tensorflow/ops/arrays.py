@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import blocks, gathering, scatter, shapes, slicing
+from xdlc.converter.nhwc import blocks, diagonals, gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.shapes import (
     axis_of,
     cast,
@@ -24,16 +24,16 @@ from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import INT32
 
 _FORMULAS: dict[str, Callable[..., Value]] = {
-    "BatchMatrixDiag": scatter.matrix_diagonals,
+    "BatchMatrixDiag": diagonals.matrix_diagonals,
     "BroadcastArgs": shapes.broadcast_shape,
     "BroadcastTo": shapes.broadcast_to,
     "ConjugateTranspose": shapes.transposed,
-    "Diag": scatter.tensor_diagonal,
-    "DiagPart": scatter.tensor_diagonal_part,
+    "Diag": diagonals.tensor_diagonal,
+    "DiagPart": diagonals.tensor_diagonal_part,
     "ExpandDims": shapes.with_axes,
     "Fill": shapes.filled,
     "GatherNd": gathering.gather_nd,
-    "MatrixDiag": scatter.matrix_diagonals,
+    "MatrixDiag": diagonals.matrix_diagonals,
     "Slice": slicing.sliced,
     "SparseToDense": scatter.sparse_to_dense,
     "Tile": shapes.tiled,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.converter.nhwc import scatter
+from xdlc.converter.nhwc.diagonals import band_part, diagonals_of, matrix_diagonals, set_diagonals
 from xdlc.converter.nhwc.shapes import (
     ints,
     known,
@@ -23,21 +23,19 @@ def _matrix_diag_3(
     node: Node, g: Operators, x: Value, band: Value, rows: Value, columns: Value, fill: Value
 ) -> Value:
     count, width = (ints(value, "the number of rows or columns")[0] for value in (rows, columns))
-    return scatter.matrix_diagonals(
-        g, x, _band(band), rows=count, columns=width, fill=fill, align=_align(node)
-    )
+    return matrix_diagonals(g, x, _band(band), rows=count, columns=width, fill=fill, align=_align(node))
 
 
 @handler("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
 def _matrix_set_diag(node: Node, g: Operators, x: Value, diagonals: Value, *band: Value) -> Value:
-    return scatter.set_diagonals(g, x, diagonals, _band(band[0]) if band else (0, 0), _align(node))
+    return set_diagonals(g, x, diagonals, _band(band[0]) if band else (0, 0), _align(node))
 
 
 @handler("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
 def _matrix_diag_part(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     if not rest:
-        return scatter.diagonals_of(g, x)
-    return scatter.diagonals_of(g, x, _band(rest[0]), fill=rest[1], align=_align(node))
+        return diagonals_of(g, x)
+    return diagonals_of(g, x, _band(rest[0]), fill=rest[1], align=_align(node))
 
 
 def _align(node: Node) -> str:
@@ -49,4 +47,4 @@ def _align(node: Node) -> str:
 @handler("MatrixBandPart", "BatchMatrixBandPart")
 def _band_part(node: Node, g: Operators, x: Value, lower: Value, upper: Value) -> Value:
     sides = [int(known(value, "a width of the band").reshape(())) for value in (lower, upper)]
-    return scatter.band_part(g, x, *sides)
+    return band_part(g, x, *sides)

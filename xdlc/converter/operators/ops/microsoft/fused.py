@@ -10,9 +10,9 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops import _formulas
 from xdlc.converter.operators.ops._compose import neuron, number, part
 from xdlc.converter.operators.ops._formulas import linear, plus, silu, tanh_gelu, times
-from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.convolutions import convolve
 from xdlc.converter.operators.ops.products import gemm, multiply
+from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 from xdlc.opdefs.elementwise_enums import (
