@@ -85,6 +85,8 @@ def test_a_session_runs_again_and_again(models: Any) -> None:
             np.testing.assert_allclose(found["y"], xdlc.run(model, feeds)["y"], rtol=1e-6)
         with pytest.raises(UsageError, match="feeds is of type ndarray"):
             session.run(feeds["x"])
+    with pytest.raises(UsageError, match="threads requires runtime='aip' or runtime='cpu'"):
+        xdlc.Session(model, runtime="htp", threads=2)
     with pytest.raises(UsageError, match="soc requires runtime='htp'") as caught:
         xdlc.session(model, "aip", soc="sm8250")
     assert caught.value.fix == "add runtime='htp', or omit soc"

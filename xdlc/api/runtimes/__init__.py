@@ -148,10 +148,9 @@ def runtime_with(name: str, options: Mapping[str, Any]) -> Runtime:
     for option in options:
         runtimes = sorted(name for name, runtime in RUNTIMES.all().items() if option in runtime.options)
         if runtimes and chosen.name not in runtimes:
-            runtime = spell("runtime", runtimes[0])
-            raise UsageError(
-                f"{spell(option)} requires {runtime}", fix=f"add {runtime}, or omit {spell(option)}"
-            )
+            choices = " or ".join(spell("runtime", runtime) for runtime in runtimes)
+            fix = f"add {choices}, or omit {spell(option)}"
+            raise UsageError(f"{spell(option)} requires {choices}", fix=fix)
     return chosen
 
 
