@@ -129,7 +129,7 @@ class ProblemList(XdlcError):
 
 
 def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
-    """Return the problems of an error: itself, or those of a list.
+    """Return the problems of an error: the error, or those of a list.
 
     Example:
         >>> [problem.problem for problem in each_problem(ModelError("a"))]
@@ -160,7 +160,7 @@ def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: flo
 
 
 def raise_all(problems: Sequence[XdlcError], *, where: str | None = None) -> None:
-    """Raise the problems found, if any: one as itself, several as a ProblemList.
+    """Raise the problems, if any: one directly, several as a ProblemList.
 
     Problems that read alike and are of one node count once.
     """

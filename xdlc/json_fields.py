@@ -119,7 +119,7 @@ class Scope:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Raise all problems of a block at its end, or once there are too many.
+        """Raise all problems of a block at its end, or earlier if there are too many.
 
         Raises:
             XdlcError: The problem; a ProblemList of several.
@@ -149,7 +149,7 @@ class Node:
         return ((name, Node(value, joined(self.path, name))) for name, value in self.value.items())
 
     def leaves(self) -> Iterator[Node]:
-        """Iterate over what is no array in arrays within one another."""
+        """Iterate over the values in nested arrays that are not arrays."""
         if not isinstance(self.value, list):
             yield self
             return
@@ -170,7 +170,7 @@ def joined(path: str, key: str | int) -> str:
 
 
 def choice(name: str, known: Iterable[str]) -> str:
-    """Return a fix for a name that is not among those known.
+    """Return a fix for an unknown name: similar names, or the list of names.
 
     Example:
         >>> choice("NWHC", ("NHWC", "NCHW")), choice("x", ("NHWC", "NCHW"))
@@ -211,7 +211,7 @@ def kind_of(value: Any) -> str:
 
 
 def _as_number(value: Any) -> float | None:
-    """Return a JSON value as a finite number, None if it is not one."""
+    """Return a JSON value as a finite number; None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -222,13 +222,13 @@ def _as_number(value: Any) -> float | None:
 
 
 def _as_whole(value: Any) -> int | None:
-    """Return a JSON value as a whole number, None if it is not one."""
+    """Return a JSON value as a whole number; None if it is not one."""
     number = _as_number(value)
     return int(number) if number is not None and number.is_integer() else None
 
 
 def named(node: Node, member: str) -> str:
-    """Return a member for messages, or an empty string if it is not a string."""
+    """Return a string member for use in messages; "" if it is not a string."""
     found = node.value.get(member) if isinstance(node.value, Mapping) else None
     return found if isinstance(found, str) else ""
 
@@ -278,11 +278,11 @@ class Fields:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether the scope got a problem since this object was made."""
+        """Whether the scope has a new problem since this object was created."""
         return len(self.scope.problems) > self._problems_before
 
     def path_of(self, name: str) -> str:
-        """Return the path of a member, or of the object if it has none of that name."""
+        """Return the path of a member; of the object if the member is missing."""
         return joined(self.path, name) if name in self._members else self.path
 
     @property
@@ -303,11 +303,11 @@ class Fields:
         self.scope.notice(self.path_of(name), text)
 
     def node(self, name: str) -> Node | None:
-        """Return a member of any type, or None if it is omitted."""
+        """Return a member of any type; None if it is omitted."""
         return Node(self._members[name], joined(self.path, name)) if name in self._members else None
 
     def value(self, name: str) -> Any:
-        """Return the plain value of a member, None if it is omitted."""
+        """Return the plain value of a member; None if it is omitted."""
         return self._members.get(name)
 
     def lacks(self, *names: str) -> bool:
@@ -350,7 +350,7 @@ class Fields:
         return None if node is None else node.value
 
     def number(self, name: str) -> float | None:
-        """Return a finite number, or the one of an array; None if it is omitted or wrong."""
+        """Return a finite number, also from an array of one; None if omitted or wrong."""
         value = self._members.get(name)
         if type(value) is float and math.isfinite(value):
             return value
@@ -381,7 +381,7 @@ class Fields:
         values = self.array(name)[0]
         if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # maybe millions
             return values
-        return self._converted(name, _as_number, "a finite number") if values else None
+        return self._converted(name, values, _as_number, "a finite number") if values else None
 
     def wholes(self, name: str) -> list[int] | None:
         """Return the whole numbers of nested arrays in order; None if omitted or wrong.
@@ -391,7 +391,7 @@ class Fields:
         values = self.array(name)[0]
         if set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 63:
             return values
-        return self._converted(name, _as_whole, "a whole number") if values else None
+        return self._converted(name, values, _as_whole, "a whole number") if values else None
 
     def array(self, name: str) -> tuple[list[Any], tuple[int, ...]]:
         """Return the elements of nested arrays in order, and their shape.
@@ -410,22 +410,23 @@ class Fields:
         return level, tuple(shape)
 
     def _converted(
-        self, name: str, convert: Callable[[Any], _Number | None], expected: str
+        self, name: str, values: Sequence[Any], convert: Callable[[Any], _Number | None], expected: str
     ) -> list[_Number] | None:
-        """Return the numbers of nested arrays; None, and reports, if a value is no number."""
-        leaves = list(Node(self._members[name], self.path_of(name)).leaves())
-        numbers = [convert(leaf.value) for leaf in leaves]
-        for leaf, number in zip(leaves, numbers, strict=True):
-            if number is None:
+        """Return the numbers of nested arrays; report other values and return None."""
+        numbers = [number for number in map(convert, values) if number is not None]
+        if len(numbers) == len(values):  # maybe millions, of which none needs its path
+            return numbers
+        for leaf in Node(self._members[name], self.path_of(name)).leaves():
+            if convert(leaf.value) is None:
                 self.wrong(name, expected, leaf, f"write {expected}")
-        return None if None in numbers else numbers  # type: ignore[return-value]
+        return None
 
     def text(self, name: str) -> str:
-        """Return a string; empty if it is omitted."""
+        """Return a string; "" if it is omitted."""
         return self._typed(name, str, "a string", f'"{name}": "..."') or ""
 
     def one_of(self, name: str, known: Iterable[str], fix: str = "") -> str:
-        """Return one of several strings; empty if omitted. ``fix`` is for others."""
+        """Return one of several strings; "" if omitted. ``fix`` is for other values."""
         word = self.text(name)
         if word and word not in known:
             self.report(name, f"{name} of {self.what} is unknown: {shown(word)}", fix or choice(word, known))
@@ -438,17 +439,17 @@ class Fields:
         return otherwise if found is None else bool(found)
 
     def items(self, name: str) -> tuple[Node, ...]:
-        """Return the elements of an array; none if it is omitted."""
+        """Return the elements of an array; () if it is omitted."""
         elements = self._typed(name, list, "an array", f'"{name}": [...]')
         return tuple(Node(elements, self.path_of(name)).items()) if elements else ()
 
     def members(self, name: str) -> dict[str, Node]:
-        """Return the members of an object; none if it is omitted."""
+        """Return the members of an object; {} if it is omitted."""
         members = self._typed(name, dict, "an object", f'"{name}": {{...}}')
         return dict(Node(members, self.path_of(name)).members()) if members else {}
 
     def words(self, name: str, choices: Sequence[str], fix: str = "") -> list[str]:
-        """Return distinct strings out of several; ``fix`` is for other strings."""
+        """Return distinct strings from a list of choices; ``fix`` is for other strings."""
         words: list[str] = []
         for node in self.items(name):
             word = node.value

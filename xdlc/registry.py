@@ -15,7 +15,7 @@ Held = TypeVar("Held")
 
 
 class Registry(Generic[Key, Held]):
-    """A table of what the modules of a package register, imported at first use.
+    """A table of registered objects of a package's modules, imported at first use.
 
     Args:
         package: The package, like ``xdlc.runtime.ops``; every module directly in it is imported.
@@ -52,12 +52,12 @@ class Registry(Generic[Key, Held]):
         return decorate
 
     def all(self) -> Mapping[Key, Held]:
-        """Return everything that is registered, by key."""
+        """Return all registered objects by key."""
         import_modules(self._package)
         return MappingProxyType(self._held)
 
     def find(self, key: Key) -> Held | None:
-        """Return what is registered under a key, or None."""
+        """Return the object registered for a key, or None."""
         return self.all().get(key)
 
 

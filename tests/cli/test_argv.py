@@ -47,10 +47,10 @@ def small() -> tuple[Tool, dict[str, object]]:
             "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min",
         ),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
-        (["--brief=2"], "--brief: takes no value\n  fix: write --brief alone"),
+        (["--brief=2"], "--brief: accepts no value\n  fix: write --brief alone"),
         (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
         (["a.dlc"], "'a.dlc' belongs to no option\n  fix: --help lists the options"),
-        (["--debug", "3"], "--debug takes no value, found '3'\n  fix: write --debug alone"),
+        (["--debug", "3"], "--debug accepts no value, found '3'\n  fix: write --debug alone"),
         (
             ["-oss", "--wrong", "3"],
             "2 problem(s)\n- no option '-oss'\n  fix: write -o ss, with a space\n- ",

@@ -84,7 +84,7 @@ def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
         (["--set_output_layers", "conv2d"], "nearest: conv2d_conv"),
         (["--buffer_data_type", "x=float16"], "unknown type 'float16'"),
         (["--input_name", "x"], "--input_name is given 1 times, --input_dimensions 0 times"),
-        (["--input_name", "x", "--input_dimensions", "1,x"], "is no shape"),
+        (["--input_name", "x", "--input_dimensions", "1,x"], "is not a shape"),
     ],
 )
 def test_wrong_flags_are_said_before_anything_is_compiled(dlc: Path, words: list[str], said: str) -> None:

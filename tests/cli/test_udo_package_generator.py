@@ -51,7 +51,7 @@ def test_force_keeps_what_was_filled_and_says_so(config: Path, tmp_path: Path) -
     assert "--force-generation" in said
     said = call("-p", config, "-o", tmp_path, "--force-generation").stdout
     assert "kept: jni/src/CPU/src/ops/A.cpp was changed by hand\n" in said
-    assert "replaced: Makefile was changed by hand; what it was is Makefile.old" in said
+    assert "replaced: Makefile was changed by hand; the old file is Makefile.old" in said
     assert not kernel.with_name("A.cpp.new").exists()
     config.write_text(config.read_text().replace("<Name>x</Name>", "<Name>image</Name>"))
     said = call("-p", config, "-o", tmp_path, "-f").stdout

@@ -275,7 +275,7 @@ def test_text_metadata_and_records(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"layer": "other"}, "weights for 'other', which is no layer"),
+        ({"layer": "other"}, "weights for 'other', which is not a layer"),
         (
             {"given": [dlc3_params.Weight("w", [3], dlc3_params.Elements(6, b"\1"))]},
             "has 1 bytes of data, needs 3",

@@ -218,7 +218,7 @@ def test_options_of_an_importer_come_by_name_too(models: Any) -> None:
     path = models.save(models.make(nodes, {"x": ["n", 2]}, {"y": ["n", 2]}))
     model = xdlc.convert(path, importer_options={"define_symbol": {"n": 3}})
     assert model.main.inputs[0].shape == (3, 2)
-    with pytest.raises(UsageError, match="no option for an ONNX model") as caught:
+    with pytest.raises(UsageError, match="not an option for an ONNX model") as caught:
         xdlc.convert(path, importer_options={"define_symbols": {"n": 3}})
     assert caught.value.fix == "nearest: define_symbol"
     with pytest.raises(UsageError, match="importer_options is of type list"):

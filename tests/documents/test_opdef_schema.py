@@ -121,7 +121,7 @@ def test_every_data_type(tmp_path: Path):
     assert {op.params["param"].dtypes[0] for op in found} <= set(BY_NAME.values())
     text = document(OPDEF.replace("QNN_DATATYPE_INT_32", "BACKEND_SPECIFIC"))
     (problem,) = problems(written(tmp_path, text))
-    assert "no supplement resolves for HTP" in problem
+    assert "no supplement specifies for HTP" in problem
 
 
 @pytest.mark.parametrize(("rank", "expected"), [("1D", 1), ("2D", 2), ("3D", 3), ("4D", 4), ("ND", None)])

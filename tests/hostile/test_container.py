@@ -109,7 +109,7 @@ def test_zip_of_something_else(tmp_path):
     assert load(path).records["readme.txt"].numpy().tobytes() == b"hello"
     with zipfile.ZipFile(path, "w"):
         pass
-    refuse(path, path.read_bytes(), "no DLC")
+    refuse(path, path.read_bytes(), "not a DLC")
 
 
 def test_compressed_bomb(tmp_path):
@@ -266,7 +266,7 @@ BROKEN = {
         "nodes": [node(inputs=["t"]), node("m", outputs=["t"])],
         "tensors": [tensor(), tensor("y", 1), tensor("t", 3)],
     },
-    "nothing produces": {
+    "no op produces": {
         "tensors": [tensor(), tensor("y", 1), tensor("t", 3)],
         "nodes": [node(inputs=["t"])],
     },
@@ -374,7 +374,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
     ):
         entries = {**entries_of(tensors=tensors, nodes=[]), "model.encodings.bin": content}
         write(path, entries)
-        refuse(path, path.read_bytes(), "no SO64 buffer")
+        refuse(path, path.read_bytes(), "not SO64")
 
 
 @pytest.mark.parametrize(
@@ -387,17 +387,17 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("model", prefixed(b"\xff\xff\xff\xffNETD"), "table at byte"),
         ("model.params", b"", "has 0 bytes"),
         ("model.params", prefixed(b"\0\0\0\0NETP"), "has a v|table"),
-        ("dlc.metadata2.3.0", b"{", "no JSON"),
+        ("dlc.metadata2.3.0", b"{", "not readable JSON"),
         ("dlc.metadata2.3.0", b'{"a": "\\ud800"}', "surrogates"),
         ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": {"tool": 1}}]}', "malformed 'history'"),
-        ("dlc.metadata2.3.0", b"\xff", "no JSON"),
-        ("dlc.metadata2.3.0", b"[]", "other JSON values"),
+        ("dlc.metadata2.3.0", b"\xff", "not readable JSON"),
+        ("dlc.metadata2.3.0", b"[]", "unexpected JSON values"),
         ("dlc.metadata2.3.0", b'{"cacheList": {}}', "malformed 'cacheList'"),
         ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "malformed 'cacheList'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "malformed 'relations'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "malformed 'relations'"),
         ("dlc.metadata2.3.0", b"[" * 1_000_000, "nests values deeper"),
-        ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "other JSON values"),
+        ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "unexpected JSON values"),
         ("dlc.metadata", b"\xff", "UTF-8"),
         ("xdlc.trace", b'{"version": 2}', "version 2"),
         ("xdlc.trace", b'{"version": 1, "graphs": {"g": {"n": [1]}}}', "origin of op 'n'"),
@@ -418,7 +418,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
             b'{"graphs": [{"inputs": [{"name": "x", "state": {"output": []}}]}]}',
             "malformed 'states'",
         ),
-        ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "other JSON values"),
+        ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "unexpected JSON values"),
     ],
 )
 def test_broken_entries(tmp_path, entry, content, problem):

@@ -116,7 +116,7 @@ def opened(path: Path) -> XdlcError:
     [
         (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, this is version 1"),
         (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
-        (["-DNUM_OPS=4000000000u"], "states 4000000000 operations, and there may be 4096"),
+        (["-DNUM_OPS=4000000000u"], "states 4000000000 operations, the limit is 4096"),
         (["-DNUM_OPS=0"], "lists no operations"),
         (
             ["-DNUM_OPS=4000"],

@@ -230,7 +230,7 @@ def test_verify_finds_use_before_production_and_cycles():
 def test_verify_finds_tensors_without_a_source():
     graph = Graph("g")
     graph.append(Op("Relu", [tensor("ghost")], [tensor("y")], name="one"))
-    with pytest.raises(ModelError, match="nothing produces it"):
+    with pytest.raises(ModelError, match="no op produces it"):
         graph.verify()
     graph.tensors["ghost"].role = Role.NULL
     graph.verify()

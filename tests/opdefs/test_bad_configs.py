@@ -493,8 +493,8 @@ BAD = {
         "",
         "<Datatype>BACKEND_SPECIFIC",
         (
-            "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', which no supplement resolve"
-            "s for DSP_V68"
+            "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', which no supplement specifi"
+            "es for DSP_V68"
         ),
     ),
     "type left open for one backend": (
@@ -503,7 +503,7 @@ BAD = {
         "<Datatype>BACKEND_SPECIFIC",
         (
             "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', data type of output 'out[0"
-            "]', layout of output 'out[0]', which no supplement resolves for GPU"
+            "]', layout of output 'out[0]', which no supplement specifies for GPU"
         ),
     ),
     "layout left open": (
@@ -511,7 +511,7 @@ BAD = {
         "",
         "<Layout>BACKEND_SPECIFIC",
         (
-            "op 'Blend' is BACKEND_SPECIFIC in layout of output 'out[0]', which no supplement resolves"
+            "op 'Blend' is BACKEND_SPECIFIC in layout of output 'out[0]', which no supplement specifies"
             " for DSP_V68"
         ),
     ),
@@ -595,7 +595,7 @@ BAD = {
         "<Layout>BACKEND_SPECIFIC</Layout><Text>one",
         (
             "backend HTP: supplement of op 'Blend': input 'in[0]' has layout BACKEND_SPECIFIC, which "
-            "resolves nothing"
+            "specifies no layout"
         ),
     ),
     "only a default that is not there": (

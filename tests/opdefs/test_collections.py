@@ -1,4 +1,4 @@
-"""Packages of one name become one."""
+"""Packages of one name are merged."""
 
 from dataclasses import replace
 

@@ -27,7 +27,7 @@ def test_ops_without_a_backend_and_rules_that_are_not_enforced():
     text = BLEND.replace("<OpName>Relu</OpName>", "").replace("&gt; 0", "gain &lt; top")
     assert told(text)[2:] == [
         f"f.xml:{line(text, 'gain &lt;')}: op 'Blend': constraint 'gain < top' of parameter 'gain' is not "
-        "enforced: 'top' is no name of the op",
+        "enforced: 'top' is not a name of the op",
         f"f.xml:{line(text, '<Name>Relu') - 1}: op 'Relu': names no backend: packages are generated for "
         "those in SupportedBackend or SupportedOps",
     ]

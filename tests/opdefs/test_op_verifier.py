@@ -318,14 +318,14 @@ def test_rules_say_which_are_words_and_which_name_something_unknown():
     assert [(rule.node is not None, rule.reason) for rule in OpVerifier(held).rules(x)] == [
         (True, ""),
         (False, ""),
-        (False, "'depth' is no name of the op"),
+        (False, "'depth' is not a name of the op"),
     ]
 
 
 def test_places_beyond_the_definition_mean_nothing():
     held = definition([("Shape", "rank(out[1]) == 2"), ("Shape", "rank(in[7]) == 2")])
     assert [rule.reason for rule in OpVerifier(held).rules(held.inputs[0])] == [
-        "'out[1]' is no name of the op",
+        "'out[1]' is not a name of the op",
         "",
     ]
 

@@ -68,7 +68,7 @@ def test_a_backend_that_takes_the_default_alone():
     verifier = UdoVerifier(opdef, held)
     assert list(verifier.notices(op(axis=i32(0)))) == []
     (notice,) = verifier.notices(op(axis=i32(1)))
-    assert notice.endswith("is not for HTP: parameter 'axis': expected its default 0 alone, found 1")
+    assert notice.endswith("is not for HTP: parameter 'axis': expected only its default 0, found 1")
 
 
 def test_without_constraints_of_backends_those_of_the_definition_count():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdlc.udo.config import Converted
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
-"""Options that choose a way from PyTorch to a graph; the importer itself does not have them."""
+"""Options for the export by torch, which the importer does not have."""
 _BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
 _log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ def check(
 def _importing(
     options: ConvertOptions, examples: Any, input_dims: Mapping[str, Sequence[int]] | Any, **callbacks: Any
 ) -> dict[str, Any]:
-    """Return the options of an importer, those for inputs and outputs as one."""
+    """Return the options of an importer, with the port options merged into one."""
     if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
     of_boundary = options_of(BoundaryOptions)
@@ -197,7 +197,7 @@ def _source(
         elif hasattr(model, "SerializeToString"):
             file, framework = _written(model, folder()), framework or "onnx"
         if not isinstance(file, str | os.PathLike):
-            fix = "give the path of a model file, or a ModelProto or a module of PyTorch"
+            fix = "pass the path of a model file, a ModelProto or a PyTorch module"
             raise UsageError(f"the path is of type {type(file).__name__}", fix=fix)
         path: PathLike = file
         options["input_dims"] = checked_dims(options["input_dims"])
@@ -238,7 +238,7 @@ def _is_live(model: object) -> bool:
 
 
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
-    """Return the file to which torch exports a network; keep options to read it."""
+    """Return the file that torch exports; leave the reader's options in ``options``."""
     from xdlc.converter.pytorch.live import export
 
     examples, dims = options.pop("example_inputs", None), options["input_dims"]

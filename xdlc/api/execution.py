@@ -47,7 +47,7 @@ def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernel
 
 
 class Submissions:
-    """A few threads that do what is submitted.  Use as a context manager."""
+    """Threads that run submitted functions.  Use as a context manager."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -71,7 +71,7 @@ class Submissions:
             thread.join()
 
     def submit(self, work: Callable[[float | None], R], deadline: float | None) -> Future[R]:
-        """Return the future of what ``work`` returns.
+        """Return a future of the result of ``work``.
 
         Args:
             work: Called in one of the threads, with the time of the monotonic clock at which it is to end.
@@ -109,7 +109,7 @@ class Submissions:
 
         with self._lock:
             if self._is_closed:
-                raise UsageError("the session is closed", fix="open another one with xdlc.Session")
+                raise UsageError("the session is closed", fix="open a new session with xdlc.Session")
             self._pool = self._pool or ThreadPoolExecutor(
                 WORKERS, "xdlc-session", lambda: self._threads.add(threading.current_thread())
             )
@@ -261,7 +261,7 @@ class Session:
         self._check_open()
         if self._anew is None:
             raise UsageError(
-                "ops are timed on the runtime cpu only: the emulation of a device has no times of its own",
+                "ops can be timed only on the runtime cpu: the emulation of a device measures no op times",
                 fix="open the model with the runtime cpu",
             )
         if not isinstance(runs, int) or runs < 1:
@@ -295,7 +295,7 @@ class Session:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise UsageError("the session is closed", fix="open another one with xdlc.Session")
+            raise UsageError("the session is closed", fix="open a new session with xdlc.Session")
 
 
 session = Session

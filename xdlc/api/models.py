@@ -1,4 +1,4 @@
-"""Models in files: DLC, ONNX, encodings; and what is stored in them beside graphs."""
+"""Models in files (DLC, ONNX, encodings), and their records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_COPYRIGHT = 1 << 16
 
 @verb
 def load(path: PathLike, *, crc: bool = True) -> Model:
-    """Return the model that a DLC holds; weights are read when they are used.
+    """Return the model of a DLC; weights are read when they are used.
 
     Args:
         path: The file.
@@ -73,19 +73,19 @@ def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True
 
     Raises:
         UsageError: If the version is another; format 3 (SNPE 1) is read, but not written.
-        ContainerError: If something of the model has no form in a DLC of this version.
+        ContainerError: If something of the model cannot be stored in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
     model.save(path, version=version, crc=crc)
 
 
 def loaded(model: Model | PathLike) -> Model:
-    """Return the model, or the one that a DLC holds."""
+    """Return the model, loaded first if it is the path of a DLC."""
     return model if isinstance(model, Model) else load(model)
 
 
 def executable(model: Model | PathLike, where: str | None = None) -> Model:
-    """Return the model, or the one that a DLC holds, with executable ops alone.
+    """Return the model or loaded DLC with SNPE layers translated to executable ops.
 
     Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
 

@@ -20,7 +20,7 @@ from xdlc.worker.temporary import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
 _TRIES = 20
-"""Random nodes for each one that a plugin accepts."""
+"""Random nodes to try for each node that the plugin accepts."""
 _FILE = """from xdlc.udo import Plugin
 from xdlc.udo.plugin.discovery import named_plugins
 base = named_plugins({name!r})[0]
@@ -28,7 +28,7 @@ Checked = type(base.__name__, (base,), dict(__module__=__name__, {changes}))
 del base
 """
 _WAYS = {"numba": "", "compute": 'build_kernel=Plugin.build_kernel, imply_type=""'}
-"""Kernels of a plugin's file, and how a plugin that has this one alone differs from it."""
+"""Kernels of a plugin's file, and the changes that leave a plugin only this kernel."""
 
 
 @dataclass(slots=True)
@@ -116,10 +116,10 @@ def check_plugin(
     inputs = [tensor.name for tensor in declaration.definition.inputs]
     for name, shape in (shapes or {}).items():
         if name not in inputs:
-            raise UsageError(f"there is no input {name!r}", fix=choice(name, inputs))
+            raise UsageError(f"the model has no input {name!r}", fix=choice(name, inputs))
         if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS:
             fix = f"give dimensions of at most {_MOST_ELEMENTS} elements"
-            raise UsageError(f"{list(shape)} is no shape of {name!r}", fix=fix)
+            raise UsageError(f"{list(shape)} is not a shape of {name!r}", fix=fix)
     rng, fixed = numpy.random.default_rng(seed), dict(attributes or {})
     lists = {
         kind.source or key
@@ -153,14 +153,14 @@ def check_plugin(
             if report.nodes == nodes:
                 break
     if not report.nodes:
-        report.problems["no random node was taken: give shapes and attributes that suit the plugin"] += 1
+        report.problems["the plugin accepted no random node: give shapes and attributes for it"] += 1
     elif not report.kernels and not report.problems:
         report.problems["there is no kernel: write build_kernel or compute"] += 1
     return report
 
 
 def _files(folder: Path, plugin: str, name: str, ways: Sequence[str]) -> dict[str, Path]:
-    """Write files with one kernel of a plugin alone, and return them by its kind."""
+    """Write one plugin file per kernel kind; return the paths by kind."""
     file = plugin.rpartition(".py")[0]
     found = {way: folder / f"only_{way}.py" for way in ways}
     for way, path in found.items():

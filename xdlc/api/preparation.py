@@ -106,7 +106,7 @@ def prepare_all(
     step: Step | None = None,
     **options: Unpack[PrepareOptions],
 ) -> Prepared:
-    """Prepare a model as ``prepare`` does, and return failures beside caches.
+    """Prepare a model like ``prepare``; return the failures with the caches.
 
     Args:
         model: The model, or the path of a DLC.
@@ -189,7 +189,7 @@ def preprocess(
 
 
 def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | PathLike, dict[str, Any]]:
-    """Return the model that options change, and the other options."""
+    """Return the model after the edits that options request, and the unused options."""
     from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 

@@ -130,7 +130,7 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
         if any(size > MAX_DIM for size in checked[name]):
             raise UsageError(
                 f"{spell('input_dims')} has the shape {list(checked[name])} for {name!r}",
-                fix=f"give dimensions of at most {MAX_DIM}, the most that a DLC can hold",
+                fix=f"give dimensions of at most {MAX_DIM}, the limit of a DLC",
             )
     return checked
 
@@ -163,7 +163,7 @@ def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
 
 
 def evaluated(annotation: str, names: Mapping[str, Any]) -> Any:
-    """Return the type of an annotation; names for type checkers alone are Any.
+    """Return the type of an annotation; names only for type checkers are Any.
 
     Args:
         annotation: The annotation, as text.
@@ -176,7 +176,7 @@ _WORDS = {Notify: "function(line)", Step: "function(title, done, total)", types.
 
 
 def _in_words(kind: Any) -> str:
-    """Return a type as users know it, like ``path or list[path] or None``."""
+    """Return the description of a type for users, like ``path or list[path] or None``."""
     if kind in _WORDS:
         return _WORDS[kind]
     origin, inner = get_origin(kind), get_args(kind)
@@ -194,7 +194,7 @@ def _in_words(kind: Any) -> str:
 
 
 class _Names(dict[str, Any]):
-    """Names of a module; those imported for type checkers alone are Any."""
+    """Names of a module; names that only type checkers import are Any."""
 
     def __missing__(self, name: str) -> Any:
         if name.startswith("__"):

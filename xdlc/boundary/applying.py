@@ -1,4 +1,4 @@
-"""Ops around a graph for what callers request of its inputs and outputs."""
+"""Ops at inputs and outputs of a graph that convert what callers request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
 
 
 def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]]) -> Iterator[XdlcError]:
-    """Permute the initial values of variables; yield errors for what cannot follow."""
+    """Permute the initial values of variables; yield errors if that is not possible."""
     for name, state in model.metadata.get("states", {}).items():
         following, port, tensor = state.get("output"), ports.get(name), model.main.tensors.get(name)
         is_changed = moved.get(name) != moved.get(str(following))
@@ -77,7 +77,7 @@ def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]])
             types = {tensor.dtype, port.dtype or tensor.dtype}
             is_changed |= port.is_image or (len(types) > 1 and not all(each.is_float for each in types))
         if is_changed:
-            problem = f"{name!r} holds a variable, whose next value is {following!r}: both have the same form"
+            problem = f"{name!r} holds a variable, whose next value is {following!r}: both need one form"
             fix = "request the same layout for both, float types and no step of images"
             yield ConstraintError(problem, fix=fix)
         elif name in moved:
@@ -96,7 +96,7 @@ def _permuted(initial: Any, axes: Sequence[int]) -> Any:
 
 
 def settle(model: Model, ports: Ports) -> None:
-    """Give inputs and outputs the types that callers request, after passes.
+    """Set the types of inputs and outputs that callers request, after the passes.
 
     Args:
         model: The model; it is changed.

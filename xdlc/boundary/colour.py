@@ -54,7 +54,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
-        fix = "give the encoding that callers have and bgr or rgb, that of the network, like nv12 rgb"
+        fix = "give the encoding of the caller's images and the network's encoding, bgr or rgb, like nv12 rgb"
         raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
@@ -81,7 +81,7 @@ def reorder(entry: Entry, port: Port) -> None:
 
 
 def decode(entry: Entry, port: Port) -> None:
-    """Let callers feed NV12 or NV21; the innermost side has channels at the end.
+    """Let callers feed NV12 or NV21: decode it to channel-last pixels.
 
     The values of a network that reads integers are rounded.
 
@@ -154,7 +154,7 @@ def _matrix(entry: Entry, source: str, target: str) -> tuple[Tensor, Tensor]:
 
 
 def check_image(entry: Entry, option: str) -> None:
-    """Refuse an input that is no image of known size with channels at the end.
+    """Refuse an input that is not a channel-last image of known size.
 
     Raises:
         ConstraintError: If it is no image.
@@ -164,13 +164,13 @@ def check_image(entry: Entry, option: str) -> None:
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
-            fix=f"state what the axes are, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
+            fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             "bind dynamic ones",
         )
 
 
 def _checked_channels(entry: Entry, target: str) -> int:
-    """Return the axis of the channels, of which there must be three.
+    """Return the axis of the channels; refuse other than three channels.
 
     Raises:
         ConstraintError: If there are others.

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """Types of inputs and outputs, under the vendor's names."""
 _NOT_CAST = (dt.INT8, dt.INT16, dt.UINT16)
-"""Integers of which HTP casts none to floats: the same bytes are fixed point in steps of 1."""
+"""Integers that HTP cannot cast to float; their bytes are fixed point with step 1."""
 _WORDS = {name: held for name, held in dt.BY_NAME.items() if held.bits >= 8} | TYPES | {"bool": dt.BOOL8}
 
 
 def set_types(
     model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str], option: str = "buffer_data_type"
 ) -> None:
-    """Set types of inputs and outputs; their names, shapes and order stay.
+    """Set types of inputs and outputs; keep names, shapes and order.
 
     A conversion is inserted after each such input and before each such output: Quantize, Dequantize,
     Convert or Cast.  A fixed-point type takes its range from the encoding that the tensor has, or that
@@ -80,7 +80,7 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{spell(option)}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn(f"{spell('use_float_io')} has no effect: nothing else is quantized", stacklevel=3)
+        warnings.warn(f"{spell('use_float_io')} has no effect: no inner tensor is quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
@@ -97,7 +97,7 @@ def parsed_word(value: str) -> DType:
 
 
 def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
-    """Give an input or output the type that callers request.
+    """Set the type of an input or output that callers request.
 
     Integers of 8 and 16 bits are the stored values where the graph is quantized or an encoding is
     requested; else they are numbers, and cast.
@@ -196,7 +196,7 @@ _CONVERSIONS = {
     (True, True): "Convert",
     (False, False): "Cast",
 }
-"""Ops by whether what they read and what they write is fixed point."""
+"""Ops by whether their input and their output are fixed point."""
 
 
 def _skip_quantize(graph: Graph, port: Tensor, conversion: Op) -> None:
@@ -212,7 +212,7 @@ def _skip_quantize(graph: Graph, port: Tensor, conversion: Op) -> None:
 
 
 def _skip_dequantize(graph: Graph, port: Tensor, producer: Op | None) -> None:
-    """Let the producer of a quantized output write it, if it may."""
+    """Let the producer of a quantized output write the output, if allowed."""
     source = producer.inputs[0] if producer is not None and _is_native(producer, "Dequantize") else None
     if source is None or _form(source) != _form(port) or source.producer is None or graph.is_output(source):
         return
@@ -224,7 +224,7 @@ def _skip_dequantize(graph: Graph, port: Tensor, producer: Op | None) -> None:
 
 
 def _is_native(op: Op, type: str) -> bool:
-    """Return whether an op is one of QNN's; a UDO may have the same type."""
+    """Return whether an op is a native QNN op; a UDO may have the same type."""
     return op.package == NATIVE_PACKAGE and op.type == type
 
 
@@ -233,7 +233,7 @@ def _form(tensor: Tensor) -> tuple[DType, object]:
 
 
 def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
-    """Return a fixed-point input's or output's known range in other steps."""
+    """Return the encoding of an input or output for another fixed-point type."""
     fixed = port if port.dtype.is_fixed else _quantized(graph, port)
     if fixed is None or not isinstance(fixed.encoding, ScaleOffset):
         raise ConstraintError(
@@ -247,7 +247,7 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
 
 
 def _in_other_steps(fixed: Tensor, encoding: ScaleOffset, dtype: DType) -> ScaleOffset:
-    """Return an encoding of the range of a tensor, zero kept exact."""
+    """Return an encoding of the same range for another type; zero is exact."""
     low, high = ((bound + encoding.offset) * encoding.scale for bound in quantized_limits(fixed))
     low, high = min(low, 0.0), max(high, 0.0)
     least, most = dtype.limits

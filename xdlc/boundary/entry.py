@@ -35,7 +35,7 @@ class Entry:
     _inner: Tensor | None = None
 
     def open(self) -> Tensor:
-        """Give the readers a new tensor of the form that the input has, and return it.
+        """Insert a new tensor between the input and its readers, and return it.
 
         Raises:
             ConstraintError: If the input is an output too.
@@ -45,7 +45,7 @@ class Entry:
         return self._inner
 
     def open_numbers(self) -> Tensor:
-        """Open the input for a step that computes other numbers, without an encoding."""
+        """Open the input for a step that changes its values; remove its encoding."""
         inner = self.open()
         self.values = inner if self.values is None else self.values
         self.tensor.encoding = None
@@ -61,7 +61,7 @@ class Entry:
         reason: str,
         dtype: DType | None = None,
     ) -> Tensor:
-        """Insert an op before those present at ``open``; return its output.
+        """Insert an op before the ops that were present at ``open``; return its output.
 
         Args:
             type: Type of a native op.
@@ -79,7 +79,7 @@ class Entry:
     def close(
         self, type: str, inputs: Sequence[Tensor], params: Mapping[str, Param] | None = None, *, reason: str
     ) -> None:
-        """Add the op that computes the inner tensor, which ends the step."""
+        """Add the last op of the step, which computes the inner tensor."""
         assert self._inner is not None, "open comes first"
         self._add(type, inputs, self._inner, params, reason)
 

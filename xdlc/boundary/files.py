@@ -22,7 +22,7 @@ _INPUTS, _OUTPUTS = "Input Tensor Configuration", "Output Tensor Configuration"
 _SRC, _DESIRED, _GRAPH = "Src Model Parameters", "Desired Model Parameters", "Converted Graph"
 _EMPTY = ("", "null", "~")
 _STORED = {"uint8": "ufixed8", "int8": "sfixed8", "uint16": "ufixed16", "int16": "sfixed16"}
-"""Types that are stored values, wherever the graph has numbers with fractions."""
+"""Types that mean stored integers, where the graph has floats."""
 _CUSTOM = {
     "IOName": "name",
     "Layout": {"Model": "layout", "Custom": "desired_layout"},
@@ -84,7 +84,7 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
 
 
 def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope, config: Config) -> None:
-    """Add what an entry requests."""
+    """Add the requests of an entry."""
     values = dict(_flat(entry, table, scope))
     if "name" not in values:
         if isinstance(entry.value, dict):
@@ -131,7 +131,7 @@ def _flat(entry: Node, table: dict[str, Any], scope: Scope) -> Iterator[tuple[st
 
 
 def _words(fields: Fields, key: str) -> list[str]:
-    """Return names that are a list, or one text with commas."""
+    """Return names from a list or from a text with commas."""
     node = fields.node(key)
     if node is not None and isinstance(node.value, str):
         return [word.strip() for word in node.value.split(",")]
@@ -170,7 +170,7 @@ def _loaded(path: Path, where: str) -> Any:
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:
-    """Return a file that requests what the main graph has, for editing.
+    """Return the text of a custom I/O file that describes the main graph, for editing.
 
     Args:
         has_sections: Whether it is a configuration of qairt-converter, else custom I/O.

@@ -64,7 +64,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
         option = "desired_input_layout" if port.is_input else "desired_output_layout"
-        advice = f"{spell(option)} is what changes it for callers"
+        advice = f"{spell(option)} changes the layout for callers"
         notify(f"{tensor.name!r} is {port.layout} as stated, but {noted} by the model; {advice}")
     return port.layout
 

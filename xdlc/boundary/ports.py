@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Everything that a user requests of one input or output.
+    """All requests of a user for an input or output.
 
     Attributes:
         name: Its name.
@@ -62,13 +62,13 @@ class Port:
 
     @property
     def is_image(self) -> bool:
-        """Whether a step is requested that sees pixels: one of colours, scales or sizes."""
+        """Whether the requests include an image step: colours, mean, scale, resize, crop."""
         source, target = self.colours or ("", "")
         return bool(source != target or self.mean or self.scale or self.resize or self.crop)
 
     @property
     def has_channels(self) -> bool:
-        """Whether a requested image step distinguishes channels, or those from rows."""
+        """Whether a requested image step needs to know which axis has the channels."""
         return self.is_image and bool(
             self.colours or self.resize or self.crop or self.mean[1:] or self.scale[1:]
         )
@@ -95,14 +95,14 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "resize": resizing.parsed_resize,
     "crop": resizing.parsed_crop,
 }
-"""Returns the value of a field of a port from that of an option, where they differ; raises UsageError."""
+"""Parsers of option values for a field of a port, if they differ; raise UsageError."""
 _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
-"""Fields of a port by what options name them; others have the name of the option."""
+"""Fields of a port by option name, where the names differ."""
 _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
 def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
-    """Return what options and a custom I/O file request, with parsed values.
+    """Return the parsed requests of options and of a custom I/O file.
 
     Raises:
         UsageError: If a value is not valid, or a file; a ProblemList of all of them.
@@ -145,7 +145,7 @@ def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
 
 
 def requested(model: Model, options: BoundaryOptions, notify: Callable[[str], None]) -> Ports:
-    """Return what options request, by the name of the input or output.
+    """Return the requests of options by name of the input or output.
 
     Args:
         model: The model, whose main graph has the names.
@@ -215,7 +215,7 @@ def _preserve(
     port_names: Collection[str],
     notify: Callable[[str], None],
 ) -> list[str]:
-    """Drop requests that ``preserve_io`` overrides; return names that keep their type.
+    """Drop requests that ``preserve_io`` overrides; return names with unchanged types.
 
     Raises:
         UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
@@ -236,7 +236,7 @@ def _preserve(
     for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"{option} overrides {where}")
     if not any(dropped):
-        notify(f"{option} overrides nothing: what the source does not quantize is kept")
+        notify(f"{option} has no effect: types are kept unless the source quantizes them")
     return kept
 
 

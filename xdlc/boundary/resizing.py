@@ -1,4 +1,4 @@
-"""Sizes of image inputs: other sizes than the network's, and parts.
+"""Sizes of image inputs: resizing and cropping.
 
 A size is that of what callers have, as that of the network is known.  With both steps the crop comes first:
 callers have images of the crop's size, of which a part of the size that is resized is taken.
@@ -35,7 +35,7 @@ class Resize(NamedTuple):
 
 
 class Crop(NamedTuple):
-    """Height and width before cropping, and the start of the part (None: centred)."""
+    """Height and width before cropping, and the start of the crop (None: centred)."""
 
     height: int
     width: int
@@ -62,7 +62,7 @@ def parsed_resize(value: str | Sequence[Any]) -> Resize:
 
 
 def parsed_crop(value: str | Sequence[int]) -> Crop:
-    """Return the size of an image, and where the part of it starts.
+    """Return the size of an image, and the start of the crop.
 
     Example:
         >>> parsed_crop("480,640"), parsed_crop((0, 80, 480, 640))
@@ -86,7 +86,7 @@ def _words(value: object) -> list[str]:
 
 
 def _whole(words: Sequence[str], least: int) -> tuple[int, ...]:
-    """Return whole numbers from ``least`` to 65536; none if one is something else."""
+    """Return whole numbers from ``least`` to 65536; () if a word is not such a number."""
     found = tuple(int(word) if word.isdecimal() and len(word) < 9 else -1 for word in words)
     return found if all(least <= number <= _MOST for number in found) else ()
 
@@ -121,7 +121,7 @@ def resize(entry: Entry, port: Port) -> None:
 
 
 def crop(entry: Entry, port: Port) -> None:
-    """Let callers feed larger images, of which a part is used.
+    """Let callers feed larger images, which the graph crops.
 
     Raises:
         ConstraintError: If the input is no image of known size, or larger than what callers have.

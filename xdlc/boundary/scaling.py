@@ -73,7 +73,7 @@ def scale(entry: Entry, port: Port) -> None:
 
 
 def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float) -> Tensor:
-    """Return a static number, or one per channel, that broadcasts over the input."""
+    """Return a static scalar, or a value per channel, that broadcasts over the input."""
     port, shape = entry.tensor, [1]
     if len(numbers) > 1:
         axis = channel_axis(entry)
@@ -105,5 +105,5 @@ def channel_axis(entry: Entry) -> int:
     name = entry.tensor.name
     raise ConstraintError(
         f"the channel axis of {name!r}, {list(entry.tensor.shape)}, is not stated",
-        fix=f"state what the axes are: {spell('input_layout')} {quote(name)} NHWC, or another layout",
+        fix=f"state the axes: {spell('input_layout')} {quote(name)} NHWC, or another layout",
     )

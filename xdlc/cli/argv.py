@@ -82,7 +82,7 @@ class _Reader:
         return name in self.known or name in vendor_flags.entries(self.name)
 
     def hyphenated(self, word: str) -> str:
-        """Return a flag whose dash a document turned into a hyphen; others unchanged."""
+        """Return a flag with its typographic dash replaced by hyphens; other words as is."""
         dash = _DASH.match(word)
         names = [] if dash is None else [f"{hyphens}{word[dash.end() :]}" for hyphens in ("--", "-")]
         plain = next(filter(self.is_option, names), word)
@@ -91,7 +91,7 @@ class _Reader:
         return plain
 
     def entry(self, name: str) -> vendor_flags.Entry | None:
-        """Return what becomes of a flag of the vendor's; None if it is the command's own."""
+        """Return the table entry of a vendor's flag; None for a flag of the command."""
         if name in self.known and not self.is_vendors:
             meant = vendor_flags.entries(self.name).get(name) if name == "--debug" else None
             if meant is not None and meant.text != "--verbose":
@@ -129,7 +129,7 @@ class _Reader:
         return word == "--" or (self.is_group and not word.startswith("-"))
 
     def plain(self, word: str) -> None:
-        """Read a word that is no flag."""
+        """Read a word that is not a flag."""
         if not (self.takes_words or self.files or (self.before and not self.is_option(self.before))):
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
         self.found += [self.files, word] if self.files else [word]
@@ -167,7 +167,7 @@ class _Reader:
         return next((i for i, word in enumerate(self.rest[:count]) if self.is_option(word)), count)
 
     def whole(self, name: str) -> str:
-        """Return the flag of a name that is cut short, as the vendor's converters take it."""
+        """Return the full name of an abbreviated flag, as the vendor's converters do."""
         if not self.is_vendors or not name.startswith("--") or self.is_option(name):
             return name
         names = [each for each in (*self.known, *vendor_flags.entries(self.name)) if each.startswith(name)]
@@ -177,7 +177,7 @@ class _Reader:
         return names[0]
 
     def replace(self, entry: vendor_flags.Entry, values: list[str]) -> None:
-        """Put what a vendor's flag becomes in front of the words that are left."""
+        """Put the replacement of a vendor's flag before the remaining words."""
         count = self.words_before_option(max(entry.count(self.rest) - len(values), 0))
         values = [*values, *self.take(count)]
         if not values and entry.kind != vendor_flags.REFUSED and _truth(self.rest):
@@ -190,7 +190,7 @@ class _Reader:
             self.problems.append(problem)
             return
         if entry.kind == vendor_flags.VOID or (is_off and not words):
-            reason = "it is off here in any case" if is_off else entry.text
+            reason = "the behaviour is always off" if is_off else entry.text
             self.notices.append(f"{entry.flag} has no effect: {reason}")
         if note:
             self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
@@ -207,13 +207,13 @@ class _Reader:
             self.rest = [*words, *self.rest]
 
     def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
-        """Record what the call has in place of a flag, under any name of the option."""
+        """Record the words that the user wrote for a flag, under each name of its option."""
         option = self.known.get(flag)
         for name in [flag] if option is None or flag not in option.opts else option.opts:
             self.written.setdefault(" ".join([name, *values]), written)
 
     def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
-        """Return the words in place of a flag and its values, and a notice or nothing.
+        """Return the replacement of a flag and its values, and a notice (may be empty).
 
         Raises:
             UsageError: If the flag or its value is refused, or a value is missing.
@@ -229,7 +229,7 @@ class _Reader:
         return words, note
 
     def off(self, entry: vendor_flags.Entry) -> list[str]:
-        """Return the words that switch a flag's option off; empty if it is always off."""
+        """Return the words that switch off a flag's option; empty if it is always off."""
         words = entry.text.split() if entry.kind == vendor_flags.BECOMES else []
         switch = self.known.get(words[0]) if len(words) == 1 else None
         return [] if switch is None else list(switch.secondary_opts[:1])
@@ -285,7 +285,7 @@ class _Reader:
         self.found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
 
     def once(self, option: click.Option, values: list[str]) -> None:
-        """Record the values of an option; other ones than before are a problem."""
+        """Record the values of an option; report other values than before."""
         first, other = self.values_of.setdefault(str(option.name), (self.before, values))
         if values != other:
             both = dict.fromkeys((first, self.before))

@@ -1,4 +1,4 @@
-"""Progress bars: one line on a terminal, after a second, removed at the end.
+"""Progress bars: a line on a terminal, shown after a second, removed at the end.
 
 Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
 longer than a second runs inside ``steps``; the line moves on while nothing is reported.  Code below the tools
@@ -145,7 +145,7 @@ def _draw_nothing(_title: str, _done: int, _total: int) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Clear the line while something is printed."""
+    """Clear the progress line while other output is printed."""
     if _line is None:
         yield
         return

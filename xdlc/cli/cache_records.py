@@ -102,7 +102,7 @@ def _tensor(tensor: CachedTensor) -> dict[str, Any]:
 
 
 def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) -> dict[str, Any]:
-    """Return whether each cache still fits the model, and where it is usable.
+    """Return for each cache whether it fits the model, and the SoCs that can use it.
 
     Args:
         model: The model.
@@ -124,7 +124,7 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
 
 
 def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
-    """Return the SoCs to judge for, each once, and why others are omitted."""
+    """Return the SoCs to judge for, without repeats, and the reason for omitted ones."""
     from xdlc.runtime.htp.cache_verdict import device_soc, soc_of
 
     if not devices:
@@ -188,7 +188,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _noted_lines(cache)
     else:
         yield "size", size
-        yield "listed", "no: not in the metadata, so the vendor's runtime does not find it"
+        yield "listed", "no: the vendor's runtime does not find it, because it is not in the metadata"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
         yield "shares", f"{text.clean(weights['record'])}: {size}"
@@ -286,7 +286,7 @@ def _finding(finding: Mapping[str, str]) -> str:
 
 
 def unjudged_lines(verdicts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rules that could not be judged, each reason once with its records."""
+    """Yield rules that could not be judged, by reason, with their records."""
     about: dict[tuple[str, str], dict[str, None]] = {}
     for verdict in verdicts:
         for item in verdict["unjudged"]:

@@ -35,7 +35,7 @@ _OP_PACKAGE_LIB = click.option(
     help="Ignored; pass kernels to the quantizer with --udo_package_path.",
 )
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
-"""Options that tools have from the importers, or not at all."""
+"""Options that only the Python API has, or that tools take from the importers."""
 _CONVERSION = flags_of(
     ConvertOptions,
     without=(*_FOR_PYTHON, *options_of(BoundaryOptions)),
@@ -56,7 +56,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         type=click.Choice(["info", "debug"]),
         is_flag=False,
         flag_value="info",
-        help="Write no DLC: list every problem of the model and what would become of it, with `debug` node "
+        help="Write no DLC: list every problem of the model and the ops that it would get, with `debug` node "
         "by node. Without a value: info.",
     ),
     click.option(
@@ -71,7 +71,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
 )
 _HELP = """Convert {models} into a DLC.
 
-Prints what goes in, what comes out and what was inserted. Inputs and outputs keep the model's
+Prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
 names, and its layouts and datatypes unless flags change them.
 """
 
@@ -184,7 +184,7 @@ def _own_options(chosen: Sequence[Frontend]) -> type:
 
 
 def _share_flags(command: Tool, own: Collection[str], importers: Sequence[Frontend]) -> None:
-    """Add further flags of importers; the first option that claims a flag keeps it.
+    """Add further flags of importers; an option that has a flag already keeps it.
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
@@ -225,7 +225,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
     ):
-        notice(f"{spell(name)} is not in the file, which has what the source has")
+        notice(f"{spell(name)} is not in the file, which describes the source")
         del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):

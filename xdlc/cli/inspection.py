@@ -70,7 +70,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
 
 
 def source_nodes(model: Model) -> list[dict[str, Any]]:
-    """Return for each node of the source model its ops, or why there are none."""
+    """Return for each node of the source model its ops, or the reason for having none."""
     ops: dict[str, list[str]] = {}
     for graph in model.graphs.values():
         for op in graph.ops:
@@ -169,7 +169,7 @@ def _number(value: float) -> float | str:
 
 
 def _numbers(values: Any) -> Any:
-    """Return nested lists of numbers as JSON holds them."""
+    """Return nested lists with numbers that JSON can represent."""
     if isinstance(values, list):
         return [_numbers(value) for value in values]
     return _number(values) if isinstance(values, float) else values
@@ -198,7 +198,7 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
 
 
 def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
-    """Return the names of the values that parameters take from an enumeration."""
+    """Return names of enumeration values for the parameters of an op."""
     opdef = opdefs.find(op.type, op.package)
     enumerations: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
     if opdef is not None:

@@ -20,7 +20,7 @@ _Row = tuple[str, ...]
 
 
 def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes that support an op as it is used.
+    """Return the letters of the runtimes that support an op with its parameters.
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """
@@ -48,7 +48,7 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
 
 
 def _of_layers(model: Model) -> dict[str, str]:
-    """Return the letters by layer of SNPE 1: those that all of its ops have."""
+    """Return by SNPE 1 layer the runtimes that support all ops of the layer."""
     from xdlc import api
     from xdlc.converter.snpe.translate import has_layers
 
@@ -124,7 +124,7 @@ def as_csv(model: Model, found: dict[str, Any]) -> str:
 
 
 def memory(graph: Graph) -> tuple[int, int]:
-    """Return the bytes of static tensors, and the most that others need at once.
+    """Return the bytes of static tensors, and the peak bytes of other tensors.
 
     A tensor is needed from the op that writes it to the last that reads it, inputs and outputs of the graph
     from start to end; open dimensions count as the least that they may be.
@@ -152,5 +152,5 @@ def memory(graph: Graph) -> tuple[int, int]:
 def memory_line(graph: Graph) -> str:
     """Return the estimate in words."""
     static, others = memory(graph)
-    parts = f"{text.size(static)} of weights, {text.size(others)} of tensors at once"
+    parts = f"{text.size(static)} of weights, {text.size(others)} of other tensors at the peak"
     return f"{text.size(static + others)}: {parts}"

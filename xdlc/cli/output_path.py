@@ -17,7 +17,7 @@ LONGEST_NAME = 255  # bytes, on the usual file systems
 
 @contextmanager
 def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Iterator[None]:
-    """Turn the operating system's refusals into a StorageError that names ``path``."""
+    """Raise a StorageError that names ``path`` in place of an OSError."""
     try:
         yield
     except OSError as error:
@@ -29,7 +29,7 @@ def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Itera
 
 
 def check_target(path: Path) -> Path:
-    """Return the path of a file to be written, after a check that it can be.
+    """Return the path of an output file, after a check that it can be written.
 
     Work of minutes should not end in an error that was there from the start.
 
@@ -61,7 +61,7 @@ def check_target(path: Path) -> Path:
 
 @contextmanager
 def folder_for(path: Path) -> Iterator[None]:
-    """Make a folder, and remove it again if it is empty in the end.
+    """Create a folder; remove it at the end if it is empty.
 
     Args:
         path: A file in it.
@@ -100,7 +100,7 @@ def check_folder(folder: Path, path: Path) -> None:
 
 
 def derived_path(source: Path, suffix: str) -> Path:
-    """Return the default output beside ``source``.
+    """Return the default output path in the folder of ``source``.
 
     Example:
         >>> derived_path(Path("nets/a.onnx"), "_quantized.dlc").as_posix()
@@ -110,7 +110,7 @@ def derived_path(source: Path, suffix: str) -> Path:
 
 
 def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Path]:
-    """Return a relative path for each name, none of which leads out of the folder.
+    """Return a relative path for each name; all are inside the folder.
 
     Args:
         names: Names.
@@ -180,7 +180,7 @@ def write(
 
 
 def _write_file(target: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file completely or not at all."""
     from xdlc.ir.files import replace_file
 
     with folder_for(target):

@@ -1,4 +1,4 @@
-"""Flags of several tools: their values, and those that are options of verbs."""
+"""Flags shared by several tools, and flags from the options of verbs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     names = [name for text in value for name in text.split(",")]
     for name in names:
         if not name:
-            raise BadValue("a name is empty", "write names with one comma between them")
+            raise BadValue("a name is empty", "separate names by one comma")
         if names.count(name) > 1:
             raise BadValue(f"{name!r} is given twice", "give each name once")
     return tuple(names)
@@ -71,7 +71,7 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
         parts = _parts(text)
         if parts is None or min(parts) < least:
             raise BadValue(
-                f"{text!r} for {name!r} is no shape",
+                f"{text!r} for {name!r} is not a shape",
                 "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
             )
         if name in shapes:
@@ -100,7 +100,7 @@ dimension_flags = (
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input that gets other dimensions, those of --input_dimensions. Repeatable.",
+        help="Input to resize to --input_dimensions. Repeatable.",
     ),
     click.option(
         "--input_dimensions",
@@ -122,7 +122,7 @@ def _parts(shape: str) -> tuple[int, ...] | None:
 
 
 class BadValue(click.BadParameter):
-    """A value that an option does not take, with a fix."""
+    """A value that an option does not accept, with a fix."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ class DimsOption(click.Option):
 
 
 def split_dims(values: list[str]) -> tuple[list[str], int]:
-    """Return name and shape from one or two words, and the number of words unread."""
+    """Return name and shape from one or two words, and the number of unread words."""
     name, _, shape = values[0].rpartition(":")
     if not name or _parts(shape) is None:
         name, _, shape = values[0].partition(" ")
@@ -164,7 +164,7 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     for text in value:
         files += [text] if Path(text).is_file() else [part.strip() for part in text.split(",")]
     if not all(files):
-        raise BadValue("a path is empty", "write paths with one comma between them")
+        raise BadValue("a path is empty", "separate paths by one comma")
     return tuple(files)
 
 
@@ -181,7 +181,7 @@ class WordsOption(click.Option):
         super().__init__(words, **(settings | {"multiple": True}))
 
     def joined(self, values: list[str], rest: list[str]) -> tuple[list[str], list[str]]:
-        """Return the values with the words that belong to the last, and other words."""
+        """Return the values, extended by the words that belong to the last, and the rest."""
         if self.is_bare and values and values[0].startswith("-"):
             values, rest = [], [*values, *rest]
         count = 0
@@ -191,7 +191,7 @@ class WordsOption(click.Option):
 
 
 class FilePath(click.Path):
-    """A path that is not empty, and that the file system can hold.
+    """A path that is not empty and is valid for the file system.
 
     Whether it can be read is reported where it is opened, as for missing files and in Python.
     """
@@ -214,7 +214,7 @@ class NumberRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if math.isnan(found := super().convert(value, param, ctx)):
-            self.fail("nan is no number", param, ctx)
+            self.fail("nan is not a number", param, ctx)
         return found
 
 
@@ -259,8 +259,8 @@ DLC_VERSION = click.option(
 
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
-    """Return the flag for a file that an option reads, with what the model has."""
-    text = f"Write no DLC, but a file for --{option} with what the model has."
+    """Return the flag that writes a template of an option's file for the model."""
+    text = f"Write a file for --{option} that describes the model, and no DLC."
     return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
 
 
@@ -333,7 +333,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
 
 
 def _shown(default: Any) -> str:
-    """Return a default in the words of the help; nothing for what is empty or off."""
+    """Return a default as text for the help; "" if it is empty or off."""
     if isinstance(default, bool):
         return "yes" if default else ""
     return "" if default in (None, ()) else str(default)

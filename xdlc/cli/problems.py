@@ -41,7 +41,7 @@ def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Ite
 
 
 def error_lines(error: XdlcError) -> Iterator[str]:
-    """Yield the lines of an error; several nodes at fault are shown as a table."""
+    """Yield the lines of an error; show several failing nodes as a table."""
     problems = each_problem(error)
     if len(problems) < 2 or not any(problem.node for problem in problems):
         yield str(error)

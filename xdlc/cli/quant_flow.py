@@ -58,8 +58,8 @@ _RESULTS = (
         "--report_list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for the figures and the report that calibration does not see.  [default: every fifth "
-        "of those of calibration]",
+        help="Samples for figures and report, not used for calibration.  [default: every fifth "
+        "calibration sample]",
     ),
     click.option(
         "--export_encodings",
@@ -121,7 +121,7 @@ _HOW = ("jobs", "loop_timeout", "udo_package_path", "udo_timeout")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Files that a quantizing tool reads and writes beside the DLC it makes.
+    """Files that a quantizing tool reads, and writes besides the DLC.
 
     Attributes:
         source: The float DLC.
@@ -158,7 +158,7 @@ class Quantized:
 
 
 def take_request(source: Path, flags: dict[str, Any]) -> Request:
-    """Take the flags about files out of ``flags``."""
+    """Remove the flags about files from ``flags``; return them as a request."""
     return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
@@ -228,7 +228,7 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
 
 
 def in_command(command: Sequence[str], line: str) -> str:
-    """Return a line; one of advice ends in the command line that has its options.
+    """Return a line; advice ends with a command line that sets its options.
 
     Example:
         >>> from xdlc.quant.advice import Advice
@@ -251,7 +251,7 @@ def in_command(command: Sequence[str], line: str) -> str:
 
 
 def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
-    """Return a command line without an option, or without its value for one name.
+    """Return a command line without an option, or without the option for one name.
 
     Args:
         words: The command line.
@@ -282,7 +282,7 @@ def _announce_lost(source: Path, kept: Container[str]) -> None:
 
 
 def save(request: Request, model: Model, target: Path, dlc_version: str) -> None:
-    """Write the DLC, and the file of encodings if there is to be one: both or none.
+    """Write the DLC and, if requested, the file of encodings: both or none.
 
     Raises:
         UsageError: If the encodings have no form in their file; the DLC is written then.
@@ -310,7 +310,7 @@ def _encodings_path(given: Path, target: Path) -> Path:
 
 
 def finish(request: Request, result: Quantized, target: Path) -> None:
-    """Print the result, once it is written."""
+    """Print the result after it is written."""
     from xdlc.cli.report import contract
 
     for line in (*contract(result.model), *result.lines):

@@ -17,7 +17,7 @@ Row = Sequence[str]
 
 
 def clean(value: object) -> str:
-    r"""Return a text from a file with everything that could steer a terminal escaped.
+    r"""Return a text with all characters escaped that could control a terminal.
 
     Example:
         >>> print(clean("a\x1b[2Jb"))
@@ -27,7 +27,7 @@ def clean(value: object) -> str:
 
 
 def short(text: str, most: int = MAX_NAME) -> str:
-    """Return ``text``, its middle cut out where it is longer than ``most``."""
+    """Return ``text`` with its middle cut out if it is longer than ``most``."""
     if len(text) <= most:
         return text
     tail = (most - 3) * 2 // 3
@@ -95,7 +95,7 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
 
 
 def _folded(text: str, width: int, *, cut: bool) -> Iterator[str]:
-    """Yield lines of at most ``width``; longer words are cut or stay whole."""
+    """Yield lines of at most ``width``; cut longer words if ``cut``."""
     for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
         while cut and len(line) > width:
             at = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width

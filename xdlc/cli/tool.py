@@ -123,7 +123,7 @@ def _escape_what_streams_lack() -> None:
 
 
 def _note_inputs(ctx: click.Context) -> None:
-    """Remember the files that the command line reads, so that no output is one."""
+    """Remember the input files of the command line, which outputs must not overwrite."""
     from xdlc.ir.files import check_readable
 
     for param in ctx.command.params:
@@ -136,7 +136,7 @@ def _note_inputs(ctx: click.Context) -> None:
 
 @contextmanager
 def _usage_errors(ctx: click.Context) -> Iterator[None]:
-    """Report errors of the command line as all others; their texts have flags."""
+    """Report click's errors like all others, with flags in their texts."""
     try:
         with spelling(partial(usage_errors.spelled, ctx)):
             yield
@@ -299,7 +299,7 @@ def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
 
 
 class _LogHandler(logging.StreamHandler[Any]):
-    """A handler that writes logs beside the progress line."""
+    """A log handler that keeps the progress line intact."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with bars.undisturbed():
@@ -322,7 +322,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasa
 
 @contextmanager
 def _stopping_in_order() -> Iterator[None]:
-    """End the tool on signals as Ctrl-C does, so that no unfinished files stay."""
+    """End the tool on signals like on Ctrl-C, and remove unfinished files."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

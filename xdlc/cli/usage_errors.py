@@ -30,7 +30,7 @@ def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
 
 
 def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
-    """Return the error for a word that is no option's value."""
+    """Return the error for a word that is not a value of any option."""
     option = known.get(before)
     if option is None and before:
         return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
@@ -39,12 +39,12 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
         fix = f"write {name_of(needed)} {word}" if needed is not None else "--help lists the options"
         return UsageError(f"{word!r} belongs to no option", fix=fix)
     if option.is_flag:
-        return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
+        return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
 
 
 def _apart(name: str, options: dict[str, click.Option]) -> str | None:
-    """Return the fix for short options that are joined with a value or others."""
+    """Return the fix for joined short options, like ``-abc``."""
     if name.startswith("--") or len(name) < 3 or name[:2] not in options:
         return None
     letters = [f"-{letter}" for letter in name[1:]]
@@ -75,7 +75,7 @@ def nearest_option(name: str, options: Sequence[str]) -> str | None:
 
 
 def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
-    """Return an error that click raised in a context as one of ours, with a fix."""
+    """Return click's error as a UsageError with a fix."""
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param is not None:
         return UsageError(f"{name_of(param)} is missing", fix=f"give it: {_form(param)}")
@@ -93,7 +93,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
 
 
 def _nearest_choice(param: click.Parameter, message: str) -> str | None:
-    """Return the choices of an option that come near to what was given."""
+    """Return choices of an option that are similar to the user's value."""
     given = re.match(r"'(.*?)' is not", message)
     if given is None or not isinstance(param.type, click.Choice):
         return None
@@ -103,21 +103,21 @@ def _nearest_choice(param: click.Parameter, message: str) -> str | None:
 def miscounted(option: click.Parameter, name: str) -> UsageError:
     """Return the error for an option with too few values, or a switch with one."""
     if isinstance(option, click.Option) and option.is_flag:
-        return UsageError("takes no value", where=name, fix=f"write {name} alone")
+        return UsageError("accepts no value", where=name, fix=f"write {name} alone")
     number = option.nargs
     wants = "a value is missing" if number == 1 else f"expects {number} values"
     return UsageError(wants, where=name, fix=f"write {_form(option, name)}")
 
 
 def name_of(param: click.Parameter) -> str:
-    """Return the long name of a parameter, as the call has it."""
+    """Return the long name of a parameter as the user wrote it."""
     if isinstance(param, click.Argument):
         return param.metavar or str(param.name).upper()
     return as_called(_long_flag(param))
 
 
 def as_called(flag: str, value: str = "", *, ctx: click.Context | None = None) -> str:
-    """Return a flag and its value as the call has them, maybe the vendor's."""
+    """Return a flag and its value as the user wrote them, maybe with a vendor's flag."""
     ctx = ctx or click.get_current_context(silent=True)
     words: Mapping[str, str] = (ctx and ctx.obj) or {}
     text = f"{flag} {value}".rstrip()
@@ -127,7 +127,7 @@ def as_called(flag: str, value: str = "", *, ctx: click.Context | None = None) -
 
 
 def spelled(ctx: click.Context, name: str, value: Any) -> str:
-    """Return an option of a verb as a flag of the running tool, or of another."""
+    """Return an option of a verb as a flag of the running tool or of another tool."""
     if isinstance(value, Mapping):
         return " ".join(
             f"{spelled(ctx, name, None)} {quote(key)} {_text(item)}" for key, item in value.items()
@@ -168,7 +168,7 @@ def _long_flag(option: click.Parameter) -> str:
 
 
 def _form(param: click.Parameter, name: str | None = None) -> str:
-    """Return an option with the form of its values, under one of its names."""
+    """Return an option with a placeholder for its values, like ``--name INTEGER``."""
     if isinstance(param, click.Argument):
         return name_of(param)
     kind = param.type
@@ -182,5 +182,5 @@ _SHAPES = {"path": "FILE", "integer range": "N", "integer": "N", "float range": 
 
 
 def _sentence(text: str) -> str:
-    """Return a message of click's as a problem: no capital, no full stop."""
+    """Return a message of click as a problem: no capital letter, no full stop."""
     return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")

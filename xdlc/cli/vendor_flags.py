@@ -1,4 +1,4 @@
-"""Table of the vendor's flags: what each becomes, or why it has no meaning.
+"""Table of the vendor's flags: their replacement, or why they have no meaning.
 
 The table is in ``data/*.toml``: a section for a tool, the vendor's or ours, or for several, whose names are
 separated by blanks, with these fields.
@@ -44,7 +44,7 @@ WORKS, BECOMES, LATER, VOID, REFUSED = "works", "becomes", "later", "void", "ref
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What becomes of a flag.
+    """Replacement of a flag.
 
     Attributes:
         flag: The flag.
@@ -70,7 +70,7 @@ class Entry:
         return min(free, 1) if self.values == "?" else free
 
     def words(self, values: Sequence[str]) -> tuple[list[str], str]:
-        """Return the words in place of a flag and its values, and a notice or nothing.
+        """Return the replacement of a flag and its values, and a notice (may be empty).
 
         Raises:
             UsageError: If the flag is refused, or its value is.
@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def passes_values(self) -> bool:
-        """Whether the flag becomes one other flag, which has the same values."""
+        """Whether the replacement is another flag with the same values."""
         return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--\w+( \{\})*", self.text))
 
     @property

@@ -96,7 +96,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class AipRecord:
-    """All layers of a model for one flavour of HTA compiler.
+    """All sections of a model for one version of the HTA compiler.
 
     Attributes:
         version: Version of the record, like ``1.2.0.0``.
@@ -114,12 +114,12 @@ class AipRecord:
 
 
 def is_aip(name: str) -> bool:
-    """Return whether a record holds sections, the vendor's or xdlc's."""
+    """Return whether a record contains sections of the vendor or of xdlc."""
     return name.startswith("aip.metadata") or name == OWN_RECORD
 
 
 def is_about_sections(name: str) -> bool:
-    """Return whether a record holds sections, or facts about them."""
+    """Return whether a record contains sections, or facts about sections."""
     return is_aip(name) or name.startswith("xdlc.aip.")
 
 
@@ -213,7 +213,7 @@ class _Reader:
 
 
 def write_aip(record: AipRecord) -> bytes:
-    """Return the bytes of a record, equal to those it was read from but for garbage.
+    """Return the bytes of a record; only unused bytes differ from the bytes read.
 
     Raises:
         ContainerError: If a value does not fit its field: names the section and the buffer.

@@ -16,7 +16,7 @@ from typing import IO
 
 from xdlc.errors import ContainerError
 from xdlc.ir.data import MappedFile, TensorData, is_float
-from xdlc.ir.file_copies import SummedFile
+from xdlc.ir.files import SummedFile
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")
@@ -128,7 +128,7 @@ def entry_bytes(source: MappedFile, entry: Entry, skip: int = 0, most: int = MAX
 
 
 def expect_sums(source: MappedFile, entries: Iterable[Entry]) -> None:
-    """Have the bytes of entries compared with their CRC-32 when they are first used."""
+    """Compare the bytes of entries with their CRC-32 when they are first used."""
     for entry in sorted(entries, key=lambda entry: entry.offset):
         if entry.crc and entry.size:
             source.expect(entry.offset, entry.size, entry.crc, f"{source.path}: entry {entry.name!r}")
@@ -152,7 +152,7 @@ def _directory(source: MappedFile) -> tuple[int, int, int, int]:
         place = tail.rfind(b"PK\5\6", 0, place)
     if place < 0:
         raise ContainerError(
-            "has no end-of-directory record, so it is no DLC (a DLC is a zip file) or was cut short",
+            "has no end-of-directory record, so it is not a DLC (a DLC is a zip file) or is truncated",
             where=where,
             fix="check the path, or get the file again",
         )
@@ -183,7 +183,7 @@ def _name(raw: bytes, where: str) -> str:
 
 
 def _wide(fields: tuple[int, ...], extra: bytes, where: str) -> tuple[int, int, int]:
-    """Return (stored size, size, header offset), from the zip64 extra where it counts."""
+    """Return (stored size, size, header offset), from the zip64 field if needed."""
     packed, nbytes, offset = fields[7], fields[8], fields[15]
     if FULL not in (packed, nbytes, offset):
         return packed, nbytes, offset
@@ -237,7 +237,7 @@ class ArchiveWriter:
     def add(
         self, name: str, parts: Sequence[bytes | bytearray | TensorData], alignment: int = ALIGNMENT
     ) -> None:
-        """Append an entry made of ``parts``, one after the other.
+        """Append an entry whose content is ``parts``, concatenated.
 
         Tensor data is written and released part by part, so that memory holds one part at most.
 
@@ -288,7 +288,7 @@ class ArchiveWriter:
             )
 
     def close(self, order: Sequence[str]) -> None:
-        """Write the directory: entries in ``order`` that exist, then all others."""
+        """Write the directory: first the existing entries of ``order``, then all others."""
         known = [name for name in order if name in self._written]
         names = list(dict.fromkeys((*known, *self._written)))
         out = bytearray()

@@ -97,7 +97,7 @@ def _damage(data: TensorData) -> str | None:
 
 
 def caches(model: Model) -> list[Cache]:
-    """Return the caches of a model: those with a record, then those only listed."""
+    """Return the caches of a model: first those with a record, then those only listed."""
     listed = {str(entry.get("cacheName")): entry for entry in model.metadata.get("cacheList", ())}
     names = [name for name in model.records if name.startswith(PREFIX)]
     names += [name for name in listed if name not in model.records]
@@ -156,7 +156,7 @@ def add_cache(
         problem = "does not name a SoC in one word"
     if problem:
         raise ContainerError(
-            problem, where=f"cache {name!r}", fix="compile it again; one bad cache hides all others"
+            problem, where=f"cache {name!r}", fix="compile it again; a damaged cache hides all other caches"
         )
     _add_shared(model, name, shared)
     model.records[name] = record

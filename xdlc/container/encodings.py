@@ -48,7 +48,7 @@ def read_encoding(
     blocks: Blocks,
     where: str,
 ) -> Encoding | None:
-    """Return the encoding of a tensor, None if it has none.
+    """Return the encoding of a tensor; None if it has none.
 
     Args:
         quantization: Its table.
@@ -69,7 +69,7 @@ def read_encoding(
         raise ContainerError(f"has an encoding of impossible values ({error})", where=where) from error
     if encoding is None:
         raise ContainerError(
-            f"has an encoding of kind {kind} without its table, or of a kind that is not known (0 to 6 are)",
+            f"has an encoding of kind {kind} without its table, or of an unknown kind (known: 0 to 6)",
             where=where,
             fix="write the model again with a newer tool, or without this kind of quantization",
         )
@@ -130,7 +130,7 @@ def _axis(axis: int, rank: int, where: str) -> int:
 
 
 def _channel_axis(axis: int, count: int, shape: tuple[int, ...], where: str) -> int:
-    """Return an axis that has as many elements as there are scales."""
+    """Return ``axis`` after a check that its size is the number of scales."""
     if count != shape[_axis(axis, len(shape), where)]:
         raise ContainerError(f"has {count} scales along axis {axis} of size {shape[axis]}", where=where)
     return axis
@@ -170,7 +170,7 @@ def _read_block(
         )
     blocks.left -= place.nbytes
     if blocks.left < 0:
-        raise ContainerError("shares more block scales than the file holds", where=where)
+        raise ContainerError("refers to more block scales than the file contains", where=where)
     bits = stored.bits if stored.bits not in (0, dtype.bits) else None
     scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
@@ -180,7 +180,7 @@ def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
     """Return the scales and the offsets of an ``SO64`` buffer."""
     import numpy
 
-    problem = ContainerError(f"has block scales in {len(data)} bytes that are no SO64 buffer", where=where)
+    problem = ContainerError(f"has block scales ({len(data)} bytes) that are not SO64", where=where)
     if len(data) < 8 or bytes(data[4:8]) != b"SO64":
         raise problem
     try:
@@ -277,7 +277,7 @@ class EncodingWriter:
         )
 
     def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
-        """Append pairs of numbers as a buffer of their own; return its range."""
+        """Append pairs of numbers as a separate buffer; return its range."""
         head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
         start = len(self.blocks)
         self.blocks += head
@@ -286,7 +286,7 @@ class EncodingWriter:
 
 
 def _pairs(encoding: BlockScaleOffset) -> bytes:
-    """Return scale and offset of each block in turn."""
+    """Return the scale and offset of each block, interleaved."""
     import numpy
 
     pairs = numpy.empty((len(encoding.scales), 2), "<i4")

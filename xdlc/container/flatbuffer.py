@@ -128,7 +128,7 @@ class _Decoder:
         return ContainerError(problem, where=self.where, fix="the file is damaged: get it again")
 
     def cut(self, part: str) -> ContainerError:
-        """Return the error for a part beyond the end."""
+        """Return the error for a part that exceeds the end of the data."""
         return self.fail(f"{TRUNCATED}: it has {part} of {self.size}")
 
     def root(self, root: type[T]) -> T:
@@ -265,7 +265,7 @@ class _Decoder:
         return [table(place, cls, depth) for place in places]
 
     def flat_tables(self, places: list[int], cls: type[Table]) -> list[Table]:
-        """Read tables of scalars only, of which encodings have one per channel."""
+        """Read tables that have only scalar fields, like the encodings of channels."""
         self.spend(FLAT_COST * len(places))
         data, size, last, rows = self.data, self.size, -1, []
         for place in places:

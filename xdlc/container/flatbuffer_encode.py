@@ -22,7 +22,7 @@ Part = bytes | bytearray | TensorData
 
 
 class Stream(Blob):
-    """Tensor data as a byte vector that ``encode_parts`` does not copy.
+    """Tensor data as a byte vector, which ``encode_parts`` does not copy.
 
     Attributes:
         data: The bytes.
@@ -58,7 +58,7 @@ def encode(root: Table) -> bytearray:
 
 
 def encode_parts(root: Table, *, fix: str = "split the model into several files") -> list[Part]:
-    """Return the flatbuffer of ``encode`` as successive parts; streams are not read.
+    """Return the flatbuffer of ``encode`` in parts; streams are not read.
 
     The first part is everything but the streams.  The elements of each stream start at a multiple of 8.
 
@@ -162,7 +162,7 @@ class _Encoder:
             try:
                 raw = text.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise ContainerError(f"has a name that is no Unicode text: {text!r}") from error
+                raise ContainerError(f"has a name that is not valid Unicode: {text!r}") from error
             out += struct.pack("<I", len(raw)) + raw + b"\0"
         out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
         position = len(out)
@@ -273,7 +273,7 @@ class _Encoder:
 
 
 def _unfit(table: Table) -> ContainerError:
-    """Return the error for a table with a number that its field does not hold."""
+    """Return the error for a number that does not fit into its field."""
     what = f"{type(table).__name__.lower()} {getattr(table, 'name', None) or ''!r}"
     for field in table.FIELDS:
         value = getattr(table, field.name)

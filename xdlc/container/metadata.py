@@ -58,9 +58,9 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
     try:
         value = json_value(str(data, "utf-8"), max(MAX_VALUES, min(len(data) // _SHORTEST, _MOST)))
     except ValueError as error:
-        raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
+        raise ContainerError(f"is not readable JSON: {error}", where=where, fix=AGAIN) from error
     if not fits(value, form):
-        raise ContainerError("holds other JSON values than those expected", where=where, fix=AGAIN)
+        raise ContainerError("contains unexpected JSON values", where=where, fix=AGAIN)
     return value
 
 
@@ -92,7 +92,7 @@ def is_history(name: str) -> bool:
 
 
 def timestamp() -> str:
-    """Return the time to write: SOURCE_DATE_EPOCH if it is set, else the zip epoch.
+    """Return the time to write: SOURCE_DATE_EPOCH if set, else the zip epoch.
 
     Raises:
         UsageError: If SOURCE_DATE_EPOCH is not a number of seconds.
@@ -176,7 +176,7 @@ def _header(artifact: str, time: str) -> dict[str, Any]:
 
 
 def main_text(model: Model) -> bytes:
-    """Return the JSON metadata of a model; caches and relations where it has some."""
+    """Return the JSON metadata of a model, with caches and relations if it has any."""
     content: dict[str, Any] = {"header": _header("DLC_METADATA", timestamp())}
     for key in ("cacheList", "relations"):
         if model.metadata.get(key):

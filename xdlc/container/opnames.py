@@ -89,7 +89,7 @@ def to_qnn(
 
 
 def _resize(params: dict[str, Param]) -> tuple[str, dict[str, Param]]:
-    """Return the narrower operation of a Resize; its own parameters stay."""
+    """Return the specific operation of a Resize; keep its parameters."""
     interpolation, transformation = params.get("interpolation_mode"), params.get("transformation_mode")
     if not isinstance(interpolation, Scalar) or not isinstance(transformation, Scalar):
         raise ValueError("needs the scalar parameters 'interpolation_mode' and 'transformation_mode'")

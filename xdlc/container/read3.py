@@ -130,7 +130,7 @@ def _scalar(attribute: Attribute) -> Scalar | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredEncoding:
-    """An encoding as a file has it.
+    """An encoding in the form of a file.
 
     Attributes:
         axis: Axis of the channels; -1 for none.
@@ -141,7 +141,7 @@ class StoredEncoding:
     numbers: tuple[tuple[float, float, int], ...]
 
     def decoded(self, where: str) -> tuple[Encoding, DType] | None:
-        """Return the encoding and its data type; None for one of a float.
+        """Return the encoding and its data type; None for the encoding of a float.
 
         Raises:
             ContainerError: If an offset is no integer of 32 bits.
@@ -195,7 +195,7 @@ INPUT = "Input"
 
 
 def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) -> None:
-    """Add the layers of a file to ``model`` as one graph.
+    """Add a file's layers to ``model`` as one graph.
 
     Raises:
         ContainerError: If an entry is missing or breaks a rule: names the entry and the rule.
@@ -240,7 +240,7 @@ class _LayerReader:
         unknown = self.weights.keys() - {layer.name for layer in layers}
         if unknown:
             raise ContainerError(
-                f"has weights for {sorted(map(str, unknown))[0]!r}, which is no layer",
+                f"has weights for {sorted(map(str, unknown))[0]!r}, which is not a layer",
                 where=f"{self.source.path}: entry 'model.params'",
             )
         for layer in layers:

@@ -48,7 +48,7 @@ Locate = Callable[[dlc4_params.Elements, str], tuple[int, int]]
 def read_graphs(
     source: MappedFile, entries: dict[str, Entry], version: tuple[int, int], model: Model
 ) -> None:
-    """Add the graphs of a file to ``model``; weights stay ranges of the file.
+    """Add a file's graphs to ``model``; weights stay in the file until they are used.
 
     Args:
         source: The file.

@@ -50,7 +50,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         ContainerError: If it is of another version, damaged, or more than one graph.
     """
     if len(payload) < HEADER.size or not is_subgraph(payload):
-        raise ContainerError("is no sub-graph of xdlc", where=where, fix=AGAIN)
+        raise ContainerError("is not a sub-graph of xdlc", where=where, fix=AGAIN)
     _, version, _ = HEADER.unpack_from(payload)
     if version < VERSION:
         raise ContainerError(
@@ -67,7 +67,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         raise
     if len(model.graphs) != 1 or model.records:
         raise ContainerError(
-            f"holds {len(model.graphs)} graphs and {len(model.records)} records, expected one graph alone",
+            f"holds {len(model.graphs)} graphs and {len(model.records)} records, expected exactly one graph",
             where=where,
             fix=AGAIN,
         )

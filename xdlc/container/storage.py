@@ -73,7 +73,7 @@ def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
 
 
 def load_bytes(content: memoryview, name: str) -> Model:
-    """Return the model in the bytes of a DLC, as ``load`` does.
+    """Return the model from the bytes of a DLC, like ``load``.
 
     Args:
         content: The bytes.
@@ -105,7 +105,7 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
     if version is None:
         if not model.records:
             raise ContainerError(
-                f"has no entry {MODEL!r} and no caches: it is a zip file but no DLC", where=str(source.path)
+                f"has no entry {MODEL!r} and no caches: it is a zip file, not a DLC", where=str(source.path)
             )
         return model
     model.metadata["version"] = f"{version[0]}.{version[1]}"
@@ -176,7 +176,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, crc: bool = True) -> None:
-    """Write a model as a DLC and its files beside it, replaced in one step.
+    """Write a model as a DLC, and the files next to it, all in one step.
 
     Equal models have equal bytes.  Weights are streamed: memory holds the largest tensor that is
     not a range of a file, at most.
@@ -189,7 +189,7 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
 
     Raises:
         UsageError: If the version is another.
-        ContainerError: If something of the model has no form in a DLC of this version.
+        ContainerError: If something of the model cannot be stored in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
     with together():
@@ -205,10 +205,10 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return a model as a DLC of format 4.1 without CRC-32, for a record.
+    """Return a model as the bytes of a 4.1 DLC without CRC-32, to store in a record.
 
     Raises:
-        ContainerError: If something of the model has no form in a DLC.
+        ContainerError: If something of the model cannot be stored in a DLC.
     """
     file = io.BytesIO()
     _writer(model, FORMAT, crc=False)(file)
@@ -216,7 +216,7 @@ def model_bytes(model: Model) -> bytes:
 
 
 def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], None]:
-    """Return the function that writes a model as a container of format 4 to a file."""
+    """Return a function that writes a model to a file as a DLC of format 4."""
     from xdlc.container.write4 import make_entries
 
     with _collection_paused():
@@ -248,7 +248,7 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
 
 
 def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
-    """Log which weights hold NaN, which is rarely meant."""
+    """Log the weights that contain NaN, which is rarely intended."""
     for graph in model.graphs.values():
         for tensor in graph.tensors.values():
             if any(tensor.data is part for part in parts):

@@ -96,5 +96,5 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
 
 
 def is_about_udo(name: str) -> bool:
-    """Return whether a record is one of those that this package reads and writes."""
+    """Return whether a record contains UDO definitions."""
     return name.startswith(DEFINITIONS)

@@ -62,14 +62,14 @@ def check_version(version: str) -> None:
 
 
 def make_entries(model: Model, version: str = SEPARATE) -> Entries:
-    """Return the contents of all entries that hold the graphs; weights are not read.
+    """Return the contents of all entries with graphs; weights are not read.
 
     Args:
         version: ``4.1`` or ``4.0``.
 
     Raises:
         UsageError: If the version is another.
-        ContainerError: If something of the model has no form in a DLC of this version.
+        ContainerError: If something of the model cannot be stored in a DLC of this version.
     """
     check_version(version)
     return _Writer(version).write(model)
@@ -184,7 +184,7 @@ class _Writer:
                 continue
             if name in supplements or (isinstance(param, Tensor) and param.name in names):
                 raise ContainerError(
-                    f"has a parameter {name!r} whose name or whose tensor's name is taken",
+                    f"has a parameter {name!r} whose name, or whose tensor's name, is already in use",
                     where=f"{self.where}: op {op.name!r}",
                     fix="name the parameters of an op and their tensors differently",
                 )

@@ -1,4 +1,4 @@
-"""The one way from an importer to the graph: keeps track of axis orders.
+"""Emitter for importers that keeps track of the axis orders of values.
 
 Importers see values in the source's axis order and never insert a transpose.  The builder does,
 at the edges between ops that want channels last and ops that want the source's order, and only
@@ -31,7 +31,7 @@ _NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
 
 
 class Builder(Emitter):
-    """An emitter that passes ops their operands in the axis order that they want.
+    """An emitter that passes operands to ops in the axis order that the ops need.
 
     Attributes:
         wants_channel_last: Whether the node's result reaches a channel-last op through ops of any order.
@@ -42,7 +42,7 @@ class Builder(Emitter):
         self.wants_channel_last = False
 
     def const(self, array: Array | TensorData, name: str | None = None) -> Value:
-        """Return a static value; integers of 2 and 4 bits are kept in 8."""
+        """Return a static value; integers of 2 and 4 bits are stored in 8 bits."""
         data = array if isinstance(array, TensorData) else ir.ArrayData(array)
         bits = _NARROW.get(data.dtype.name)
         if bits is not None:
@@ -57,13 +57,13 @@ class Builder(Emitter):
         return Value(tensor, identity(len(data.shape)), bits=bits)
 
     def static_like(self, value: Value, data: TensorData, encoding: ir.Encoding | None = None) -> Value:
-        """Return a static value with other data but the name and type of ``value``."""
+        """Return a static value with other data, and the name and type of ``value``."""
         held = value.tensor
         tensor = Tensor(held.name, data.shape, held.dtype, encoding, data, ir.Role.STATIC)
         return Value(tensor, identity(len(data.shape)))
 
     def to_layout(self, value: Value, order: Order, *, why: str | None = None) -> Tensor:
-        """Return a tensor that holds ``value`` in the given axis order.
+        """Return ``value`` as a tensor in a stated axis order.
 
         Args:
             order: Wanted order: axis i of the result is source axis ``order[i]``.
@@ -83,11 +83,11 @@ class Builder(Emitter):
         return self._linked(form) if form.is_static else form
 
     def source_order(self, value: Value) -> Tensor:
-        """Return a tensor that holds ``value`` in the source's own axis order."""
+        """Return ``value`` as a tensor in the source's axis order."""
         return self.to_layout(value, identity(value.rank), why=f"{self.node} needs the source's axis order")
 
     def source_form(self, value: Value) -> Tensor:
-        """Return a tensor that holds ``value`` in the source's own axis order and rank.
+        """Return ``value`` as a tensor in the source's axis order and rank.
 
         Raises:
             UnsupportedOp: If it holds integers that are narrower than those of any tensor.
@@ -106,7 +106,7 @@ class Builder(Emitter):
         return Value(lying, (), scalar=tensor)
 
     def channel_last(self, value: Value) -> Tensor:
-        """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
+        """Return ``value`` as a tensor with axis 1 (channels) at the end."""
         return self.to_layout(value, channel_last(value.rank), why=f"{self.node} works channel-last")
 
     def _form(self, value: Value, perm: Order) -> Tensor | None:
@@ -128,7 +128,7 @@ class Builder(Emitter):
         return scalar
 
     def known_scalar(self, value: Value) -> Tensor | None:
-        """Return the tensor of rank 0 of a computed scalar, if there is one."""
+        """Return the rank-0 tensor of a computed scalar, or None."""
         made = value.scalar
         return None if made is None or self._is_retracted(made) else made
 
@@ -185,7 +185,7 @@ class Builder(Emitter):
             made = reshaped_order(value.shape, near, dims) if near is not None else None
             if near is not None and made == channel_last(len(dims)):
                 order = made
-                tensor = self.to_layout(value, near, why=f"{self.node} joins axes that lie apart")
+                tensor = self.to_layout(value, near, why=f"{self.node} joins axes that are not adjacent")
         if order is None:
             tensor, order = self.source_order(value), identity(len(dims))
         lying = tuple(dims[axis] for axis in order) or (1,)
@@ -194,7 +194,7 @@ class Builder(Emitter):
         return Value(tensor, order)
 
     def with_rank(self, value: Value, rank: int) -> Value:
-        """Return ``value`` with axes of size 1 put in front until it has ``rank`` axes."""
+        """Return ``value`` with leading axes of size 1 up to ``rank`` axes."""
         return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
 
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
@@ -303,7 +303,7 @@ class Builder(Emitter):
 
 
 def _open_axes(values: Sequence[Value], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the open axes of values of one axis order combined by broadcasting.
+    """Return the dynamic axes of the broadcast of values of one axis order.
 
     A dynamic dimension is 1 in a shape, so that it yields to any other.
     """

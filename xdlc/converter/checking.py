@@ -1,4 +1,4 @@
-"""Dry run of a conversion: problems, and what becomes of the nodes."""
+"""Dry run of a conversion: problems, and the result of each node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.frontends import Frontend
-from xdlc.converter.importer import import_model
+from xdlc.converter.pipeline import import_model
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.values import Spec
 from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
@@ -51,7 +51,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a source node.
+    """Result of a source node: its ops or the reason for none.
 
     Attributes:
         ops: Types and names of the ops that it became, packages other than QNN's in front.
@@ -66,7 +66,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What would become of a model.
+    """Report of a dry run.
 
     Attributes:
         source: The model's file.
@@ -102,7 +102,7 @@ def check(
     target: str | None = None,
     **options: Any,
 ) -> Report:
-    """Return every problem of a source model, and what became of its nodes.
+    """Return every problem of a source model, and the result of each node.
 
     Args:
         target: Name of a SoC whose HTP checks each op of the converted model.
@@ -139,7 +139,7 @@ def _make_report(
     verdict: SocSupport | None = None,
     notices: Sequence[str] = (),
 ) -> Report:
-    """Put together what is known of a model.
+    """Return the report of a dry run.
 
     Args:
         source: The model's file.
@@ -173,7 +173,7 @@ def _make_report(
 
 
 def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str]) -> Problem:
-    """Return an error as a row; an op is named by the nodes that it comes from."""
+    """Return an error as a row; an op is named by its source nodes."""
     where = error.where if error.where != source else None
     if error.node and where and where.startswith((source, *_OF_NODE)):
         where = None  # the row has it
@@ -224,7 +224,7 @@ def uncovered(
         if name not in types:
             known = {node.type for node in model.graph.all_nodes()}
             known.update(type for _, type in model.handlers.inner_types())
-            problem = f"no node of the model is a {name} that nothing defines"
+            problem = f"no node of the model is a {name} without a definition"
             raise UsageError(problem, where=str(path), fix=nearest_names(name, sorted(known)) or "omit it")
     listed = {node.where for node in nodes}
     others = [problem for problem in diagnostics.problems if problem.where not in listed]

@@ -1,4 +1,4 @@
-"""Inference of dynamic dimensions that follow from others in the whole graph.
+"""Inference of dynamic dimensions that depend on others, over the whole graph.
 
 A node is imported with what shape inference finds for it alone and of the model that it is in; inference
 follows computed shapes in the present versions of the operators only, and models are often older.
@@ -16,7 +16,7 @@ from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 
 def resolve(model: ir.Model) -> None:
-    """Set the dynamic dimensions of the main graph that follow from others.
+    """Set the dynamic dimensions of the main graph that follow from other ones.
 
     Dimensions that are stated stay as they are.
     """
@@ -44,7 +44,7 @@ Found = tuple[ir.Tensor, Sequence[int | None]]
 
 
 def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
-    """Return what shape inference finds for computed tensors with dynamic dimensions."""
+    """Return inferred shapes of computed tensors with dynamic dimensions."""
     from xdlc.runtime.export.naming import describe
     from xdlc.runtime.lower import lower
 
@@ -73,7 +73,7 @@ def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
 
 
 def _in_order(kind: Any, order: Sequence[int]) -> list[int | None] | None:
-    """Return the dimensions of an ONNX value by the axes of the tensor that it holds."""
+    """Return the dimensions of an ONNX value in the axis order of its tensor."""
     if not kind.HasField("shape") or len(kind.shape.dim) != len(order):
         return None
     shape: list[int | None] = [None] * len(order)

@@ -133,7 +133,7 @@ class Emitter:
         return results
 
     def _name_statics(self, operands: Sequence[Tensor | None], names: Sequence[str]) -> None:
-        """Give static operands names, as far as these are free."""
+        """Name static operands; keep the old name where the new one is not free."""
         statics = [tensor for tensor in operands if tensor is not None and tensor.is_static]
         for tensor, name in zip(statics, names, strict=False):
             if name not in self.graph.tensors:
@@ -153,7 +153,7 @@ class Emitter:
         return name if self.graph.unique_name(name) == name else self.graph.unique_name(base)
 
     def adopt(self, value: Value, name: str) -> None:
-        """Give the op of a result the recorded name, unless an op of that type has it.
+        """Name the op of a result as recorded, unless another op of its type has the name.
 
         It may also be an inserted op of an earlier node, which has computed the result already.
 
@@ -177,7 +177,7 @@ class Emitter:
         self.noted = None
 
     def checkpoint(self) -> Callable[[], None]:
-        """Return a function that takes back what has been added since now."""
+        """Return a function that removes everything added after this call."""
         graph, mark = self.graph, self.graph.mark()
         noted, base = self.noted, self.base
 
@@ -188,7 +188,7 @@ class Emitter:
         return rollback
 
     def _linked(self, tensor: Tensor) -> Tensor:
-        """Give a static tensor a free name before its first use."""
+        """Add a static tensor to the graph under a free name, if it is not there yet."""
         if self.graph.tensors.get(tensor.name) is not tensor:
             tensor.name = self.graph.unique_name(tensor.name)
             self.graph.add_tensor(tensor)

@@ -1,4 +1,4 @@
-"""Formats of model files, recognized by content: names of files promise nothing.
+"""Formats of model files, recognized by content instead of file name.
 
 Signatures are those of the formats' own specifications: file identifiers of FlatBuffers schemas (``TFL3``,
 ``ORTM``, ``ET12``, ``PTMF``), local headers of zip archives, field numbers of protobuf messages
@@ -42,10 +42,10 @@ class Format:
 
 
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
-_TORCH = f"export the network that it was made of: {_EXPORT}"
+_TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
 _AGAIN = "get the model file itself"
-_SOURCE = "convert the model that it was made from"
+_SOURCE = "convert the model from which it was compiled"
 _UNPACK = "unpack it, and give the .onnx file inside"
 
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
@@ -55,7 +55,7 @@ GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dl
 META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 CHECKPOINT = Format(
     "a TensorFlow checkpoint, which has weights and no graph",
-    "give the .meta file beside it",
+    "pass the .meta file next to it",
 )
 KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xconv-pytorch-to-dlc -i FILE`")
@@ -85,7 +85,7 @@ PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FO
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
-ORT = Format("a model in ORT format", "give the .onnx file that it was made from")
+ORT = Format("a model in ORT format", "pass the .onnx file from which it was built")
 DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or make ONNX of it: xdlc-to-onnx")
 GGUF = Format("a GGUF model", _SOURCE)
 ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
@@ -99,7 +99,7 @@ NUMPY = Format(
 JSON = Format("JSON text", _AGAIN)
 XML = Format("XML text", _AGAIN)
 ZIP = Format("a zip archive", _UNPACK)
-CUT_ZIP = Format("a zip archive without its end", f"{_AGAIN}, whole, or save it again")
+CUT_ZIP = Format("a truncated zip archive", f"{_AGAIN}, whole, or save it again")
 TAR = Format("a tar archive", _UNPACK)
 
 _MODELS = ("*.onnx", "*.tflite", "*.pb", "*.meta", "*.keras", "*.h5", "*/saved_model.pb")

@@ -18,7 +18,7 @@ from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
 from xdlc.options import options_of, spell
 
 if TYPE_CHECKING:
-    from xdlc.converter.importer import SourceModel
+    from xdlc.converter.pipeline import SourceModel
     from xdlc.converter.session.diagnostics import Diagnostics
     from xdlc.ir import Model
 
@@ -26,7 +26,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 
 class NoOptions(TypedDict):
-    """Options of an importer that has those of all importers only."""
+    """Options of an importer that has only the shared options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Frontend:
         tool: Name of its tool, which is noted in the models that it makes.
         recognizes: Whether a path is a model of the framework, by content; gets the path and the format
             that ``xdlc.converter.formats`` finds there, if any.
-        read: Returns the ``importer.SourceModel`` of a path, for ``pipeline.Options`` and the options that
+        read: Returns the ``pipeline.SourceModel`` of a path, for ``pipeline.Options`` and the options that
             only this importer has.
         options: Typed mapping of the options that not all importers have, keywords of ``read`` and flags. In
             a tool of its importer alone they precede flags that options of all importers have.
@@ -80,8 +80,7 @@ class Frontend:
         Raises:
             XdlcError: Every problem found; several make a ProblemList.
         """
-        from xdlc.converter.importer import import_model
-        from xdlc.converter.pipeline import finish
+        from xdlc.converter.pipeline import finish, import_model
         from xdlc.converter.session.diagnostics import Diagnostics
         from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
@@ -94,9 +93,7 @@ class Frontend:
                 with limited():
                     model = self.source_model(path, failed_passes=failed, **options)
                     imported = import_model(model, self.tool, collected, step)
-                    return finish(
-                        imported, collected, model.options, collects=collects, notify=notify, step=step
-                    )
+                    return finish(imported, collected, collects=collects, notify=notify, step=step)
             except FailedPass as failure:
                 if failure.name in failed or not failure.is_avoidable:
                     raise
@@ -168,7 +165,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         fix = "check the path and its permissions"
         is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
         if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
-            fix = "check the path; a name of transformers is no file: load it there, and convert the module"
+            fix = "check the path; load a model name of transformers there, and convert the module"
         raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
     if framework is None and fitting:
         return fitting[0]
@@ -184,7 +181,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is not {models}, and of no other known format: {seen}",
+            f"is not {models}, nor another known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )
@@ -212,6 +209,6 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     for name in (*own, *(name for name in options if name in others)):
         if name not in names:
             raise UsageError(
-                f"{spell(name)} is no option for {frontend.model}",
+                f"{spell(name)} is not an option for {frontend.model}",
                 fix=nearest_names(name, names) or f"omit {spell(name)}",
             )

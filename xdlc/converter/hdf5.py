@@ -34,7 +34,7 @@ _MEMORY = 1 << 29
 """Bytes of memory that it may use."""
 _WORKER = SharedWorker("xdlc.converter.hdf5")
 _UNSTORED = 1 << 26
-"""Most bytes of a dataset whose elements are not in the file, or packed more tightly than by ``_RATIO``."""
+"""Most bytes of a dataset whose elements are not stored, or packed more than ``_RATIO``."""
 _RATIO = 64
 _DEPTH = 64
 """Most components of a path."""
@@ -48,13 +48,13 @@ _FILTERS = {1, 2, 3, 4, 32000}
 
 
 def unreadable(what: str, error: BaseException | str, where: str) -> ModelError:
-    """Return the error of a part of a file that a library cannot read."""
+    """Return the error for a part of a file that a library cannot read."""
     reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
     return ModelError(f"{what} cannot be read: {reason}", where=where, fix=AGAIN)
 
 
 def _described(source: int, target: int, where: str, start: int, size: int) -> dict[str, Any]:
-    """Return what a range of a file holds; compressed elements are written out."""
+    """Return the content of a range of a file; compressed elements are unpacked."""
     seconds = _SECONDS + size / _BYTES_PER_SECOND
     request = {"do": "describe", "where": where, "start": start, "size": size}
     limits = {"seconds": seconds, "memory": _MEMORY}
@@ -62,7 +62,7 @@ def _described(source: int, target: int, where: str, start: int, size: int) -> d
 
 
 class Hdf5:
-    """An HDF5 file, or one inside another file.
+    """An HDF5 file, maybe inside another file.
 
     Args:
         source: The file that holds it.
@@ -111,12 +111,12 @@ class Hdf5:
         return "/".join(parts)
 
     def text(self, name: str) -> str | None:
-        """Return an attribute of the file as text; None if it has none."""
+        """Return an attribute of the file as text; None if it is missing."""
         value = self._groups[""].get(name)
         return value if isinstance(value, str) else None
 
     def has(self, path: str) -> bool:
-        """Return whether there is a group or dataset of a path."""
+        """Return whether a path is a group or a dataset."""
         path = self._check(path)
         return path in self._groups or path in self._datasets
 
@@ -161,7 +161,7 @@ class Hdf5:
 
 
 def commands() -> dict[str, Any]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     return {"describe": _describe}
 
 
@@ -178,7 +178,7 @@ def _describe(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
 
 
 class _Content:
-    """What a file holds.
+    """Content of an HDF5 file.
 
     Attributes:
         groups: Attributes that are texts or lists of texts, by path of the group.
@@ -195,7 +195,7 @@ class _Content:
         self._has_block, self._seen = False, set[int]()
 
     def read(self, window: Any) -> dict[str, Any]:
-        """Return the content of a file as what JSON can hold."""
+        """Return the content of a file as JSON values."""
         left: list[tuple[str, Any]] = [("", window)]
         while left:
             path, item = left.pop()
@@ -220,7 +220,7 @@ class _Content:
         return self._object("", file)
 
     def _object(self, path: str, item: Any) -> list[tuple[str, Any]]:
-        """Take over a group or dataset; return what a group holds."""
+        """Record a group or dataset; return the members of a group."""
         import h5py
 
         if path.count("/") > _DEPTH:
@@ -257,7 +257,7 @@ class _Content:
         return key, texts if is_many else str(texts[0])
 
     def _dataset(self, dataset: Any, where: str) -> dict[str, Any]:
-        """Return shape, type and place of a dataset, unpacked if it is compressed."""
+        """Return shape, type and position of a dataset, unpacked if it is compressed."""
         shape, dtype = dataset.shape, dataset.dtype
         name = "" if dtype.kind not in "fiub" else dtype.newbyteorder("<").str
         if dtype.kind == "V" and dtype.itemsize == 2 and not dtype.names:  # as h5py stores ml_dtypes' type

@@ -46,13 +46,13 @@ class Word(str):
 
 
 class Octets(str):
-    """Bytes of an attribute that are not text; UDOs get the bytes."""
+    """Bytes of an attribute that are not text; UDOs receive the bytes."""
 
     data: bytes
 
 
 def text_of(data: bytes, errors: str = "replace") -> str:
-    """Return bytes of an attribute as text, or as ``Octets`` where they are no UTF-8."""
+    """Return bytes of an attribute as text, or as ``Octets`` if they are not UTF-8."""
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError:
@@ -81,12 +81,12 @@ class Message:
         return [value for value in self.fields.get(name, ()) if isinstance(value, Message)]
 
     def scalars(self, name: str) -> list[int | float | str]:
-        """Return the values of a field that are no messages."""
+        """Return the values of a field that are not messages."""
         return [value for value in self.fields.get(name, ()) if not isinstance(value, Message)]
 
 
 def read_text(file: ir.MappedFile) -> Message:
-    """Return the message of a text file; invalid UTF-8 stays, as in comments.
+    """Return the message of a text file; invalid UTF-8 is allowed, as in comments.
 
     Raises:
         ModelError: If it is no text format, with the line; or larger than ``LARGEST``.
@@ -100,7 +100,7 @@ def read_text(file: ir.MappedFile) -> Message:
     content = bytes(file.view(0, file.size))
     if 0 in content:
         raise ModelError(
-            f"is no text: byte {content.index(0)} is 0",
+            f"is not text: byte {content.index(0)} is 0",
             where=str(file.path),
             fix="check that the file is the network's text and not its weights",
         )
@@ -134,7 +134,7 @@ class _Parser:
         self._next()
 
     def message(self, line: int = 1, closing: str = "", depth: int = 0) -> Message:
-        """Read fields up to the mark that closes their message, or the end of the text."""
+        """Read fields up to the end mark of their message, or the end of the text."""
         parsed = Message(line)
         while self._kind != "end" and not (closing and self._mark() == closing):
             if self._mark() == "[":
@@ -150,7 +150,7 @@ class _Parser:
         return parsed
 
     def _values(self, values: list[Value], name: str, depth: int) -> None:
-        """Read what follows the name of a field."""
+        """Read the values after the name of a field."""
         has_colon = self._take(":")
         if self._take("["):
             if not self._take("]"):
@@ -216,7 +216,7 @@ class _Parser:
                     return sign * float(bare.removesuffix("f"))
             except ValueError:
                 pass
-        raise self._error(f"{token[:40]!r} is no number of a possible range")
+        raise self._error(f"{token[:40]!r} is not a valid number")
 
     def _unescaped(self, text: str) -> str:
         if "\\" not in text:

@@ -50,7 +50,7 @@ def inverse(order: Sequence[int]) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of a value before the graph runs.
+    """Facts about a value before the graph runs.
 
     Attributes:
         shape: Dims, None for one that is open; None as a whole if even the rank is.
@@ -128,7 +128,7 @@ class Value:
         return self.tensor.size
 
     def axis(self, source_axis: int) -> int:
-        """Return where a source axis (negative counts from the end) is in the tensor."""
+        """Return the axis of the tensor for a source axis (negative: from the end)."""
         return self.order.index(source_axis + self.rank if source_axis < 0 else source_axis)
 
     def numpy(self) -> Array:
@@ -148,7 +148,7 @@ class SequenceValue:
 
     @property
     def is_static(self) -> bool:
-        """False: it has no elements of its own that could be known."""
+        """False: it has no elements that could be constant."""
         return False
 
     @property
@@ -171,12 +171,12 @@ class OptionalValue:
 
     @property
     def is_static(self) -> bool:
-        """False: it has no elements of its own that could be known."""
+        """False: it has no elements that could be constant."""
         return False
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a dimension of what it holds is only known when the graph runs."""
+        """Whether a dimension of its elements is only known when the graph runs."""
         return self.element is not None and self.element.is_dynamic
 
 
@@ -185,7 +185,7 @@ AnyValue = Value | SequenceValue | OptionalValue
 
 
 def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
-    """Refuse a value that nothing could ever hold.
+    """Refuse a value whose rank or size exceeds the limits.
 
     Raises:
         ModelError: If it has too many axes, an impossible dimension, or too many bytes.
@@ -229,7 +229,7 @@ def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
 
 
 def broadcast(sizes: Sequence[int]) -> int:
-    """Return the common size of one axis under broadcasting.
+    """Return the common size of an axis under broadcasting.
 
     Raises:
         ValueError: If two sizes differ and neither is 1.
@@ -247,7 +247,7 @@ def same_bytes(shape: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -> Order | None:
-    """Return the axis order of a reshape of the tensor as it is stored.
+    """Return the axis order after a reshape of the stored tensor.
 
     The axes are cut into the smallest groups of equal size on both sides; that works on the tensor
     if it holds the axes of each group side by side and in their order.  Axes of size 1 go

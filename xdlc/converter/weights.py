@@ -1,4 +1,4 @@
-"""Weights of a source model: ranges of mapped files, and files beside it."""
+"""Weights of a source model: ranges of mapped files, and separate files."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def beside(model: Path, location: str, where: str) -> Path:
         near = next((file for file in inside if file.is_file()), None)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ModelError(
-            f"its external data {location[:_SHOWN]!r} are no path: {type(error).__name__}",
+            f"its external data {location[:_SHOWN]!r} are not a valid path: {type(error).__name__}",
             where=where,
-            fix="name a data file beside the model",
+            fix="name a data file in the model's folder",
         ) from error
     if not location or not inside:
         raise ModelError(
             f"its external data {location!r} are outside the model's folder",
             where=where,
-            fix="keep the data file beside the model; paths that leave the folder are refused",
+            fix="keep the data file in the model's folder; paths that leave the folder are refused",
         )
     if near is None:
         raise ModelError(
@@ -98,7 +98,7 @@ def beside(model: Path, location: str, where: str) -> Path:
 
 
 class Window(io.RawIOBase):
-    """A range of a file as a file of its own, for reading.
+    """A range of a file as a readable file.
 
     Args:
         view: Returns a number of bytes from a position on, at most.

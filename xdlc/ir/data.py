@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from xdlc.errors import ContainerError, ModelError, StorageError
-from xdlc.ir.file_copies import COPY_CHUNK, Target, any_nan, copy_range
-from xdlc.ir.files import open_file
+from xdlc.ir.files import COPY_CHUNK, Target, any_nan, copy_range, open_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,21 +49,21 @@ class TensorData(ABC):
 
     @abstractmethod
     def numpy(self) -> Array:
-        """Return the elements as an array, which callers must not write to."""
+        """Return the elements as an array, which callers must not change."""
 
     def content(self) -> memoryview:
-        """Return the bytes; those of a file or an array are not copied."""
+        """Return the bytes; bytes of a file or an array are not copied."""
         import numpy
 
         whole: Array = numpy.ascontiguousarray(self.numpy())
         return memoryview(whole.reshape(-1).view(numpy.uint8))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the elements for pickle: a file or a function may not be there then."""
+        """Return the elements for pickle, because files and functions may be unavailable."""
         return ArrayData, (self.numpy(),)
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> TensorData:
-        """Return the data itself, which does not change."""
+        """Return the data itself, which is immutable."""
         return self
 
     def rows(self, start: int, stop: int) -> Array:
@@ -72,7 +71,7 @@ class TensorData(ABC):
         return self.numpy()[start:stop]
 
     def write_to(self, file: Target) -> None:
-        """Append the bytes to ``file``, a binary file or one that sums them."""
+        """Append the bytes to ``file``, a binary file or a checksum."""
         if self.has_rows and self.shape and self.nbytes > ROWS_CHUNK:
             step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
             for start in range(0, self.shape[0], step):
@@ -175,7 +174,7 @@ class ArrayData(TensorData):
 
 
 class MappedFile:
-    """A file opened for reading, whose ranges become tensor data.
+    """A file opened for reading; its ranges become tensor data.
 
     Raises:
         StorageError: If the file cannot be opened.
@@ -212,7 +211,7 @@ class MappedFile:
             StorageError: If the file has become shorter, so that its pages cannot be read.
         """
         if self.file is not None and os.fstat(self.file.fileno()).st_size < self.size:
-            fix = "run it again, when nothing writes the file"
+            fix = "run it again when no process writes the file"
             raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 
@@ -221,7 +220,7 @@ class MappedFile:
         self._sums.append((offset, nbytes, crc, where))
 
     def check(self, offset: int) -> None:
-        """Check the range that holds an offset against its CRC-32, if stated.
+        """Check the range at an offset against its CRC-32, if stated.
 
         Raises:
             ContainerError: If they differ.
@@ -336,7 +335,7 @@ class MappedData(TensorData):
 
 
 class Transform(TensorData):
-    """A pure function of other data, or of its rows, computed on each use.
+    """A pure function of other data or its rows, computed at each use.
 
     Attributes:
         bases: The data that the function is given.
@@ -391,7 +390,7 @@ class Transform(TensorData):
 
 
 class Reshaped(TensorData):
-    """The bytes of other data under another shape."""
+    """The bytes of other data with another shape."""
 
     __slots__ = ("base",)
 
@@ -439,7 +438,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def has_nan(data: TensorData) -> bool:
-    """Return whether one of the elements is NaN, after reading all of them."""
+    """Return whether an element is NaN; this reads all elements."""
     return is_float(data.dtype) and any_nan(data.numpy())
 
 

@@ -1,4 +1,4 @@
-"""Data derived from others: repetitions, and quantized values as floats.
+"""Derived data: repetitions, and dequantized values.
 
 Values that quantized values and an encoding define read as float32 data.  Moving their elements moves the
 quantized values and the encoding with them, so that a pass can still store these; any other change results
@@ -15,11 +15,11 @@ from typing import Any
 from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, TensorData, Transform
 from xdlc.ir.dtype import DType
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset, floats, integers
-from xdlc.ir.file_copies import Target
+from xdlc.ir.files import Target
 
 
 class Repeated(TensorData):
-    """Other data repeated as ``numpy.tile`` does, written in pieces.
+    """Data repeated like ``numpy.tile``, written in pieces.
 
     Args:
         base: What is repeated.
@@ -70,7 +70,7 @@ class Repeated(TensorData):
 
 
 def fill(value: TensorData, shape: Sequence[int]) -> TensorData:
-    """Return data of a shape whose elements are all the one that ``value`` holds."""
+    """Return data of a shape filled with the single element of ``value``."""
     return Repeated(value.reshape((1,) * len(shape)), shape)
 
 
@@ -163,7 +163,7 @@ class Dequantized(Transform):
         return Dequantized(self.stored.reshape(new_shape), self.fixed, encoding)
 
     def _reshaped(self, new_shape: tuple[int, ...]) -> StaticEncoding | None:
-        """Return the encoding under another shape, or None if it has none there."""
+        """Return the encoding for another shape; None if it does not exist."""
         encoding = self.encoding
         if isinstance(encoding, ScaleOffset):
             return encoding

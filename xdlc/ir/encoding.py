@@ -17,7 +17,7 @@ _FLOAT, _INT = "f", "i"
 
 
 class Numbers(Sequence[_N], Generic[_N]):
-    """Float32 or int32 numbers that do not change, four bytes each.
+    """Immutable float32 or int32 numbers, four bytes each.
 
     They compare with any sequence, and numpy reads them without a copy.
     """
@@ -99,7 +99,7 @@ def integers(values: Iterable[int]) -> Numbers[int]:
 
 
 def _buffer(values: object, code: str) -> bytes | None:
-    """Return the bytes of an object that has such numbers in a buffer, or None."""
+    """Return the buffer of an object with such numbers; None if it has none."""
     if isinstance(values, Numbers):
         return values.content if values._code == code else None
     try:
@@ -110,7 +110,7 @@ def _buffer(values: object, code: str) -> bytes | None:
 
 
 def as_float32(value: float) -> float:
-    """Round to the nearest float32, which is what files and backends hold."""
+    """Return a number rounded to float32, as in files and backends."""
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 

@@ -101,11 +101,11 @@ class Op:
 
     @property
     def is_inserted(self) -> bool:
-        """Whether the source has no such op; host ops have a reason, but are not inserted."""
+        """Whether the op was inserted: it has a reason and is not a host op."""
         return self.origin.reason is not None and self.package != HOST_PACKAGE
 
     def twin(self, tensor_of: Callable[[Tensor], Tensor], *, name: str | None = None) -> Op:
-        """Return a copy of the op on other tensors, not in a graph; parameters are shared.
+        """Return a copy of the op on other tensors, in no graph, with shared parameters.
 
         Args:
             tensor_of: Returns the counterpart of one of this op's tensors; called for the inputs first.
@@ -141,7 +141,7 @@ Mark = tuple[Op | None, int]
 
 
 class OpsView(Sequence[Op]):
-    """The ops of a graph as they are now: a sequence that follows its changes.
+    """The current ops of a graph: a sequence that follows its changes.
 
     Iterating costs nothing beyond the ops; an index walks there from the nearer end.
     """
@@ -217,11 +217,11 @@ class Graph:
 
     @property
     def last(self) -> Op | None:
-        """The op at the end."""
+        """The last op."""
         return self._last
 
     def since(self, mark: Op | None) -> Iterator[Op]:
-        """Iterate over the ops after ``mark``; over all of them if it is None."""
+        """Iterate over the ops after ``mark``; over all ops if it is None."""
         op = self._first if mark is None else mark._next
         while op is not None:
             following = op._next
@@ -352,7 +352,7 @@ class Graph:
             del self.tensors[tensor.name]
 
     def unlink(self, op: Op) -> None:
-        """Remove ``op`` but keep its outputs, for another op to produce."""
+        """Remove ``op`` but keep its outputs for a replacement."""
         if op._previous is None:
             self._first = op._next
         else:
@@ -456,7 +456,7 @@ class Graph:
         return self._last, len(self.tensors)
 
     def retract(self, mark: Mark) -> None:
-        """Remove everything appended since ``mark``, so that its names are free again.
+        """Remove everything appended since ``mark``, and free its names.
 
         Ops must have been appended at the end only, and no earlier op may read their outputs.
         """
@@ -472,7 +472,7 @@ class Graph:
                 self._free_name.release(tensor.name)
 
     def prune(self) -> bool:
-        """Remove ops and tensors that nothing reads; return whether there were any."""
+        """Remove unused ops and tensors; return whether there were any."""
         before = self._count, len(self.tensors)
         op = self._last
         while op is not None:
@@ -524,7 +524,7 @@ class Graph:
         for tensor in ready:
             if not tensor.is_static and tensor.role not in (Role.INPUT, Role.INPUT_OUTPUT, Role.NULL):
                 raise ModelError(
-                    f"tensor {tensor.name!r} is read but nothing produces it", where=f"graph {self.name!r}"
+                    f"tensor {tensor.name!r} is read, but no op produces it", where=f"graph {self.name!r}"
                 )
         for op in self.ops:
             for source in op._inputs:

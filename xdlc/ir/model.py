@@ -59,7 +59,7 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="use the DLC that its caches were made from; xdlc-info shows what the records are",
+            fix="use the DLC that its caches were made from; xdlc-info lists the records",
         )
 
     def add_graph(self, graph: Graph) -> Graph:
@@ -86,7 +86,7 @@ class Model:
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC and its files beside it, replaced in one step.
+        """Write the model as a DLC, and the files next to it, all in one step.
 
         Args:
             path: The file.
@@ -95,7 +95,7 @@ class Model:
 
         Raises:
             UsageError: If the version is another.
-            ContainerError: If something of the model has no form in a DLC of this version.
+            ContainerError: If something of the model cannot be stored in a DLC of this version.
             StorageError: If the file cannot be written; an existing file is left as it was.
         """
         from xdlc.container import save  # the only import from above, see docs/adr/0002

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import repeat
+from operator import contains
 
 
 class FreeNames:
-    """Names that nothing has.
+    """Names that are not in use.
 
     The search for a number goes on where the last one for the same base ended, so that many things of one
     name take time in proportion to their number.
@@ -24,15 +26,15 @@ class FreeNames:
         self._last: dict[str, int] = {}
 
     def __call__(self, base: str) -> str:
-        """Return ``base``, or ``base_N`` if that is taken."""
+        """Return ``base``, or ``base_N`` if it is in use."""
         name = base
-        while any(name in names for names in self._taken):
+        while any(map(contains, self._taken, repeat(name))):
             self._last[base] = number = self._last.get(base, self._before) + 1
             name = f"{base}{self._mark}{number}"
         return name
 
     def release(self, name: str) -> None:
-        """Let a name that was returned, and is taken no more, be returned again."""
+        """Allow a name that is no longer in use to be returned again."""
         base, _, number = name.rpartition(self._mark)
         if base in self._last and number.isdecimal():
             self._last[base] = min(self._last[base], int(number) - 1)

@@ -23,7 +23,7 @@ _TOKEN = re.compile(r'\s*(?:(->|[%(){}\[\],=@])|("(?:[^"\\]|\\.)*")|((?:[A-Za-z0
 
 
 def parse(text: str) -> Model:
-    """Return the model of a text form; elided data becomes ``Elided``.
+    """Return the model from its text form; elided data becomes ``Elided``.
 
     Raises:
         ModelError: With the line that is wrong.
@@ -48,7 +48,7 @@ class _PendingOp(NamedTuple):
 
 
 class _Line:
-    """The tokens of one line; quoted words keep their quotes until they are taken."""
+    """The tokens of a line; quoted words keep their quotes until they are read."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number = number
@@ -68,7 +68,7 @@ class _Line:
 
     @property
     def next(self) -> str:
-        """The next token, or an empty string at the end of the line."""
+        """The next token; "" at the end of the line."""
         return self.tokens[self.index] if self.index < len(self.tokens) else ""
 
     def take(self, token: str) -> None:
@@ -82,7 +82,7 @@ class _Line:
         return found
 
     def word(self) -> str:
-        """Take a name, bare or quoted."""
+        """Read a name, bare or quoted."""
         token = self.next
         if token.startswith('"'):
             self.index += 1
@@ -109,7 +109,7 @@ class _Line:
             self.fail(f"bad value {token[:80]!r}: {error}")
 
     def items(self, open_token: str, close_token: str, take: Callable[[], Any]) -> list[Any]:
-        """Take ``open item, item, ... close``."""
+        """Read ``open item, item, ... close``."""
         self.take(open_token)
         elements: list[Any] = []
         if self.skip(close_token):

@@ -18,7 +18,7 @@ def sources(op: Op) -> set[Op]:
 def levels(
     ops: Iterable[Op], waits: Callable[[Op, Op], bool], first: Callable[[Op], int] = lambda op: 0
 ) -> dict[Op, int]:
-    """Return the level of each op, so that ops of one level are a partition.
+    """Return the level of each op; ops of one level form a partition.
 
     Levels never fall along a path, and rise where an op waits: no division has fewer levels, and in none can
     a path leave a level and enter it again.
@@ -54,14 +54,14 @@ def components(ops: Iterable[Op], pairs: Iterable[tuple[Op, Op]]) -> list[list[O
 
 
 def entering(ops: Sequence[Op]) -> list[Tensor]:
-    """Return the tensors that ops read and do not compute, other than static ones."""
+    """Return the computed tensors that the ops read from other ops."""
     computed = {tensor for op in ops for tensor in op.outputs}
     read = dict.fromkeys(tensor for op in ops for tensor in op.inputs if tensor is not None)
     return [tensor for tensor in read if not tensor.is_static and tensor not in computed]
 
 
 def leaving(graph: Graph, ops: Sequence[Op], wanted: Iterable[str] = ()) -> list[str]:
-    """Return the names of tensors that others read, or that are wanted."""
+    """Return the names of tensors that other ops read, or that are wanted."""
     inside, names = set(ops), set(wanted)
     return [
         tensor.name

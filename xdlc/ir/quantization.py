@@ -86,7 +86,7 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
     raise ModelError(
         "its encoding is a code book, which has no scales to multiply quantized values by",
         where=where,
-        fix="use the model from before it was quantized so",
+        fix="use the model before this quantization",
     )
 
 

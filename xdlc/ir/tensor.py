@@ -51,7 +51,7 @@ class Tensor:
     producer: Op | None = None
 
     def __post_init__(self) -> None:
-        self.shape = tuple(int(dim) for dim in self.shape)
+        self.shape = tuple(map(int, self.shape))
 
     @property
     def rank(self) -> int:
@@ -70,7 +70,7 @@ class Tensor:
 
     @property
     def is_static(self) -> bool:
-        """Whether the tensor holds data of the model."""
+        """Whether the tensor has data in the model."""
         return self.data is not None
 
     def numpy(self) -> Array:
@@ -121,7 +121,7 @@ def b8(value: bool) -> Scalar:
 
 
 def u32s(values: Any) -> Tensor:
-    """Return a tensor parameter of uint32, from anything numpy takes as an array."""
+    """Return a tensor parameter of uint32, from anything that numpy accepts."""
     import numpy
 
     return static("", numpy.asarray(values, numpy.uint32))
@@ -133,7 +133,7 @@ def string(value: str) -> Scalar:
 
 
 def static(name: str, array: Array, dtype: DType | None = None, encoding: Encoding | None = None) -> Tensor:
-    """Return a static tensor that holds ``array``, or such a tensor parameter.
+    """Return a static tensor, or tensor parameter, with the elements of ``array``.
 
     Args:
         name: Name of the tensor.

@@ -41,7 +41,7 @@ class _Bounded:
 
 
 def open_zip(file: IO[bytes] | RawIOBase) -> zipfile.ZipFile:
-    """Return the archive that a file holds; the caller closes the file.
+    """Return the archive in a file; the caller closes the file.
 
     Raises:
         zipfile.BadZipFile: If it is no zip file, or has too many entries or too long extra fields.

@@ -1,4 +1,4 @@
-"""Definitions of operations, and the check that a graph keeps to them."""
+"""Definitions of operations, and the check of graphs against them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def operand(op: Op, index: int) -> Tensor:
 
 
 def optional(op: Op, index: int) -> Tensor | None:
-    """Return an input, or None where it is omitted."""
+    """Return an input; None if it is omitted."""
     return op.inputs[index] if index < len(op.inputs) else None
 
 

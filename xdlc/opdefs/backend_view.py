@@ -1,4 +1,4 @@
-"""Definitions as one backend has them."""
+"""Definitions as resolved for a backend."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
 
 
 def constrained(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
-    """Return a definition with the constraints of a backend and no other supplement."""
+    """Return a definition with only the constraints of a backend's supplement."""
     rows = Rows(collection).of(opdef.name, backend)
     return replace(
         opdef,
@@ -86,7 +86,7 @@ def _constrained(tensor: _Tensor, side: str, rows: Sequence[SupplementOp]) -> _T
 
 
 def only_default(tensor: TensorDef) -> bool:
-    """Return whether a definition that ``resolve`` returned accepts its default alone."""
+    """Return whether a definition from ``resolve`` accepts only its default."""
     return any(rule.id == ONLY_DEFAULT and rule.type == "Description" for rule in tensor.constraints)
 
 
@@ -125,7 +125,7 @@ CPU = "CPU"
 def activation_types(
     dtypes: tuple[DType, ...], *, stated: bool, backends: Iterable[str]
 ) -> tuple[DType, ...]:
-    """Return the data types of a tensor on a CPU, floats for quantized ones.
+    """Return the data types of a tensor on a CPU: float in place of quantized types.
 
     ``UINT_8`` and ``UINT_16`` are bytes and words.  They are SNPE's names of quantized activations where
     they are listed beside a float or fixed-point type for a CPU and a DSP together.
@@ -148,12 +148,12 @@ def activation_types(
 
 
 def holds_floats(dtype: DType) -> bool:
-    """Return whether a type holds float values, quantized or not."""
+    """Return whether a type represents float values, quantized or not."""
     return dtype.is_float or dtype.is_fixed
 
 
 def on_cpu(opdef: OpDef, collection: Collection) -> OpDef | None:
-    """Return a definition as a CPU has it, or None.
+    """Return a definition as resolved for the CPU; None if that is not possible.
 
     None means that it is not for a CPU, or that a type or layout stays open.
     """

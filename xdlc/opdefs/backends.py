@@ -39,7 +39,7 @@ def chain(backend: str) -> tuple[str, ...]:
 
 
 def overlap(a: str, b: str) -> bool:
-    """Return whether one of two names includes the other.
+    """Return whether one of two backends includes the other.
 
     Example:
         >>> overlap("HTP", "DSP_V68"), overlap("DSP_V68", "HTP"), overlap("HTP", "DSP_V66")

@@ -14,7 +14,7 @@ UNSTATED = ("", VERSION)
 
 
 def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dict[str, Collection]:
-    """Return one collection for each package; op names stay unique.
+    """Return a collection per package; op names must stay unique.
 
     A file without Domain or Version inherits them from the other files of its package.
 

@@ -1,4 +1,4 @@
-"""Verdicts of constraints on one op, with the values found where one is broken.
+"""Verdicts of constraints on an op, with the actual values of broken ones.
 
 A list compares with a number element by element, and all must hold.  What is not known (a missing tensor,
 a dynamic dimension) decides nothing.
@@ -25,7 +25,7 @@ SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A constraint as it is enforced.
+    """A constraint in its enforced form.
 
     Attributes:
         node: Its expression; None if it is documentation.
@@ -50,7 +50,7 @@ def rules_of(tensor: TensorDef, scope: OpScope) -> list[Rule]:
         unknown = None if node is None else scope.unknown(node)
         if node is not None and unknown is None and constraint.type == "Value":
             node = _own_value(node, tensor.name)
-        reason = "" if unknown is None else f"{unknown!r} is no name of the op"
+        reason = "" if unknown is None else f"{unknown!r} is not a name of the op"
         rules.append(Rule(constraint, None if reason else node, reason))
     return rules
 
@@ -78,7 +78,7 @@ def _own_value(node: Node, name: str) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A comparison that does not hold.
+    """A comparison that is false.
 
     Attributes:
         expected: The comparison.
@@ -90,7 +90,7 @@ class Failure:
 
 
 def check(node: Node, scope: OpScope) -> Failure | None:
-    """Return why a rule does not hold; None if it does, or if that is not known."""
+    """Return why a rule is broken; None if it holds or its result is unknown."""
     if node.kind == "compare":
         return _compare(node, scope)
     if node.kind == "and":
@@ -155,7 +155,7 @@ def shown(value: Value) -> str:
 
 
 def _holds(relation: str, left: Node, right: Node, scope: OpScope) -> bool | None:
-    """Return whether a relation holds between two values, None if that is not known."""
+    """Return whether a relation between two values is true; None if unknown."""
     if relation == "in" and right.kind in ("list", "set", "range"):
         left_value = evaluate(left, scope)
         bounds = [evaluate(part, scope) for part in right.parts]
@@ -284,7 +284,7 @@ def _related(relation: str, left: Value, right: Value) -> bool | None:
 
 
 def _may_become(one: DType, other: DType) -> bool:
-    """Return whether a quantizer may store the float values of one type as the other."""
+    """Return whether a quantizer may store float values of one type as the other."""
     return (one is FLOAT32 and other.is_fixed) or (other is FLOAT32 and one.is_fixed)
 
 

@@ -1,4 +1,4 @@
-"""Values of constraint expressions for one op, as far as they are known.
+"""Values of constraint expressions for an op, as far as they are known.
 
 Numbers are exact: ``/`` results in a fraction.
 Evaluation is charged to a budget, against untrusted definitions.
@@ -23,11 +23,11 @@ MAX_STEPS = 1 << 24
 
 
 class TooManyStepsError(Exception):
-    """Constraints read more numbers than they may."""
+    """Constraints need more steps than the limit."""
 
 
 class EvalBudget:
-    """Steps that evaluation may still take.
+    """Remaining steps of evaluation.
 
     Args:
         steps: Most numbers to read.
@@ -62,7 +62,7 @@ _BUDGET: ContextVar[EvalBudget | None] = ContextVar("budget", default=None)
 
 
 def spend(steps: int = 1) -> None:
-    """Take steps from the budget; outside of ``EvalBudget.charged`` they are free.
+    """Subtract steps from the budget; outside ``EvalBudget.charged`` they are free.
 
     Raises:
         TooManyStepsError: If the budget is exceeded.
@@ -87,7 +87,7 @@ class UnknownError(Exception):
 
 
 class Enumerator(str):
-    """Name of an enumeration's value, which also compares as its number."""
+    """Name of an enumeration value, which also compares equal to its number."""
 
     number: int
 
@@ -113,7 +113,7 @@ class Place:
 
     @property
     def number(self) -> Value:
-        """Value as a number: the dimension of its name, else its elements."""
+        """Value as a number: the dimension of this name, else the elements."""
         return self.dim[0] if self.dim else about("value", self)
 
 
@@ -356,7 +356,7 @@ def _listed(value: Value) -> list[Value]:
 
 
 def _broadcast(shapes: Sequence[list[Value]]) -> Value:
-    """Return the broadcast shape, or a text for shapes that do not broadcast."""
+    """Return the broadcast shape; refuse shapes that do not broadcast as text."""
     if not shapes:
         raise UnknownError
     result: list[Value] = []

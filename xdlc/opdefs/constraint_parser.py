@@ -68,7 +68,7 @@ class Node:
 
     @property
     def is_rule(self) -> bool:
-        """Whether it is true or false."""
+        """Whether the expression is boolean."""
         if self.kind in ("and", "or", "not"):
             return all(part.is_rule for part in self.parts)
         return self.kind == "compare"
@@ -125,7 +125,7 @@ class _Parser:
         return self._tokens[index] if index < len(self._tokens) else ("", "", end, end)
 
     def _accept(self, *words: str) -> str | None:
-        """Step over the next token if it is one of some words, and return it."""
+        """Consume and return the next token if it is one of some words."""
         kind, word, _, _ = self._peek()
         if kind != "text" and word in words:
             self._position += 1
@@ -137,7 +137,7 @@ class _Parser:
             raise NotAnExpressionError(f"{word!r} is missing")
 
     def _node(self, start: int, kind: str, value: object = None, parts: tuple[Node, ...] = ()) -> Node:
-        """Return a node of the text from ``start`` to the end of the token before."""
+        """Return a node for the text from ``start`` to the end of the previous token."""
         end = self._tokens[self._position - 1][3] if self._position else 0
         return Node(kind, value, parts, self._text[start:end].strip())
 

@@ -15,16 +15,16 @@ CONDITION = ROLES[WHILE][0]
 
 Graphs = Mapping[str, Graph]
 Role = tuple[str, Op]
-"""What a graph is to the op that runs it, one of ``ROLES``, and the op."""
+"""Role of a graph for the op that runs it (one of ``ROLES``), and the op."""
 
 
 def is_control_flow(op: Op) -> bool:
-    """Return whether an op runs other graphs."""
+    """Return whether an op runs sub-graphs."""
     return op.package == HOST_PACKAGE and op.type in GRAPH_PARAMS
 
 
 def has_control_flow(graph: Graph) -> bool:
-    """Return whether an op of the graph runs other graphs."""
+    """Return whether an op of the graph runs sub-graphs."""
     return any(is_control_flow(op) for op in graph.ops)
 
 
@@ -46,7 +46,7 @@ def roles(graphs: Graphs) -> dict[str, Role]:
 
 
 def reachable(graph: Graph, graphs: Graphs) -> list[Graph]:
-    """Return a graph and all that it runs, each once, without unknown names."""
+    """Return a graph and all its sub-graphs, without repeats and unknown names."""
     by_name = {graph.name: graph}
     pending = [graph]
     while pending:
@@ -59,13 +59,13 @@ def reachable(graph: Graph, graphs: Graphs) -> list[Graph]:
 
 
 def outer_graphs(model: Model) -> list[Graph]:
-    """Return the graphs of a model that no op runs: those that callers run."""
+    """Return the graphs of a model that callers run and no op runs."""
     inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
     return [graph for name, graph in model.graphs.items() if name not in inner]
 
 
 def remove_uncalled(model: Model) -> None:
-    """Drop the graphs that the main one does not run, directly or not."""
+    """Drop the graphs that the main graph does not run, directly or indirectly."""
     kept = {graph.name for graph in reachable(model.main, model.graphs)}
     model.graphs = {name: graph for name, graph in model.graphs.items() if name in kept}
 
@@ -86,7 +86,7 @@ class Loop:
 
     @classmethod
     def of(cls, op: Op, body: Graph) -> Loop:
-        """Return the counts for an op that keeps the rules."""
+        """Return the counts for a valid op."""
         m, carried = len(op.outputs), len(body.outputs)
         return cls(m, carried - m, len(op.inputs) - carried)
 
@@ -103,7 +103,7 @@ def has_open_rank(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """An op that keeps a branch or a loop off a backend.
+    """An op that prevents a branch or a loop from running on a backend.
 
     Attributes:
         caller: The ``If`` or ``While``.
@@ -122,7 +122,7 @@ class Blocker:
 
 
 def blockers(graph: Graph, graphs: Graphs, refusal: Callable[[Graph, Op], str | None]) -> list[Blocker]:
-    """Return the ops that keep branches and loops of a graph off a backend.
+    """Return the ops that prevent branches and loops from running on a backend.
 
     A backend gets an ``If`` or ``While`` only if it has every op of all graphs that one runs.
 

@@ -39,12 +39,12 @@ MAX_COPIES = 1 << 20
 """Most ops of sub-graphs once every reference to one is a copy of its own: work is bounded by it."""
 
 _Problem = tuple[str, str, str]
-"""The rule, what was found, and the fix."""
+"""The rule, the finding, and the fix."""
 _AGAIN = "convert the source model again: the graphs of a container belong together"
 
 
 def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[ConstraintError]:
-    """Return every breach of the rules by the ops that run other graphs.
+    """Return every violation of the rules by ops with sub-graphs.
 
     Args:
         graphs: All graphs by name.
@@ -108,9 +108,9 @@ def _if_problems(op: Op, inputs: list[Tensor], then: Graph, otherwise: Graph) ->
     for key, branch in zip(GRAPH_PARAMS[IF], (then, otherwise), strict=True):
         title = f"{key} {branch.name!r}"
         yield from _signature(
-            f"{title}: inputs are those of the op after the condition", inputs[1:], branch.inputs
+            f"{title}: inputs must match the op's after the condition", inputs[1:], branch.inputs
         )
-        yield from _signature(f"{title}: outputs are those of the op", op.outputs, branch.outputs)
+        yield from _signature(f"{title}: outputs must match the op's", op.outputs, branch.outputs)
 
 
 def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> Iterator[_Problem]:
@@ -125,7 +125,7 @@ def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> I
         )
         return
     for key, graph in zip(GRAPH_PARAMS[WHILE], (cond, body), strict=True):
-        yield from _signature(f"{key} {graph.name!r}: inputs are those of the op", inputs, graph.inputs)
+        yield from _signature(f"{key} {graph.name!r}: inputs must match the op's", inputs, graph.inputs)
     if len(cond.outputs) != 1:
         yield (
             f"cond_graph {cond.name!r} outputs one bool8 of shape [1]",
@@ -191,7 +191,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
 
 
 def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
-    """Check that graphs do not recurse, nest too deeply or multiply without bound."""
+    """Check that graphs are not recursive, nested too deeply or too many."""
     graphs = {graph.name: graph for graph in looked_at}
     calls = {graph.name: [(op, name) for op in graph.ops for name in called(op)] for graph in looked_at}
     depth: dict[str, int] = {}

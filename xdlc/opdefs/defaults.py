@@ -1,4 +1,4 @@
-"""Default values of inputs and parameters, which definitions hold as text.
+"""Default values of inputs and parameters, which definitions store as text.
 
 ================= ===========================================================================
 Text              Value

@@ -27,7 +27,7 @@ _LIKE_A_RULE = re.compile(
 
 
 def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
-    """Return remarks on definitions that break no rule, each with its line.
+    """Return remarks on definitions that break no rule, with their lines.
 
     Reported are ops that name no backend; supplements for backends that an op does not name; Repeated inputs
     and outputs of ops for DSP and HTP, whose number must be known when a package is built; texts of shapes
@@ -84,7 +84,7 @@ def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
 
 
 def _not_enforced(rule: Rule) -> str:
-    """Return why a constraint that looks like a rule is not enforced, or ""."""
+    """Return why a constraint in the form of a rule is not enforced, or ""."""
     text = rule.constraint.text
     if rule.reason or rule.node is not None or rule.constraint.type == "Description":
         return rule.reason
@@ -93,7 +93,7 @@ def _not_enforced(rule: Rule) -> str:
     try:
         parse(text, "value")
     except NotAnExpressionError as error:
-        return f"it is no expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
+        return f"it is not an expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
     return "it is an expression that compares nothing"
 
 

@@ -29,7 +29,7 @@ def all_types() -> tuple[str, ...]:
 
 
 def find(type: str, package: str = NATIVE_PACKAGE) -> OpDef | None:
-    """Return the definition of a native operation, or None if it is not known."""
+    """Return the definition of a native operation; None if it is not known."""
     if package != NATIVE_PACKAGE or type not in all_types():
         return None
     return _native(type)
@@ -58,7 +58,7 @@ def supplement(backend: str) -> Supplement:
 
 
 def read_collection(path: str | os.PathLike[str]) -> Collection:
-    """Read OpDef XML of the package itself; for other files use ``xml_reader``.
+    """Return OpDef XML of the package; for other files use ``xml_reader``.
 
     Raises:
         StorageError: If the file cannot be read.

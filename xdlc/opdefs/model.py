@@ -121,7 +121,7 @@ class ParamDef(TensorDef):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the parameter is one value."""
+        """Whether the parameter is a scalar."""
         return self.rank == 0
 
 
@@ -170,7 +170,7 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True)
 class SupplementTensor:
-    """Supplement of a backend to one input, output or parameter.
+    """Supplement of a backend for an input, output or parameter.
 
     Attributes:
         name: Name in the definition.
@@ -246,7 +246,7 @@ LAYOUTS = ("NHWC", "NCHW", "NHCW")
 
 
 def order_of(layout: str, rank: int) -> tuple[int, ...]:
-    """Return the permutation of source axes to a layout, if there is one.
+    """Return the permutation of source axes to a layout, or None.
 
     Layouts are written for images; of any other number of axes ``NHWC`` means channels last.
 

@@ -266,7 +266,7 @@ class OpVerifier:
 def broken(
     rules: Iterable[Rule], scope: OpScope, tensor: TensorDef, subject: str, key: Key, budget: EvalBudget
 ) -> list[Problem]:
-    """Return the constraints of one tensor that do not hold.
+    """Return the broken constraints of a tensor.
 
     Args:
         rules: The constraints.

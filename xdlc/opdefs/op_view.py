@@ -57,7 +57,7 @@ class OpView:
 
 
 def view_of(op: Op, definition: OpDef) -> OpView:
-    """Return an op of a graph as its definition describes it."""
+    """Return a view of an op of a graph by its definition."""
     return make_view(definition, op.name, op.inputs, op.params, op.outputs)
 
 
@@ -105,7 +105,7 @@ def _spec(place: TensorDef | None, tensor: Tensor) -> TensorSpec:
 
 
 def plain_value(definition: OpDef, name: str, param: Param) -> Value:
-    """Return a parameter as a Python value or array; an enumeration as a name."""
+    """Return a parameter as a Python value or array; an enumeration value by name."""
     if isinstance(param, Tensor):
         return param.numpy()
     known = definition.params.get(name)

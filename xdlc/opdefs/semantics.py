@@ -78,7 +78,7 @@ def duplicate(title: str, name: str, where: str | None = None) -> ModelError:
 
 
 def place(lines: Mapping[Key, str], key: Key) -> str | None:
-    """Return the line of a part, or of its closest parent."""
+    """Return the line of a part, or of its closest parent with a line."""
     for length in range(len(key), -1, -1):
         if key[:length] in lines:
             return lines[key[:length]]
@@ -259,7 +259,7 @@ def _backends(op: OpDef, key: Key) -> Iterator[Problem]:
 
 
 def identifier_problem(name: str, *, indexed: bool = False) -> str | None:
-    """Return why a name is no C++ identifier, or None if it is one.
+    """Return why a name is not a C++ identifier; None if it is one.
 
     Args:
         indexed: Whether the form ``in[0]`` is accepted too.

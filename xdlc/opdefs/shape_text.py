@@ -68,7 +68,7 @@ def stated_dims(definition: OpDef, *, outputs: bool = True) -> list[str]:
 
 
 def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[TensorSpec | None] | None:
-    """Return the outputs of an op as its definition states them, or None.
+    """Return the outputs of an op by the shape texts of its definition, or None.
 
     Args:
         definition: The op's definition.
@@ -308,7 +308,7 @@ def why_unknown(definition: OpDef, view: OpView, entry: TensorDef) -> str:
     if not entry.text:
         return ""
     if not entry.shape:
-        return "" if whole_shape(entry) else f"its text {_short(entry.text)!r} is no list of dimensions"
+        return "" if whole_shape(entry) else f"its text {_short(entry.text)!r} is not a list of dimensions"
     dims, conflicts = named_dims(definition, view)
     if conflicts:
         return described(definition, conflicts[0])
@@ -337,7 +337,7 @@ def _reason(word: str, scope: OpScope) -> str:
     try:
         node = parse(word)
     except NotAnExpressionError as error:
-        return f"{_short(word)!r} is no expression: {error}"
+        return f"{_short(word)!r} is not an expression: {error}"
     for name in _numbers_of(node):
         if name not in scope.dims and name in stated_dims(scope.definition, outputs=False):
             return f"no input or parameter of the op binds dimension {name!r}"
@@ -349,7 +349,7 @@ def _reason(word: str, scope: OpScope) -> str:
     for param in _numbers_of(node):
         if param in scope.definition.params and param not in scope.view.params:
             return f"parameter {param!r} is not set"
-    return f"{_short(word)!r} is no whole number here"
+    return f"{_short(word)!r} is not a whole number here"
 
 
 def _like_a_tensor(name: str) -> str:

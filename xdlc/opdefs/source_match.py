@@ -53,7 +53,7 @@ class SourceNode:
 
 
 def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:
-    """Return the attribute of a name, or all whose path ends with it.
+    """Return the attribute with a name, or all paths that end with it.
 
     The dots of a path may be underscores, as names of parameters have none.
 
@@ -104,7 +104,7 @@ class Hooks(Protocol):
         """Return the op's parameters for a node."""
 
     def infer_shape_and_type(self, op: OpView) -> Sequence[TensorSpec] | None:
-        """Return the outputs of the op, or None where they are not known."""
+        """Return the outputs of the op; None if they are not known."""
 
     def build_kernel(self, op: OpView) -> Kernel | None:
         """Return a kernel for the host, or None."""
@@ -167,7 +167,7 @@ class UdoSet:
     shapes: Mapping[tuple[str, str], ShapeFunction] = field(default_factory=dict)
 
     def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
-        """Return the ops that match an operator of a source model, those with hooks first.
+        """Return the ops that match an operator of a source model, first those with hooks.
 
         Of ``module.layer``, a type of Caffe, the layer is enough where no op names more; of an operator of
         TensorFlow in TFLite, ``FlexName``, the name.  Ops that replace a native one are excluded: they have
@@ -200,7 +200,7 @@ class UdoSet:
                     raise UsageError(
                         f"packages {first.definition.package} and {op.definition.package} both replace "
                         f"{op.definition.name}",
-                        fix="set UseDefaultTranslation in one of them alone",
+                        fix="set UseDefaultTranslation in only one of them",
                     )
         return by_op
 
@@ -248,5 +248,5 @@ class UncoveredNode:
 
     @property
     def operator(self) -> str:
-        """The operator, with its domain in front where it has one."""
+        """The operator, prefixed with its domain if it has one."""
         return f"{self.domain}::{self.type}" if self.domain else self.type

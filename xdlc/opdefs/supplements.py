@@ -1,4 +1,4 @@
-"""Supplements of backends: which apply to an op, and the rules of valid ones."""
+"""Supplements of backends: which ones apply to an op, and their validity rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, Key, near
 
 
 class Problem(NamedTuple):
-    """A broken rule: the problem, its place in the collection, and a remedy."""
+    """A broken rule: the problem, its place in the collection, and a fix."""
 
     text: str
     key: Key
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 def supplement_problems(collection: Collection) -> Iterator[Problem]:
-    """Yield the faults of supplements, or the types and layouts that stay open."""
+    """Yield the faults of supplements, or types and layouts that remain unspecified."""
     ops = {op.name: op for op in reversed(collection.opdefs)}
     offers = offered(collection)
     sound = not any(backends.unknown(op.backends) for op in collection.opdefs)
@@ -60,7 +60,7 @@ def _table(table: SupplementTable, ops: Mapping[str, OpDef], key: Key) -> Iterat
 
 
 def offers_of(op: OpDef, collection: Collection) -> set[str]:
-    """Return the backends of an op: its own, and those that list it."""
+    """Return the backends of an op: those that it lists, and those that list it."""
     return {*op.backends, *(table.backend for table in collection.supplements if op.name in table.supported)}
 
 
@@ -75,7 +75,7 @@ def is_used(backend: str, offers: set[str]) -> bool:
 
 
 def unused(collection: Collection) -> Iterator[tuple[Key, OpDef, str, str]]:
-    """Yield the supplements for backends that the op does not name.
+    """Yield the supplements for backends that the op does not list.
 
     Each is a place, the op, the backend and the op's backends.
     """
@@ -143,7 +143,7 @@ def _tensor(tensor: SupplementTensor, definition: TensorDef, key: Key, is_output
         yield from _fitting(tensor, definition, key)
     if tensor.layout == BACKEND_SPECIFIC:
         yield Problem(
-            f"has layout {BACKEND_SPECIFIC}, which resolves nothing", (*key, "Layout"), "state a layout"
+            f"has layout {BACKEND_SPECIFIC}, which specifies no layout", (*key, "Layout"), "state a layout"
         )
     elif tensor.layout and definition.layout not in ("", BACKEND_SPECIFIC, tensor.layout):
         words = f"has layout {tensor.layout}, but the definition has {definition.layout}"
@@ -185,7 +185,7 @@ def repeated_ids(constraints: Sequence[Constraint], key: Key) -> Iterator[Proble
 
 
 def _unresolved(collection: Collection, offers: Mapping[str, set[str]]) -> Iterator[Problem]:
-    """Yield BACKEND_SPECIFIC types and layouts that backends do not state."""
+    """Yield BACKEND_SPECIFIC types and layouts that no supplement specifies."""
     rows = Rows(collection)
     for index, op in enumerate(collection.opdefs):
         open_ = list(_left_open(op, ("op", index)))
@@ -208,7 +208,7 @@ def _unresolved(collection: Collection, offers: Mapping[str, set[str]]) -> Itera
 def _for(names: Sequence[str]) -> str:
     if names == ["no backend"]:
         return "but names no backend"
-    return f"which no supplement resolves for {', '.join(names)}"
+    return f"which no supplement specifies for {', '.join(names)}"
 
 
 class _Open(NamedTuple):

@@ -82,7 +82,7 @@ class Traits:
 
     @property
     def clamped_by_range(self) -> bool:
-        """Whether a clamp that follows may hand its range to this op's result."""
+        """Whether the range of a following clamp may become this op's result range."""
         return not self.selects and not self.gathers
 
     @property
@@ -92,7 +92,7 @@ class Traits:
 
     @property
     def unit_low(self) -> int | None:
-        """Lower end of a result in [low, 1] whatever the input; None: depends on the data."""
+        """Lower end of a result in [low, 1] for any input; None: depends on the data."""
         return None if self.clamps or self.result_range is None else int(self.result_range[0])
 
     @property
@@ -121,12 +121,12 @@ def operation_name(op: Op) -> str:
 
 
 def traits(op: Op) -> Traits:
-    """Return the traits of an op: those of its operation; a UDO has none."""
+    """Return the traits of an op by its operation; UDOs have none."""
     return _tables().get(op.package, {}).get(operation_name(op), NONE)
 
 
 def value_sources(op: Op) -> tuple[int, ...]:
-    """Return the inputs whose elements an op hands on; none if it computes."""
+    """Return the inputs whose elements an op passes on; () if it computes."""
     found = traits(op)
     if op.param("reduction", 0):
         return ()  # a scatter that adds computes
@@ -134,7 +134,7 @@ def value_sources(op: Op) -> tuple[int, ...]:
 
 
 def result_range(op: Op) -> tuple[float, float] | None:
-    """Return the range of all results of an op, or None if it has none."""
+    """Return the range of all results of an op; None if it is unbounded."""
     if operation_name(op) == "ReluMinMax":
         return float(op.param("min_value", -math.inf)), float(op.param("max_value", math.inf))
     return traits(op).result_range

@@ -63,7 +63,7 @@ class UdoVerifier:
             ]
 
     def notices(self, op: Op) -> Iterator[str]:
-        """Yield why some backends do not accept an op that others accept."""
+        """Yield why some backends reject an op that others accept."""
         refusals = self._refusals(op) if self._verifier.is_sound(op) else {}
         if all(refusals.values()):
             return
@@ -100,7 +100,7 @@ class UdoVerifier:
         }
 
     def _placed(self, backend: str, problem: Problem) -> Problem:
-        """Return a problem with its place in the supplement, if it is from there."""
+        """Return a problem with its place in the supplement that causes it, if any."""
         for side, entry, key in tensors_of(self._definition):
             if key == problem.place[: len(key)]:
                 if any(rule.text == problem.rule for rule in entry.constraints):
@@ -111,18 +111,18 @@ class UdoVerifier:
 
 
 def _not_default(op: Op, form: OpDef) -> Iterator[Problem]:
-    """Yield inputs and parameters other than the default that a backend accepts alone."""
+    """Yield inputs and parameters that differ from a backend's only accepted value."""
     for index, entry in enumerate(form.inputs):
         if only_default(entry) and index < len(op.inputs) and op.inputs[index] is not None:
             found = "a tensor"
-            yield Problem(f"input {entry.name!r}", "its default alone", found, "only default", _FIX)
+            yield Problem(f"input {entry.name!r}", "only its default", found, "only default", _FIX)
     for _, entry, _ in tensors_of(form):
         param = op.params.get(entry.name) if isinstance(entry, ParamDef) and only_default(entry) else None
         if param is None:
             continue
         value = param.value if isinstance(param, Scalar) else param.numpy().tolist()
         if value != default_value(entry):
-            expected = f"its default {entry.default} alone"
+            expected = f"only its default {entry.default}"
             yield Problem(f"parameter {entry.name!r}", expected, str(value)[:40], "only default", _FIX)
 
 
@@ -257,7 +257,7 @@ def _tensor_signature(tensor: Tensor | None) -> Hashable:
 
 
 class _Added(NamedTuple):
-    """What a row of a supplement adds to one tensor or parameter."""
+    """Restrictions that a row of a supplement adds to a tensor or parameter."""
 
     side: str
     entry: TensorDef
@@ -304,7 +304,7 @@ def _backend_problems(op: Op, verifier: OpVerifier, scope: OpScope, backend: str
 
 
 def _distance(problems: Sequence[Problem]) -> tuple[int, int]:
-    """Return how far an op is from a row; other types are further."""
+    """Return how far an op is from a row; wrong types count more."""
     return len(problems), sum(problem.rule == "data type" for problem in problems)
 
 

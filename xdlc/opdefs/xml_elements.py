@@ -170,7 +170,7 @@ def _constraints(element: Element) -> tuple[Constraint, ...]:
 
 
 def _description(element: Element) -> tuple[DescriptionPart, ...]:
-    """Return the parts of a description; bare text in it counts as ``Content``."""
+    """Return the parts of a description; bare text becomes ``Content``."""
     parts: list[DescriptionPart] = []
     for held in element.iterfind("Description"):
         parts.append(DescriptionPart((held.text or "").strip()))
@@ -189,7 +189,7 @@ def _references(element: Element) -> tuple[Reference, ...]:
 
 
 def _fields(element: Element) -> dict[str, Any]:
-    """Return what inputs, outputs and parameters share."""
+    """Return the fields common to inputs, outputs and parameters."""
     return {
         "name": text_of(element, "Name"),
         "mandatory": _flag(element, "Mandatory"),
@@ -258,7 +258,7 @@ def _supplement_tensor(element: Element) -> SupplementTensor:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return the known names closest to one, or an empty string, at a bounded cost."""
+    """Return the known names closest to a name, or "", at a bounded cost."""
     if len(name) > MAX_NAME:
         return ""
     return nearest_names(name, (one for one in islice(known, 1000) if len(one) <= MAX_NAME))

@@ -98,7 +98,7 @@ def collection_lines(data: bytes, where: str) -> dict[Key, str]:
 
 
 def values_of(type: str) -> list[str]:
-    """Return values and patterns of a simple type, with those of its members."""
+    """Return values and patterns of a simple type, including union members."""
     found = _xsd().find(f"{_XS}simpleType[@name='{type}']")
     if found is None:
         return []
@@ -213,7 +213,7 @@ def _schema_problems(root: Element, where: str) -> list[ModelError]:
 
 
 def _explained(element: Element, message: str) -> tuple[str, str]:
-    """Return libxml2's message with what the schema expects, and a fix."""
+    """Return libxml2's message with the schema's expectation, and a fix."""
     reason = re.sub(r"^Element '[^']*'(?:, attribute '[^']*')?: (?:\[facet '[^']*'\] )?", "", message)
     attribute = re.search(r"attribute '([^']*)'", message)
     if "validation root" in message:
@@ -287,7 +287,7 @@ def _place(element: Element) -> str:
 
 
 def _counts(root: Element, where: str) -> Iterator[ModelError]:
-    """Yield elements of which there are too few or too many."""
+    """Yield a problem for each element that is missing or repeated."""
     for element in root.iter():
         counts: dict[str, int] = {}
         for child in element:
@@ -308,14 +308,14 @@ def _counts(root: Element, where: str) -> Iterator[ModelError]:
 
 
 def _ambiguous(root: Element, where: str) -> Iterator[ModelError]:
-    """Yield names that are repeated, and types beside BACKEND_SPECIFIC."""
+    """Yield repeated names, and types in addition to BACKEND_SPECIFIC."""
     for element in root.iterfind("OpDefList/OpDef/*"):
         types = [text_of(child) for child in element.iterfind("Datatype")]
         if len(types) > 1 and BACKEND_SPECIFIC in types:
             yield ModelError(
                 f"{_place(element)} lists data types beside {BACKEND_SPECIFIC}",
                 where=f"{where}:{element.find('Datatype').sourceline}",
-                fix=f"keep {BACKEND_SPECIFIC} alone, or remove it",
+                fix=f"keep only {BACKEND_SPECIFIC}, or remove it",
             )
     for op in root.iterfind("OpDefList/OpDef"):
         title = f"op {text_of(op, 'Name')!r}: parameter"

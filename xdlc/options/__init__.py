@@ -1,4 +1,4 @@
-"""Options of verbs and tools, each stated once as a key of a typed mapping.
+"""Options of verbs and tools, each defined once as a key of a typed mapping.
 
 A verb has ``**options: Unpack[Mapping]``; its signature, its documentation and the checks of its arguments
 follow from the mapping (``xdlc.api.verbs``), and so do the flags of the tools (``xdlc.cli.params``).  Texts
@@ -53,7 +53,7 @@ class Option:
 
 
 def spell(name: str, value: Any = None) -> str:
-    """Return an option as the caller writes it, for a text.
+    """Return an option in the caller's spelling, for use in texts.
 
     Args:
         name: The option; ``prepare.partition`` is one of another verb, which the text then names too.
@@ -68,7 +68,7 @@ def spell(name: str, value: Any = None) -> str:
 
 @contextmanager
 def spelling(function: Spelling) -> Iterator[None]:
-    """Have ``spell`` return what a function returns, as the tools do for flags."""
+    """Let ``spell`` use a function in the context, as tools do for flags."""
     _spellings.append(function)
     try:
         yield
@@ -93,7 +93,7 @@ def options_of(mapping: type) -> Mapping[str, Option]:
 
 
 def type_of(mapping: type, name: str) -> Any:
-    """Return the type of an option; one for type checkers alone is Any."""
+    """Return the type of an option; types that only type checkers import are Any."""
     kind = mapping.__annotations__[name].__origin__
     return Any if isinstance(kind, ForwardRef) else kind
 

@@ -71,7 +71,7 @@ class BoundaryOptions(TypedDict, total=False):
     input_encoding: Annotated[
         Mapping[str, Words],
         Option(
-            "Colours that callers feed, and those of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
+            "Colour encodings of the caller and of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
             "time_series or other.",
             metavar="NAME IN [OUT]",
             flags=("-e", "--input_encoding"),
@@ -99,16 +99,16 @@ class BoundaryOptions(TypedDict, total=False):
     input_crop: Annotated[
         Mapping[str, str | Sequence[int]],
         Option(
-            "Size of the images that callers feed, of which the centre is used; or T,L,H,W: the part that "
-            "begins at row T and column L.",
+            "Height and width of the caller's images, whose centre is used; or T,L,H,W: the part from row T "
+            "and column L on.",
             metavar="NAME H,W",
         ),
     ]
     preserve_io: Annotated[
         bool | str | Sequence[str],
         Option(
-            "Keep layout, datatype or both of the named inputs and outputs, or of all, whatever other "
-            "options request.",
+            "Keep layout, datatype or both of the named inputs and outputs, or of all, even if other "
+            "options change them.",
             metavar="[layout|datatype [NAME..]]",
         ),
     ]
@@ -156,8 +156,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     set_inputs: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold what follows: "
-            "it is no input of the DLC. One number fills an input of known shape.",
+            "Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold constants: "
+            "it is not an input of the DLC. A single number fills an input of known shape.",
             metavar="NAME VALUE",
             flags=("--set_input",),
         ),
@@ -169,7 +169,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     unroll_loops: Annotated[
         int,
         Option(
-            "Most iterations of a loop of known length that are unrolled; 0: none. HTP runs no loops.",
+            "Unroll loops of known length up to this number of iterations; 0: none. HTP runs no loops.",
             default=UNROLL_LOOPS,
             limits=(0, None),
             metavar="N",
@@ -178,7 +178,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     random: Annotated[
         str | None,
         Option(
-            "Turn the random numbers that the model draws into inputs of the DLC; a notice lists them.",
+            "Make random numbers of the model inputs of the DLC; a notice lists them.",
             choices=("as-input",),
             default_text="the host draws them, or the model is refused",
         ),
@@ -223,7 +223,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     ]
     no_plugins: Annotated[bool, Option("Ignore the plugins of installed packages.", default=False)]
     disable_batchnorm_folding: Annotated[
-        bool, Option("Keep Batchnorm apart from convolutions.", default=False)
+        bool, Option("Do not fold Batchnorm into convolutions.", default=False)
     ]
     weights: Weights
     framework: Annotated[
@@ -231,7 +231,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
         Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
     ]
     importer_options: Annotated[
-        Mapping[str, Any] | None, Option("Options that the importer of the framework alone has, by name.")
+        Mapping[str, Any] | None, Option("Options of a single framework's importer, by name.")
     ]
     dynamic_shapes: Annotated[
         Any, Option("Dimensions of a module that stay dynamic, in the form of torch.export.export.")
@@ -281,7 +281,7 @@ class CompileOptions(TypedDict, total=False):
     htp_archs: Annotated[
         Sequence[str | int],
         Option(
-            "Architectures instead of SoCs, like v68,v73; one cache each, which runs on all SoCs of it.",
+            "Architectures instead of SoCs, like v68,v73; one cache each, for all SoCs of the architecture.",
             default=(),
             metavar="ARCH,ARCH..",
         ),
@@ -289,8 +289,8 @@ class CompileOptions(TypedDict, total=False):
     vtcm_override: Annotated[
         int | None,
         Option(
-            "Vector memory to plan for: with less than the SoC has, the cache runs on smaller ones too; 0: "
-            "all that it has.",
+            "Vector memory to plan for: with less than the SoC has, the cache also runs on smaller SoCs; 0: "
+            "all memory of the SoC.",
             default_text="0",
             limits=(0, 64),
             metavar="MB",
@@ -299,7 +299,7 @@ class CompileOptions(TypedDict, total=False):
     optimization_level: Annotated[
         int,
         Option(
-            "Effort of the compiler: 3 takes longest, and its graph is the fastest.",
+            "Effort of the compiler: 3 compiles slowest, and its graph runs fastest.",
             default=2,
             limits=(1, 3),
         ),
@@ -314,8 +314,8 @@ class CompileOptions(TypedDict, total=False):
     share_weights: Annotated[
         bool,
         Option(
-            "Keep weights in records that caches for several SoCs have in common. Such caches run on devices "
-            "only, not on the emulation.",
+            "Keep weights in records that caches for several SoCs share. Such caches run on devices, "
+            "but not on the emulation.",
             default=False,
         ),
     ]
@@ -326,9 +326,9 @@ class CompileOptions(TypedDict, total=False):
     partition: Annotated[
         bool,
         Option(
-            "Compile the largest partitions that HTP supports where it does not support all ops; the CPU "
+            "If HTP does not support all ops, compile the largest supported partitions; the CPU "
             "runs the rest. Tensors that leave a partition become outputs. Branches and loop bodies are "
-            "divided so with and without this option.",
+            "always divided this way.",
             default=False,
         ),
     ]
@@ -336,16 +336,16 @@ class CompileOptions(TypedDict, total=False):
         int | None,
         Option("SoCs to compile at a time.", default_text="one per processor", limits=(1, 1024)),
     ]
-    timeout: Annotated[float, Option("Seconds that one SoC may take.", default=1800)]
+    timeout: Annotated[float, Option("Time limit in seconds per SoC.", default=1800)]
 
 
 class EditOptions(TypedDict, total=False):
-    """Options that change a model before it is compiled."""
+    """Options that change a model before compilation."""
 
     set_output_tensors: Annotated[
         Outputs,
         Option(
-            "Tensors that replace the graph's outputs; 'GRAPH T1,T2' for a graph that is not the main one. "
+            "Tensors that replace the graph's outputs; 'GRAPH T1,T2' for a graph other than the main graph. "
             "Ops that no output needs are removed.",
             default=(),
             metavar="T1,T2",
@@ -376,7 +376,7 @@ class EditOptions(TypedDict, total=False):
             metavar="NAME=TYPE,..",
         ),
     ]
-    input_dimensions: Annotated[Mapping[str, Sequence[int]] | None, Option("Other shapes, by input name.")]
+    input_dimensions: Annotated[Mapping[str, Sequence[int]] | None, Option("New shapes by input name.")]
 
 
 class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):

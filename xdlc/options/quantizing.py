@@ -103,7 +103,7 @@ class QuantizeOptions(KernelOptions, total=False):
     param_quantizer_schema: Annotated[
         str,
         Option(
-            "Quantization schema of 8-bit weights with one scale; others are symmetric.",
+            "Quantization schema of 8-bit weights with one scale; all other weights are symmetric.",
             default="asymmetric",
             choices=SCHEMAS,
             metavar="NAME",
@@ -147,8 +147,8 @@ class QuantizeOptions(KernelOptions, total=False):
     bias_correction: Annotated[
         bool,
         Option(
-            "Correct biases by what rounding the weights adds to the mean of each channel, where the outputs "
-            "of held-out samples gain by it.",
+            "Correct biases for the shift of channel means by rounded weights, if that improves the outputs "
+            "of held-out samples.",
             default=True,
         ),
     ]
@@ -159,7 +159,7 @@ class QuantizeOptions(KernelOptions, total=False):
         ),
     ]
     drop_nan_checks: Annotated[
-        bool, Option("Remove tests for NaN of values in fixed point, which hold none.", default=True)
+        bool, Option("Remove NaN checks of fixed-point values, which are never NaN.", default=True)
     ]
     one_act_bitwidth: Annotated[
         bool,
@@ -191,28 +191,28 @@ class QuantizeOptions(KernelOptions, total=False):
     accuracy: Annotated[
         str,
         Option(
-            "Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
-            "to 16-bit weights and floats where the target has them.",
+            "Raise widths as far as the outputs need: fast does not, balanced up to 16-bit activations, best "
+            "up to 16-bit weights, and floats if the target supports them.",
             default="fast",
             choices=("fast", "balanced", "best"),
         ),
     ]
     target: Annotated[
         str | None,
-        Option("SoC, like sm8650, whose supported widths are chosen; others are refused.", metavar="SOC"),
+        Option("SoC, like sm8650, whose supported widths are used; other widths are refused.", metavar="SOC"),
     ]
     fail_below: Annotated[
         float | None,
         Option(
             "Fail if an output has a lower SQNR on held-out samples, or keeps less than 90 % of the float "
-            "task; a tool writes nothing then and exits with 5.",
+            "task; a tool then writes no file and exits with 5.",
             metavar="DB",
         ),
     ]
     output_kind: Annotated[
         Mapping[str, str] | None,
         Option(
-            "Meaning of one output, by which it is judged.",
+            "Meaning of an output, which decides how it is judged.",
             choices=tuple(OutputKind),
             metavar="NAME KIND",
             default_text="inferred",
@@ -241,7 +241,7 @@ class QuantizeOptions(KernelOptions, total=False):
     ignore_quantization_overrides: Annotated[
         bool,
         Option(
-            "Drop the encodings of float tensors in the model; for those of a quantized DLC: {requantize}.",
+            "Drop the encodings of float tensors in the model; for a quantized DLC use {requantize}.",
             default=False,
         ),
     ]

@@ -28,7 +28,7 @@ class RunOptions(KernelOptions, total=False):
     """Options of ``Session`` and ``run``; help of both describes them."""
 
     outputs: Annotated[
-        Sequence[str], Option("Names of tensors to return beside the graph's outputs.", default=())
+        Sequence[str], Option("Names of tensors to return in addition to the graph's outputs.", default=())
     ]
     soc: Annotated[
         str | None,
@@ -41,7 +41,7 @@ class RunOptions(KernelOptions, total=False):
     mode: Annotated[
         str,
         Option(
-            "Usable caches (htp): those that run on the SoC, those that use it fully, or none.",
+            "Caches to accept (htp): those that run on the SoC, only those that use it fully, or none.",
             default=CACHE_MODES[0],
             choices=CACHE_MODES,
             flags=("--cache_compatibility_mode",),
@@ -58,7 +58,7 @@ class RunOptions(KernelOptions, total=False):
     cpu_fallback: Annotated[
         bool,
         Option(
-            "Run on the CPU what the SoC's HTP does not support, instead of failing (htp).",
+            "Run ops that the SoC's HTP does not support on the CPU, instead of failing (htp).",
             default=False,
             flags=("--enable_cpu_fallback",),
         ),
@@ -78,7 +78,7 @@ class RunOptions(KernelOptions, total=False):
     use_aip: Annotated[
         bool,
         Option(
-            "Run section by section, by the AIP record: HTA's as xdlc compiled them, others on the CPU.",
+            "Run the sections of the AIP record: HTA sections as compiled by xdlc, others on the CPU.",
             default=False,
         ),
     ]

@@ -38,7 +38,7 @@ def _is_open(tensor: Tensor | None) -> bool:
 
 
 def _is_known_integers(tensor: Tensor | None) -> bool:
-    """Return whether a tensor holds static plain integers."""
+    """Return whether a tensor is a static plain integer tensor."""
     return tensor is not None and tensor.is_static and tensor.dtype.is_integer
 
 
@@ -121,7 +121,7 @@ class Plan:
             self._decide_moving(op)
 
     def _decide_udo(self, op: Op, definitions: Sequence[OpDef]) -> None:
-        """Let a UDO compute in fixed point if one of its definitions supports that."""
+        """Let a UDO compute in fixed point if a definition of it supports that."""
         for definition in definitions:
             forms = self._udo_forms(op, definition)
             if forms is not None and any(form is not None for form in forms.values()):
@@ -166,7 +166,7 @@ class Plan:
             self.holders[result] = self.holder(source)
 
     def holder(self, tensor: Tensor) -> Tensor:
-        """Return the tensor that holds what ``tensor`` stores."""
+        """Return the tensor that stores the integers of ``tensor``."""
         return self.holders.get(tensor, tensor)
 
     def _decide_moving(self, op: Op) -> bool:
@@ -243,7 +243,7 @@ class Plan:
         return rounded_bias(bias, form[1], weight.encoding)
 
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
-        """Record an op as one on fixed point, unless HTP supports it better on floats."""
+        """Record an op as fixed point, unless HTP supports it better in float."""
         inputs = [statics.get(index) or self._as_stored(tensor) for index, tensor in enumerate(op.inputs)]
         outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
@@ -263,19 +263,19 @@ class Plan:
 
 
 def _carries(reader: Op, tensor: Tensor) -> bool:
-    """Return whether a reader's rounded result stays if ``tensor`` is rounded first."""
+    """Return whether rounding its input first leaves a reader's rounded result equal."""
     positions = carried(reader) if tensor.dtype is FLOAT32 else moves(reader)
     uses = [index for index, operand in enumerate(reader.inputs) if operand is tensor]
     return bool(uses) and all(index in positions for index in uses)
 
 
 def _is_floats(place: TensorDef) -> bool:
-    """Return whether a place of a definition takes floats alone."""
+    """Return whether a tensor of a definition has only float types."""
     return bool(place.dtypes) and all(dtype.is_float for dtype in place.dtypes)
 
 
 def _supports(place: TensorDef, dtype: DType) -> bool:
-    """Return whether a place takes a type of fixed point, as plain integers too.
+    """Return whether a definition allows a fixed-point type, maybe as plain integers.
 
     Plain signed integers beside floats are what a kernel for integers takes.
     """

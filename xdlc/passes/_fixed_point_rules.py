@@ -12,7 +12,7 @@ _NEAREST = 0
 
 
 def moves(op: Op) -> tuple[int, ...]:
-    """Return the inputs whose values an op hands on unchanged; none if it computes.
+    """Return the inputs whose values an op passes on unchanged; () if it computes.
 
     Clamps count if what they clip to is zero, which every encoding of a source holds, and so does padding
     with zero.  Those of plain integers do not: their zero is another float value.
@@ -42,7 +42,7 @@ def carried(op: Op) -> tuple[int, ...]:
 
 
 def weight_axes(op: Op) -> dict[int, int | None]:
-    """Return the axis of the output channels of each weight and bias, if it has one.
+    """Return the axis of the output channels of each weight and bias that has one.
 
     A grouped transposed convolution has one scale: HTP's emulation (SDK 2.51, SM8650) is off by many
     steps where its weights have one for each channel.

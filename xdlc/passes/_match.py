@@ -14,7 +14,7 @@ NORM_RANKS = (2, 3, 4)
 
 
 def is_type(op: Op | None, *types: str) -> bool:
-    """Return whether ``op`` is an op of QNN of one of these types."""
+    """Return whether ``op`` is a native QNN op of one of these types."""
     return op is not None and op.package == ir.NATIVE_PACKAGE and op.type in types
 
 
@@ -34,7 +34,7 @@ def is_binary(op: Op | None, operation: int) -> bool:
 
 
 def is_constant(tensor: Tensor | None, value: float) -> bool:
-    """Return whether ``tensor`` holds this one number."""
+    """Return whether ``tensor`` is a constant with this value."""
     found = constant_number(tensor)
     return found is not None and math.isclose(found, value, rel_tol=1e-5)
 
@@ -47,7 +47,7 @@ def constant_number(tensor: Tensor | None) -> float | None:
 
 
 def is_reduction(op: Op | None, type: str) -> bool:
-    """Return whether ``op`` is a reduction along the last axis, which it keeps."""
+    """Return whether ``op`` is a reduction of the last axis that keeps the axis."""
     if op is None or not is_type(op, type) or op.inputs[0] is None:
         return False
     axes = [int(axis) for axis in op.param("axes").reshape(-1)]
@@ -86,7 +86,7 @@ def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, na
 
 
 def _with_unread(graph: Graph, origin: Origin, tensors: Sequence[Tensor | None]) -> Origin:
-    """Return ``origin`` merged with those of the ops that become unread."""
+    """Return ``origin`` merged with the origins of ops that become unused."""
     dead: set[Op] = set()
     pending = list(tensors)
     while pending:

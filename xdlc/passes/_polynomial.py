@@ -123,7 +123,7 @@ class _Reader:
 
 
 def _spreads(given: Tensor | None, result: Tensor) -> bool:
-    """Return whether an operand has a result's shape or one value per last axis."""
+    """Return whether an operand has a result's shape, or one value per last axis."""
     if given is None or given.is_static or given.shape == result.shape:
         return True
     full = (1,) * (result.rank - given.rank) + given.shape
@@ -181,7 +181,7 @@ def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]
 
 
 def affine_sources(tensor: Tensor | None) -> Iterator[tuple[Tensor, float, float]]:
-    """Iterate over the sources of which ``tensor`` is a multiple plus a number.
+    """Iterate over sources x with ``tensor`` = factor * x + constant.
 
     Each comes with both numbers; the nearest is the first.
     """

@@ -15,7 +15,7 @@ _LARGEST_CONSTANT = 1 << 10  # elements of a constant that is looked at
 
 
 def stored_weight(tensor: Tensor, axis: int | None) -> Tensor | None:
-    """Return float weights as the fixed-point tensor that the source stores, or None.
+    """Return float weights as the fixed-point tensor stored in the source, or None.
 
     Args:
         tensor: Any tensor.

@@ -1,4 +1,4 @@
-"""Ops that take the place of one op."""
+"""Ops that replace a single op."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TILED = 4
 
 
 class Writer:
-    """Inserts ops before one that they replace, and counts them for its nodes.
+    """Inserts ops before the op that they replace, and counts them for its nodes.
 
     Args:
         op: The op to replace.
@@ -71,7 +71,7 @@ class Writer:
         return self.graph.add_tensor(ir.static(name, array, x.dtype, x.encoding))
 
     def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
-        """Insert a Concat of parts that have one type and encoding."""
+        """Insert a Concat of parts that have the same type and encoding."""
         shape, first = list(parts[0].shape), parts[0]
         shape[axis] = sum(part.shape[axis] for part in parts)
         return self.emit("Concat", parts, shape, {"axis": ir.u32(axis)}, first.dtype, first.encoding)
@@ -97,7 +97,7 @@ class Writer:
         return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
 
     def neuron(self, operation: int, x: Tensor) -> Tensor:
-        """Insert an ElementWiseNeuron that has no other parameters."""
+        """Insert an ElementWiseNeuron without other parameters."""
         return self.emit("ElementWiseNeuron", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
 
     def clip(self, x: Tensor, low: float, high: float) -> Tensor:
@@ -118,14 +118,14 @@ class Writer:
         return before is not None and before.type == "ElementWiseSelect"
 
     def _source(self, x: Tensor) -> Op | None:
-        """Return the op before Reshapes, if it was inserted for the same reason."""
+        """Return the op before Reshapes, if a form inserted it for the same reason."""
         before = x.producer
         while before is not None and before.type == "Reshape" and before.inputs[0] is not None:
             before = before.inputs[0].producer
         return before if before is not None and before.origin.reason == self._origin.reason else None
 
     def zero_of(self, x: Tensor) -> int | None:
-        """Return the stored number nearest to 0; None if it differs between channels."""
+        """Return the quantized value nearest to 0; None if it differs between channels."""
         if isinstance(x.encoding, AxisScaleOffset):
             return None if any(x.encoding.offsets) else 0
         offset = x.encoding.offset if isinstance(x.encoding, ScaleOffset) else 0
@@ -166,7 +166,7 @@ class Writer:
         return self.reshape(x, shape)
 
     def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-        """Insert a StridedSlice along an axis where it drops anything."""
+        """Insert a StridedSlice along an axis, unless it would keep all elements."""
         if (start, stop) == (0, x.shape[axis]):
             return x
         if x.data is not None:

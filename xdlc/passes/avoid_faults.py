@@ -1,4 +1,4 @@
-"""Ops that HTP's library computes wrongly or does not support, in equal forms."""
+"""Equivalent forms of ops that HTP's library computes wrongly or does not support."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMS: dict[tuple[str, str], list[tuple[str, Form]]] = {}
 
 
 def form(*types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE) -> Callable[[Form], Form]:
-    """Register a function as a form of ops of some types."""
+    """Register a function as an equivalent form of some op types."""
 
     def register(function: Form) -> Form:
         for type in types:
@@ -40,7 +40,7 @@ def avoid_faults(graph: Graph) -> bool:
 
 
 def _rewrite(graph: Graph, op: Op) -> bool:
-    """Apply the first form that fits an op of known shapes; return whether any does."""
+    """Apply the first form that fits an op of known shapes; return whether one did."""
     source = op.inputs[0] if op.inputs else None
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     if source is None or any(tensor.dynamic_axes for tensor in tensors):

@@ -16,7 +16,7 @@ ROUNDS = 16
 STAGES = ("converter", "storage", "htp")
 """Where passes run: in importers until nothing changes; once on their result; on graphs for HTP."""
 REPORT = "please report this model"
-"""What to do about a bug of passes."""
+"""Fix for a bug in passes."""
 
 
 RAISING = "XDLC_FAILED_PASSES_RAISE"
@@ -42,7 +42,7 @@ class FailedPass(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A rewriting of a graph that keeps what it computes.
+    """A rewriting of a graph that preserves its results.
 
     Attributes:
         name: Name on the command line and in messages.
@@ -75,7 +75,7 @@ _PASSES: Registry[str, Pass] = Registry("xdlc.passes", "pass")
 def graph_pass(
     *, stage: str, after: Sequence[str] = (), needs: Sequence[Hashable] = ()
 ) -> Callable[[GraphRewrite], GraphRewrite]:
-    """Register a function of a graph as the pass of its name.
+    """Register a function of a graph as a pass with the function's name.
 
     Args:
         stage: One of ``STAGES``.
@@ -104,7 +104,7 @@ def op_pass(
     needs: Sequence[Hashable] = (),
     package: str = NATIVE_PACKAGE,
 ) -> Callable[[OpRewrite], OpRewrite]:
-    """Register a function of a graph and of one of its ops as the pass of its name.
+    """Register a function of a graph and an op as a pass with the function's name.
 
     Args:
         roots: Types of the ops that it is called with, or pairs of a type and the number of an operation.
@@ -137,7 +137,7 @@ def _operation(op: Op) -> Any:
 
 
 def _features(graph: Graph) -> set[Any]:
-    """Return what passes may need of a graph."""
+    """Return the features of a graph that passes may need."""
     features: set[Any] = {op.type for op in graph.ops}
     features.update((op.type, _operation(op)) for op in graph.ops if "operation" in op.params)
     for tensor in graph.tensors.values():
@@ -188,7 +188,7 @@ def find(name: str) -> Pass:
 
 
 def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None = None) -> bool:
-    """Apply passes in turn until none finds anything, and return whether any did.
+    """Apply passes in turn until none changes the graph; return whether any did.
 
     Args:
         removed: Takes, by the name of each source node that no op implements any more, the name of the
@@ -227,10 +227,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             return changed
         changed = True
     held = ", ".join(entry.name for entry in passes)
-    raise ModelError(
-        f"passes {held} reach no fixed point on graph {graph.name!r}",
-        fix=REPORT,
-    )
+    raise ModelError(f"passes {held} reach no fixed point on graph {graph.name!r}", fix=REPORT)
 
 
 def _source_nodes(graph: Graph) -> set[str]:

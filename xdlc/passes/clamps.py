@@ -1,4 +1,4 @@
-"""Clamps: fusion of consecutive ones, and removal of bounds that encodings imply."""
+"""Clamps: fusion of consecutive clamps, and removal of redundant bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLAMPS = (
 
 @op_pass(*_CLAMPS, stage="converter")
 def fuse_clamp(graph: Graph, last: Op) -> bool:
-    """Join two clamps into one ReluMinMax.
+    """Fuse two clamps into a ReluMinMax.
 
     Clamps are Minimum and Maximum with a number, Relu and ReluMinMax.
     """
@@ -47,7 +47,7 @@ def fuse_clamp(graph: Graph, last: Op) -> bool:
 
 
 def _clamp(op: Op) -> tuple[Tensor, float, float] | None:
-    """Return what a float clamp reads, and its limits."""
+    """Return the input of a float clamp, and its limits."""
     source, result = op.inputs[0] if op.inputs else None, op.outputs[0]
     if source is None or not result.dtype.is_float or result.dtype.bits > 32 or result.encoding is not None:
         return None

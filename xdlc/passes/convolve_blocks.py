@@ -18,7 +18,7 @@ _SMALL, _LARGE = 16, 32
 _BROKEN = (7, 8, 9, 13, 14, 19)
 """Numbers of blocks of more than 32 channels whose caches end the library."""
 _LARGEST = 16
-"""Scale of a block that 8 bits have room for, times 4 bits."""
+"""Largest scale of a block in 8 bits, times 4 bits."""
 
 
 @graph_pass(stage="storage", needs=(BlockwiseExpansion,))
@@ -101,7 +101,7 @@ def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
 
 
 def block_parts(size: int, count: int) -> int:
-    """Return into how many parts each block is divided for HTP.
+    """Return the number of parts into which each block is divided for HTP.
 
     0 means that HTP computes no division of it right.
 

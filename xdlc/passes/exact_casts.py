@@ -1,4 +1,4 @@
-"""Replacement of Casts that HTP computes otherwise than they are defined."""
+"""Replacement of Casts that HTP computes differently from their definition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exact_casts(graph: Graph) -> bool:
 
 
 def _is_undone(graph: Graph, op: Op) -> bool:
-    """Return whether a Cast of floats to integers is followed by one to floats."""
+    """Return whether a Cast from float to integer is followed by a Cast to float."""
     source, result = op.inputs[0], op.outputs[0]
     if op.package != ir.NATIVE_PACKAGE or source is None:
         return False
@@ -48,7 +48,7 @@ def _is_undone(graph: Graph, op: Op) -> bool:
 
 
 def _cut_fraction(graph: Graph, op: Op) -> bool:
-    """Cut the fraction off before a Cast, unless there is no fraction."""
+    """Truncate values before a Cast, unless they are whole numbers."""
     source = op.inputs[0]
     writer = source.producer if source is not None else None
     if source is None or (writer is not None and (writer.origin.reason == _CUT or _is_whole(writer))):
@@ -62,14 +62,14 @@ def _is_whole(op: Op) -> bool:
 
 
 def truncated(graph: Graph, op: Op, x: Tensor) -> Tensor:
-    """Return the whole parts of floats, computed before an op."""
+    """Return truncated floats, computed before an op."""
     writer = Writer(graph, op, _CUT)
     whole = writer.unary(FLOOR, writer.unary(ABS, x))
     return writer.binary(MULTIPLY, writer.unary(SIGN, x), whole)
 
 
 def _make_exact(graph: Graph, op: Op) -> bool:
-    """Replace a Cast by ops that HTP computes right; return whether there are any."""
+    """Replace a Cast by ops that HTP computes correctly; return whether that is done."""
     source = op.inputs[0] if op.package == ir.NATIVE_PACKAGE else None
     if source is None or source.is_static:
         return False
@@ -117,7 +117,7 @@ def _is_taken(type: str, source: Tensor, result: Tensor) -> bool:
 
 
 def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
-    """Compare what is cast to bool8 with zero, if HTP compares its type.
+    """Replace a Cast to bool8 by a comparison with zero, if HTP supports its type.
 
     Float values are compared as the quantized values they come from, or as saturated steps of the least
     float16: generations without floats take that too.

@@ -141,7 +141,7 @@ def _static(graph: Graph, name: str, like: Tensor, data: TensorData) -> Tensor:
 
 
 def _per_channel(tensor: Tensor, count: int) -> TensorData | None:
-    """Return static data as one value per last-axis channel, or None."""
+    """Return static data as one value per channel of the last axis, or None."""
     if tensor.data is None or not tensor.dtype.is_float:
         return None
     if tensor.size == 1:
@@ -153,7 +153,7 @@ def _per_channel(tensor: Tensor, count: int) -> TensorData | None:
 
 @op_pass("Batchnorm", stage="converter", after=("fuse_hard_sigmoid",))
 def fold_batchnorm(graph: Graph, op: Op) -> bool:
-    """Fold Batchnorm into the layer whose only reader it is."""
+    """Fold Batchnorm into a layer whose only reader it is."""
     layer = _foldable_producer(graph, op.inputs[0], op)
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if layer is None or weight is None or weight.data is None:
@@ -197,7 +197,7 @@ def fold_affine(graph: Graph, op: Op) -> bool:
 
 @op_pass("ElementWiseBinary", stage="converter", after=("fold_affine", "fuse_layer_norm"))
 def fuse_batchnorm(graph: Graph, last: Op) -> bool:
-    """Turn factors and terms per channel into one Batchnorm.
+    """Fuse factors and terms per channel into a Batchnorm.
 
     No layer before them can hold them.
 

@@ -62,7 +62,7 @@ def _pairs(op: Op) -> Amounts:
 
 
 def _moved(view: Op, tensor: Tensor, amounts: Amounts) -> Amounts | None:
-    """Return where a view puts the amounts, or None if it mixes axes."""
+    """Return the amounts in the axis order after a view; None if it mixes axes."""
     if view.type == "Transpose":
         return [amounts[int(axis)] for axis in view.param("perm")]
     result = view.outputs[0]
@@ -76,7 +76,7 @@ def _moved(view: Op, tensor: Tensor, amounts: Amounts) -> Amounts | None:
 
 
 def _takes(reader: Op, pad: Op, amounts: Amounts) -> bool:
-    """Return whether more padding of an op is the same as a Pad before it."""
+    """Return whether padding of an op can replace a Pad before it."""
     if len(amounts) < 3 or any(amounts[0]) or any(amounts[-1]):
         return False
     reaches = _reaches(reader)
@@ -130,7 +130,7 @@ def _fill(pad: Op) -> Scalar:
 
 
 def _fills_zero(pad: Op) -> bool:
-    """Return whether a Pad puts zeros, which in fixed point the encoding must hold."""
+    """Return whether a Pad adds zeros, which a fixed-point encoding must represent."""
     fill, tensor = _fill(pad), pad.outputs[0]
     if fill.value != 0:
         return False
@@ -142,7 +142,7 @@ def _fills_zero(pad: Op) -> bool:
 
 
 def _fills_lowest(pad: Op) -> bool:
-    """Return whether a Pad puts what no value of the tensor is below."""
+    """Return whether a Pad adds a value that is at most the lowest of the tensor."""
     fill, tensor = _fill(pad), pad.outputs[0]
     if tensor.dtype.is_fixed and fill.dtype is not FLOAT32:
         return False
@@ -150,7 +150,7 @@ def _fills_lowest(pad: Op) -> bool:
 
 
 def _lowest(dtype: DType, encoding: ir.Encoding | None) -> float:
-    """Return the lowest number of a type; minus infinity where it is unknown."""
+    """Return the lowest value of a type; minus infinity if it is unknown."""
     if dtype.is_fixed and isinstance(encoding, ScaleOffset):
         return encoding.scale * (dtype.limits[0] + encoding.offset)
     if dtype.is_integer:

@@ -34,7 +34,7 @@ def fold_preprocessing(graph: Graph, op: Op) -> bool:
 
 
 def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
-    """Return the layer that alone reads a preprocessing op, its weight and the views.
+    """Return the layer that is the only reader of a preprocessing op, and its views.
 
     The layer is a float convolution or FullyConnected with static weights; the views are between.
     """
@@ -59,7 +59,7 @@ def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
 
 
 def _is_preprocessing(op: Op) -> bool:
-    """Return whether an op depends on few others, none of them a layer."""
+    """Return whether an op depends on few ops, none of which is a layer."""
     ops = [op]
     for step in ops:  # grows
         sizes = [tensor.size for tensor in step.inputs[1:2] if tensor is not None]
@@ -122,7 +122,7 @@ def factor_and_term(op: Op) -> Array | None:
 
 
 def _spread(layer: Op, weight: Tensor, pair: Array) -> Array:
-    """Return factor and term of each weight of a layer from those of channels."""
+    """Return the factor and term of each weight of a layer, from those per channel."""
     if pair.shape[1] == 1 or layer.type == "FullyConnected":
         return pair[:, None]
     inner, outer = weight.shape[-2:]

@@ -151,7 +151,7 @@ class _Rewriting:
         return self._reals[tensor]
 
     def _meet(self, op: Op) -> None:
-        """Drop or turn a border into fixed point whose operand is stored already.
+        """Drop or convert a Quantize whose operand is already fixed point.
 
         One out of fixed point stays for the readers that need plain values; the others pass it by.
         """

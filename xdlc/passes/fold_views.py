@@ -1,4 +1,4 @@
-"""Folding of views into the ops beside them."""
+"""Folding of views into neighbouring ops."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fold_transpose_into_fully_connected(graph: Graph, op: Op) -> bool:
     needs=("Reshape",),
 )
 def keep_reduced_axes(graph: Graph, op: Op) -> bool:
-    """Let a reduction keep its axes where a Reshape brings them back."""
+    """Let a reduction keep its axes if a Reshape restores them."""
     source, reduced = op.inputs[0], op.outputs[0]
     if source is None or op.param("keep_dims", False):
         return False

@@ -57,7 +57,7 @@ def fuse_dilation(graph: Graph, back: Op) -> bool:
 
 
 def _is_per_channel(op: Op) -> bool:
-    """Return whether an op computes each element from the same one of its first input."""
+    """Return whether an op maps each element of its first input separately."""
     source, others = op.inputs[0], op.inputs[1:]
     if source is None or op.package != ir.NATIVE_PACKAGE or op.outputs[0].shape != source.shape:
         return False

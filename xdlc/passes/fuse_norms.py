@@ -64,7 +64,7 @@ class Reduced:
 
 
 def reduced_of(tensor: Tensor | None) -> Reduced | None:
-    """Return what a tensor is a multiple of the mean of, along the last axis."""
+    """Return the source of a mean along the last axis, and the factor of the mean."""
     total = tensor
     for _ in range(_STEPS):
         step = total.producer if total is not None else None
@@ -90,7 +90,7 @@ def reduced_of(tensor: Tensor | None) -> Reduced | None:
 
 
 def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
-    """Return what has this variance, and its mean."""
+    """Return the tensor with this variance, and its mean."""
     deviation = variance.producer.inputs[0] if variance.producer is not None else None
     op = deviation.producer if deviation is not None else None
     if op is None or not is_binary(op, SQUARED_DIFFERENCE):
@@ -211,7 +211,7 @@ def fuse_rms_norm(graph: Graph, root: Op) -> bool:
 
 
 def _held(graph: Graph, inverse: Tensor, values: Array) -> Tensor | None:
-    """Return the source's own constant that holds these factors, or None."""
+    """Return the source's constant with these factors, or None."""
     for op in reached(graph, inverse, views=True):
         for tensor in op.inputs:
             if tensor is None or tensor.data is None or tensor.encoding is not None:
@@ -254,7 +254,7 @@ def fuse_l2_norm(graph: Graph, root: Op) -> bool:
 
 
 def _bounded(op: Op | None, operation: int) -> tuple[Tensor | None, float]:
-    """Return what Maximum or Minimum compares with a number, and the number."""
+    """Return the operand of a Maximum or Minimum with a number, and the number."""
     if op is not None and is_binary(op, operation):
         for tensor, other in (op.inputs, op.inputs[::-1]):
             number = constant_number(other)

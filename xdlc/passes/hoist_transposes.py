@@ -1,4 +1,4 @@
-"""Transposes of all parts of a tensor as one of the tensor itself."""
+"""Transposes of all parts of a tensor, merged into a Transpose of the tensor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_OPS = 32
 
 @graph_pass(stage="converter", after=("merge_rearrangements",), needs=_CUTS)
 def hoist_transposes(graph: Graph) -> bool:
-    """Transpose a tensor before it is split, if each part is transposed alike.
+    """Transpose a tensor before its split, if all parts are transposed equally.
 
     Attention that computes queries, keys and values by one product cuts them so.
     """
@@ -31,7 +31,7 @@ def hoist_transposes(graph: Graph) -> bool:
 
 
 class _Part(NamedTuple):
-    """A part of a tensor, up to its Transpose.
+    """A part of a tensor, and its ops up to a Transpose.
 
     Attributes:
         cut: The op that cuts it out.
@@ -98,7 +98,7 @@ def _hoist(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _cut_axis(op: Op, tensor: Tensor) -> int | None:
-    """Return the one axis along which an op cuts parts out of its input."""
+    """Return the only axis along which an op splits or slices its input, or None."""
     if not is_type(op, *_CUTS) or op.inputs[0] is not tensor:
         return None
     if op.type == "Split":
@@ -111,7 +111,7 @@ def _cut_axis(op: Op, tensor: Tensor) -> int | None:
 
 
 def _parts(graph: Graph, op: Op, tensor: Tensor, axis: int) -> list[_Part]:
-    """Return the parts that an op cuts out, each with its ops up to a Transpose."""
+    """Return the parts that an op splits off, each with its ops up to a Transpose."""
     if op.type == "StridedSlice":
         starts = [int(numpy.asarray(op.param("ranges")).reshape(-1, 3)[axis, 0])]
     else:
@@ -169,7 +169,7 @@ def _follows(op: Op, rank: int) -> bool:
 
 
 def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
-    """Let an op compute its results with other orders of axes from such inputs."""
+    """Update an op for a transposed input, and the shapes of its results."""
     for result in op.outputs:
         result.shape = tuple(result.shape[axis] for axis in perm)
     if op.type == "StridedSlice":
@@ -191,7 +191,7 @@ def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
 
 
 def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
-    """Return the only reader of a transposed part, a MatMul, and the input index."""
+    """Return the MatMul that alone reads a transposed part, and the input index."""
     result = part.ops[-1].outputs[0]
     reader = graph.sole_consumer(result)
     if reader is None or reader.type != "MatMul" or reader.package != ir.NATIVE_PACKAGE or result.rank < 2:
@@ -201,7 +201,7 @@ def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
 
 
 def _turn(graph: Graph, part: _Part) -> None:
-    """Let the product swap the last two axes of a part, and not its Transpose."""
+    """Let the MatMul transpose a part, in place of its Transpose."""
     found, transpose = _product(graph, part), part.ops[-1]
     assert found is not None
     product, at = found
@@ -215,7 +215,7 @@ def _turn(graph: Graph, part: _Part) -> None:
 
 
 def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> tuple[int, ...] | None:
-    """Return the permutation of the tensor's axes that a part's Transpose states.
+    """Return the permutation of the tensor's axes that a part's Transpose implies.
 
     The cut axis is omitted where the part has one place of it, which may lie anywhere.  None if it is not
     transposed, or a Reshape does more than drop that axis.
@@ -255,7 +255,7 @@ def _runs(tensor: Tensor, axis: int, order: Sequence[int], place: int) -> list[l
 
 
 def _pieces(graph: Graph, parts: Sequence[_Part], moved: Tensor, place: int, step: int) -> list[Tensor]:
-    """Return the parts of the transposed tensor, cut along the axis at a place."""
+    """Return the parts of the transposed tensor, sliced along an axis."""
     pieces, ranges = [], []
     for part in parts:
         bounds = [[0, dim, 1] for dim in moved.shape]
@@ -282,7 +282,7 @@ def _pieces(graph: Graph, parts: Sequence[_Part], moved: Tensor, place: int, ste
 
 
 def _continue(graph: Graph, part: _Part, piece: Tensor) -> None:
-    """Let the ops after a part go on with its transposed form."""
+    """Connect the readers of a part to its transposed form."""
     transpose = part.ops[-1]
     perm = [int(axis) for axis in transpose.param("perm")]
     drops = part.ops[0].type == "Reshape"

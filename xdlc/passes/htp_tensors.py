@@ -1,4 +1,4 @@
-"""Tensors that HTP does not have: scalars, empty ones, and copies."""
+"""Tensors that HTP does not support: scalars, empty tensors, and copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def copy_identities(graph: Graph, op: Op) -> bool:
 
 @graph_pass(stage="htp", after=("copy_identities",))
 def lift_scalar_io(graph: Graph) -> bool:
-    """Turn tensors of shape [] into ones of shape [1]."""
+    """Change tensors of shape [] to shape [1]."""
     found = {tensor for tensor in graph.tensors.values() if not tensor.rank}
     while kept := {tensor for tensor in found if _is_liftable(graph, tensor, found)}:
         if kept == found:

@@ -1,4 +1,4 @@
-"""Merging of consecutive Casts where the first one loses nothing."""
+"""Merging of consecutive Casts if the first Cast is lossless."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _is_whole(tensor: Tensor | None, depth: int) -> bool:
 
 
 def keeps_all(narrow: DType, wide: DType) -> bool:
-    """Return whether a type holds every value of another.
+    """Return whether a type represents every value of another type.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32, INT32, INT64

@@ -1,4 +1,4 @@
-"""Merging of Transposes and Reshapes: neighbours, chains, and those around an op."""
+"""Merging of Transposes and Reshapes: neighbours, chains, and pairs around an op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROWWISE = ("L2Norm", "Softmax")
 
 @graph_pass(stage="converter", after=("fold_affine",), needs=("Reshape", "Transpose"))
 def merge_views(graph: Graph) -> bool:
-    """Join neighbouring Transposes and Reshapes, and equal ones; drop no-ops.
+    """Merge neighbouring Transposes and Reshapes, and equal views; drop no-ops.
 
     A Reshape to the shape that the tensor has already is the tensor itself.
     """
@@ -32,7 +32,7 @@ def merge_views(graph: Graph) -> bool:
 
 
 def _share(graph: Graph, views: Sequence[Op]) -> bool:
-    """Let readers of a view read the first equal one; return whether any does."""
+    """Let readers of a view read the first equal view; return whether any does."""
     first: dict[tuple[Tensor | None, tuple[int, ...], tuple[int, ...], Encoding | None], Tensor] = {}
     changed = False
     for op in views:
@@ -129,7 +129,7 @@ def is_rowwise(op: Op) -> bool:
 
 
 def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
-    """Return the Reshapes and Transposes that end in a tensor.
+    """Return the chain of Reshapes and Transposes that ends in a tensor.
 
     Each is read by the next alone.
     """
@@ -143,7 +143,7 @@ def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
 
 
 def views_from(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the Reshapes and Transposes that alone read a tensor, in order."""
+    """Return the chain of Reshapes and Transposes from a tensor with a single reader."""
     chain: list[Op] = []
     while (reader := graph.sole_consumer(tensor)) is not None and is_view(reader):
         chain.append(reader)
@@ -189,7 +189,7 @@ class _Factors:
         self.parts: dict[int, tuple[int, int]] = {}
 
     def whole(self, factors: Sequence[int]) -> list[int]:
-        """Return factors in terms of those that have no parts."""
+        """Return factors split into factors that have no parts."""
         undivided: list[int] = []
         stack = list(reversed(factors))
         while stack:
@@ -201,14 +201,14 @@ class _Factors:
         return undivided
 
     def split(self, factor: int, outer: int) -> tuple[int, int]:
-        """Split a factor into one of size ``outer`` and the rest."""
+        """Split a factor into a factor of size ``outer`` and the rest."""
         count = len(self.sizes)
         self.sizes += [outer, self.sizes[factor] // outer]
         self.parts[factor] = (count, count + 1)
         return self.parts[factor]
 
     def grouped(self, axes: Sequence[Sequence[int]], shape: Sequence[int]) -> list[list[int]] | None:
-        """Return the axes after a Reshape; None if an axis of it is no product of factors."""
+        """Return the axes after a Reshape; None if an axis is not a product of factors."""
         waiting = self.whole([factor for axis in axes for factor in axis if self.sizes[factor] != 1])
         waiting.reverse()
         groups: list[list[int]] = []
@@ -296,7 +296,7 @@ def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
 
 
 def _as_reshape(graph: Graph, op: Op, origin: Origin) -> Op:
-    """Return the op as a Reshape with the same result."""
+    """Return the op, replaced by a Reshape with the same result."""
     if op.type == "Reshape":
         return op
     made = ir.Op("Reshape", op.inputs, op.outputs, {}, name=op.name, package=ir.NATIVE_PACKAGE, origin=origin)
@@ -333,7 +333,7 @@ def merge_views_around(graph: Graph) -> bool:
 
 
 def _rules(op: Op) -> tuple[Callable[[Graph, Op], bool], ...]:
-    """Return what may move views around an op."""
+    """Return the rules that move views past an op."""
     if op.package != ir.NATIVE_PACKAGE:
         return ()
     if op.type == "Gather":
@@ -366,7 +366,7 @@ def _move(graph: Graph, op: Op) -> bool:
 
 
 def _turn(graph: Graph, op: Op) -> bool:
-    """Move views with a Transpose after an op that others with a Transpose follow."""
+    """Move views with a Transpose after an op, if a Transpose follows the op."""
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
     if len(computed) != 1 or not is_view(computed[0].producer):
         return False

@@ -1,4 +1,4 @@
-"""Prelu with several slopes beside 16-bit activations."""
+"""Prelu with several slopes and 16-bit activations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE = 127
 """Stored number of a weight of 1, the largest: HTP drops eight bits of sums of products with 3x3 taps."""
 
 _SPREAD = 257
-"""Steps of 16 bits for one of 8: numbers that take 8 bits alone have the kernel of these."""
+"""Steps of 16 bits per step of 8 bits."""
 
 _MOST_OF_A_TAP = 256
 """Most channels of a depthwise convolution of a single tap that HTP fuses with a Prelu."""
@@ -42,7 +42,7 @@ def multiply_slopes(graph: Graph, op: Op) -> bool:
 
 @graph_pass(stage="htp", after=("cast_reinterpreted",), needs=("Prelu",))
 def widen_slopes(graph: Graph) -> bool:
-    """Store 8-bit slopes beside 16-bit activations in 16 bits.
+    """Store 8-bit slopes of 16-bit activations in 16 bits.
 
     From 256 channels on HTP chooses a kernel for slopes of 8 bits that rounds both them and the scale of the
     input over that of the result to 7 bits: values are up to 5 % off.

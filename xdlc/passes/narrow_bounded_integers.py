@@ -125,7 +125,7 @@ def _of_one_type(op: Op) -> tuple[bool, list[Tensor]]:
 
 
 def _narrowable(graph: Graph) -> set[Tensor]:
-    """Return computed int64 tensors that may be int32, all those of an op or none."""
+    """Return computed int64 tensors that may be int32, for each op all or none."""
     ranges = _ranges(graph)
 
     def fits(tensor: Tensor) -> bool:
@@ -160,7 +160,7 @@ def _narrowable(graph: Graph) -> set[Tensor]:
 
 
 def _ranges(graph: Graph) -> dict[Tensor, Range]:
-    """Return the ranges of integers and truth values, as far as they are known."""
+    """Return the ranges of integers and bools, as far as they are known."""
     ranges: dict[Tensor, Range] = {}
 
     def of(tensor: Tensor | None) -> Range | None:
@@ -224,7 +224,7 @@ def _result_range(op: Op, of: Callable[[Tensor | None], Range | None]) -> Range 
 
 
 def _narrow(graph: Graph, tensors: set[Tensor]) -> None:
-    """Make tensors int32, and the constants that they are combined with."""
+    """Make tensors int32, with the constants that they are combined with."""
     for op in list(graph.ops):
         _, group = _of_one_type(op)
         if not any(tensor in tensors for tensor in group):

@@ -15,7 +15,7 @@ NARROW = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 
 @graph_pass(stage="htp", after=("store_integers",))
 def narrow_integers(graph: Graph, *, check: bool = True) -> bool:
-    """Turn 64-bit integers and floats into 32 bits; known integers have to fit.
+    """Convert 64-bit integers and floats to 32 bits; known integers must fit.
 
     Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
     no such Cast in HTP, so that these become uint32 and float32 themselves.  What ops of the host compute
@@ -46,7 +46,7 @@ def narrow_integers(graph: Graph, *, check: bool = True) -> bool:
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
-    """Yield a problem for each value that does not fit, at the first op using it."""
+    """Yield a problem for each value that does not fit, at the first op that uses it."""
     beside, seen = _beside_host(graph), set[Tensor]()
     for op in graph.ops:
         wide: Collection[Tensor] = () if _is_end(op) and op.type != "Cast" else beside
@@ -87,7 +87,7 @@ def _beside_host(graph: Graph) -> set[Tensor]:
 
 
 def _is_end(op: Op) -> bool:
-    """Return whether HTP computes nothing wide of the int64 that an op reads."""
+    """Return whether an op reads int64 but HTP needs no int64 result of it."""
     is_wide = any(tensor.dtype in NARROW for tensor in op.outputs)
     others = any(
         tensor is not None and tensor.dtype in NARROW and tensor.dtype is not INT64 for tensor in op.inputs
@@ -96,7 +96,7 @@ def _is_end(op: Op) -> bool:
 
 
 def _narrow_read(graph: Graph, op: Op, beside: set[Tensor]) -> bool:
-    """Let an op that computes nothing wide read what the host computes in 32 bits."""
+    """Let an op without 64-bit results read int32 in place of int64 from the host."""
     wide = [tensor for tensor in dict.fromkeys(op.inputs) if tensor is not None and tensor in beside]
     if not wide or op.type == "Cast" or not _is_end(op):
         return False
@@ -171,7 +171,7 @@ def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> O
 
 
 def _copy(graph: Graph, op: Op) -> bool:
-    """Copy what both sides of a Cast hold as float32."""
+    """Replace a Cast by a copy if both sides are stored as float32."""
     graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
     return True
 

@@ -16,7 +16,7 @@ from xdlc.passes.base import graph_pass
 
 STEPS = 255.0
 LARGEST = 32768.0
-"""What sums may reach in float16, whose largest number is 65504."""
+"""Limit of sums in float16, whose largest number is 65504."""
 _REASON = "HTP multiplies integers with scales only"
 
 
@@ -45,7 +45,7 @@ class _Rewriting:
     reals: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def rewrite(self, op: Op) -> bool:
-        """Rewrite an op and return whether it was one to rewrite."""
+        """Rewrite an op; return whether it was rewritten."""
         if any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs)):
             return False
         if op.type == "DynamicQuantizeLinear":
@@ -149,7 +149,7 @@ class _Rewriting:
         return not graph.consumers(result) and not graph.is_output(result)
 
     def _taken_later(self, product: Tensor, shift: int) -> bool:
-        """Let known factors of the product undo the division, if there are any.
+        """Let constant factors of the product undo the division, if there are any.
 
         With the scale of the input alone the product of large inputs may be beyond float16.
         """

@@ -1,4 +1,4 @@
-"""Reinterpret for HTP: as the type of inputs and outputs, and as Cast."""
+"""Reinterpret for HTP: as another type of inputs and outputs, or as Cast."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _store_input(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
-    """Let the views between Reinterpret and an output look at what is stored."""
+    """Move Reinterpret from before the views of an output to after them."""
     views: list[Op] = []
     op, viewed = tensor.producer, tensor
     while op is not None and op.package == ir.NATIVE_PACKAGE and traits(op).view and op.inputs[0] is not None:

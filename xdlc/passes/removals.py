@@ -1,4 +1,4 @@
-"""Removal of ops that do nothing, and of those that nobody reads."""
+"""Removal of ops without effect, and of ops that nothing reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def drop_neutral(graph: Graph, op: Op) -> bool:
 
 
 def _broadcast(graph: Graph, op: Op) -> bool:
-    """Let sums and products read what Tiles repeat.
+    """Let sums and products read the inputs of Tiles, and broadcast.
 
     HTP broadcasts their operands at all ranks.
     """

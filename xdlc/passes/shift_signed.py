@@ -28,7 +28,7 @@ _WHY = "HTP computes with unsigned values, the source stores signed ones"
 
 @graph_pass(stage="converter", after=("prune",), needs=("Quantize", "Dequantize"))
 def shift_signed(graph: Graph) -> bool:
-    """Round computed values to unsigned integers in place of signed ones.
+    """Round computed values to unsigned instead of signed integers.
 
     q + 128 with offset - 128 denotes the same number.  HTP takes signed activations of some operations only,
     and its emulation is wrong by many steps for others that it takes, like DepthWiseConv2d (SDK 2.51,
@@ -70,7 +70,7 @@ def _beside(graph: Graph, tensor: Tensor) -> tuple[Op, ...]:
 
 
 def _kept(op: Op) -> tuple[Tensor, ...]:
-    """Return the tensors between which an op moves integers as they are."""
+    """Return the operands between which an op moves integers unchanged."""
     positions = (0,) if is_reinterpret(op) else moves(op)
     held = [op.inputs[index] for index in positions]
     is_plain = all(tensor is not None and tensor.dtype.is_integer for tensor in held)
@@ -158,7 +158,7 @@ def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _helps(plan: Plan, tensor: Tensor) -> bool:
-    """Return whether an op beside a tensor may compute in fixed point."""
+    """Return whether a writer or reader of a tensor can compute in fixed point."""
     maker = _maker(tensor)
     beside = [*_users(plan.graph, tensor), *([] if maker is None else [maker])]
     return any(

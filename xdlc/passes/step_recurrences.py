@@ -1,4 +1,4 @@
-"""Recurrences over a sequence as single steps: HTP computes only those rightly."""
+"""Recurrences over a sequence as single steps, which HTP computes correctly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT = 1024
 
 @op_pass(*STATES, stage="htp", after=("cast_reinterpreted",))
 def step_recurrences(graph: Graph, op: Op) -> bool:
-    """Compute a Gru or Lstm over a sequence by one op for each step.
+    """Replace a Gru or Lstm over a sequence by one op per step.
 
     HTP's library compiles both over a sequence, but its emulation outputs other numbers then, or ends
     the process (SDK 2.51); for single steps it computes what the host does.

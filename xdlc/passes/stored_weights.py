@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT16, SFIXED4, UFIXED4, DType
+from xdlc.ir.dtype import BY_NAME, FLOAT16, SFIXED4, UFIXED4, DType
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
@@ -49,7 +49,7 @@ def _store(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _takes(op: Op, tensor: Tensor) -> bool:
-    """Return whether an op reads a tensor as its weights only."""
+    """Return whether an op reads a tensor only as its weights."""
     positions = [index for index, operand in enumerate(op.inputs) if operand is tensor]
     return op.package == ir.NATIVE_PACKAGE and positions == [_weight_position(op)]
 
@@ -71,7 +71,9 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
     return encoding
 
 
-@graph_pass(stage="htp", after=("widen_bytes",))
+@graph_pass(
+    stage="htp", after=("widen_bytes",), needs=[dtype for dtype in BY_NAME.values() if dtype.is_fixed]
+)
 def dequantize_weights(graph: Graph, *, refused_only: bool = True) -> bool:
     """Dequantize static fixed-point operands of float operations.
 
@@ -129,7 +131,7 @@ def _real(tensor: Tensor | None, dtype: DType, reals: dict[tuple[Tensor, DType],
 
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
-    """Return whether HTP supports an op as it is at least as well as with floats."""
+    """Return whether HTP supports an op at least as well as it does with floats."""
     stored = [tensor for tensor in op.inputs if tensor is not None and _is_stored(tensor)]
     if any(isinstance(tensor.encoding, BlockScaleOffset) for tensor in stored):
         return False

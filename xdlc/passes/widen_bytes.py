@@ -34,7 +34,7 @@ def widen_bytes(graph: Graph) -> bool:
 
 
 def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) -> bool:
-    """Let an op work on int32 if HTP takes it so alone, and return whether it does.
+    """Let an op compute in int32 if HTP requires that; return whether it does.
 
     Args:
         wide: int32 twins of tensors; takes new ones.
@@ -64,7 +64,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
 
 
 def _places(op: Op) -> list[int]:
-    """Return the inputs of an op that hold bools or bytes as values."""
+    """Return the inputs of an op that are bools or bytes with numeric meaning."""
     if op.package != ir.NATIVE_PACKAGE:
         return []
     is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS
@@ -76,7 +76,7 @@ def _places(op: Op) -> list[int]:
 
 
 def moves(op: Op) -> bool:
-    """Return whether all results have elements of the operands alone."""
+    """Return whether all elements of the results come from the operands."""
     return bool(value_sources(op)) and not traits(op).fills and len({out.dtype for out in op.outputs}) == 1
 
 

@@ -1,4 +1,4 @@
-"""Encodings of activations, chosen by their statistics; graphs stay as they are."""
+"""Encodings of activations, chosen by statistics; graphs are not changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
-    """Return the activations to measure; the ranges of the others follow from these."""
+    """Return the activations to measure; ranges of other activations follow from them."""
     return [
         tensor
         for tensor in activations
@@ -114,13 +114,13 @@ class ActivationEncodings:
         return decision
 
     def activations(self) -> Decision:
-        """Return the stored form of activations alone."""
+        """Return the stored form of activations, without static data."""
         self.groups.join_gathered(self.group_range, lambda _: self._forget())
         decision = Decision(groups=self.groups)
         for tensor, types in self._plan.activations.items():
             decision.activations[tensor] = self.activation(tensor)
-            if (useful := self.masks.of(tensor)) != EVERYTHING:
-                decision.useful[tensor] = useful
+            if self.masks.limits.get(tensor, EVERYTHING) != EVERYTHING:
+                decision.useful[tensor] = self.masks.limits[tensor]
             for dtype in types:
                 decision.converted[tensor, dtype] = self.activation(tensor, dtype)
         if rounds(self.options.soc):
@@ -176,8 +176,8 @@ class ActivationEncodings:
         return values
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
-        """Return what a tensor adds to the range of its group."""
-        padding = self._padding.get(tensor, NOTHING).cut(self.masks.of(tensor))
+        """Return the contribution of a tensor to the range of its group."""
+        padding = self._padding.get(tensor, NOTHING).cut(self.masks.limits.get(tensor, EVERYTHING))
         if tensor in self.groups.derived:
             return padding
         if tensor.is_static:
@@ -185,7 +185,7 @@ class ActivationEncodings:
         return padding.merge(self.masks.held(tensor, self._all_values(tensor, bits)))
 
     def static_range(self, tensor: Tensor) -> Range:
-        """Return the range of a static tensor's data, as far as it affects readers."""
+        """Return the range of static data, as far as it affects readers."""
         if tensor not in self._static_ranges:
             self._static_ranges[tensor] = channel_ranges(tensor, None).whole
         return self.masks.held(tensor, self._static_ranges[tensor])
@@ -257,7 +257,7 @@ class ActivationEncodings:
         if form is not None:
             return given_form(form, dtype, is_own=wanted is None)
         # What was rounded to fewer bits before has no values beyond the range of those.
-        values, _ = self._useful(tensor, min(dtype, own, key=lambda held: held.bits))
+        values, _ = self._useful(tensor, dtype if dtype.bits <= own.bits else own)
         if dtype.is_signed:
             return dtype, symmetric(values, dtype.bits)
         low = self._fixed_low(tensor, values)
@@ -298,7 +298,7 @@ class ActivationEncodings:
         return cut, cut != values
 
     def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
-        """Return the lower end of the range that an op of a tensor's group fixes, or None."""
+        """Return the lower end that an op fixes for a tensor's group, or None."""
         lows = [low for member in self.groups.members(tensor) if (low := self._lows[member]) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
@@ -318,7 +318,7 @@ class ActivationEncodings:
                 seen[mask] = range_of(mask.numpy())
         bounds = {}
         for mask, values in seen.items():
-            limit = self.masks.of(mask)
+            limit = self.masks.limits.get(mask, EVERYTHING)
             if mask in self._hiding and not values.within(limit):
                 bounds[mask] = limit.low if values.low < limit.low else limit.high
         if not bounds:
@@ -346,5 +346,5 @@ class ActivationEncodings:
         text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
-        cut = cut or self.masks.of(tensor) != EVERYTHING
+        cut = cut or self.masks.limits.get(tensor, EVERYTHING) != EVERYTHING
         return f"{text}, cut to what affects readers" if cut else text

@@ -40,12 +40,12 @@ NEAR_DB = 1.0
 FEW = 0.001
 """Part of a tensor's values that may stretch its range."""
 STEPS = 2.5
-"""Steps that all others reach at least."""
+"""Steps that all other values must span."""
 _Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
 class Advice(str):
-    """A line of text that ends with options, which it writes as keyword arguments.
+    """A line of text that ends with options, printed as keyword arguments.
 
     Attributes:
         text: The line without the options.
@@ -102,7 +102,7 @@ def moved_bytes(plan: Plan) -> float:
 
 
 def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
-    """Return other widths for all ops that have none of their own.
+    """Return other widths for all ops without individual widths.
 
     Ops of 16 bits keep them.
     """
@@ -110,7 +110,7 @@ def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
 
 
 def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
-    """Return widths in which one op has other bits of activations, or stays float."""
+    """Return widths with other activation bits for an op; None makes it float."""
     precision.acts[name] = bits
     return precision
 
@@ -169,7 +169,7 @@ class Remedies:
             requested.accuracy == "best",
             requested.has_goal or self.engine.metric is not None,
         )
-        cause = "no widths that were tried keep it" if is_best or has_goal else "the target has no wider ones"
+        cause = "no tried widths keep it" if is_best or has_goal else "the target has no wider type"
         if tried:
             cause = f"no widths keep it ({'; '.join(tried)})"
         is_higher = least is not None and (requested.min_sqnr is None or requested.min_sqnr < least)
@@ -263,7 +263,7 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB, which the samples that chose the widths reach{others}; calibrate with "
+        f"the goal of {goal:.1f} dB, which the samples for choosing the widths reach{others}; calibrate with "
         f"more samples of what the network will see, or set a higher goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
@@ -292,7 +292,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
 
 
 def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
-    """Return a warning about ranges that a few large values stretch, or nothing.
+    """Return a warning about ranges stretched by a few large values, or nothing.
 
     Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
@@ -306,7 +306,7 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", and likewise {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", and so for {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
             f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
@@ -341,7 +341,7 @@ def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
 
 
 def _constants(plan: Plan) -> Iterator[_Found]:
-    """Yield constants, other than weights, with a stretched range.
+    """Yield constants other than weights whose range is stretched.
 
     The values are those of ``_activations``.
     """
@@ -361,7 +361,7 @@ def _is_fixed(tensor: Tensor) -> bool:
 
 
 def most_reach(histogram: Histogram) -> float:
-    """Return the magnitude that 99.9 % of the counted values stay below."""
+    """Return the magnitude below which 99.9 % of the counted values are."""
     import numpy as np
 
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))

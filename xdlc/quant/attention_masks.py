@@ -24,7 +24,7 @@ from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
-"""Magnitude that masks keep: sums of some are finite, and float32 has no step below 2^16 beside it."""
+"""Magnitude of bounded masks: sums stay finite, and float32 has no finer step than 2^16."""
 
 ADDED, MULTIPLIED = 100.0, 1000.0
 """Least magnitude of a constant that is a mask: of one that is added or selected, and of a factor."""
@@ -59,6 +59,8 @@ class Masks:
 def find_masks(graph: Graph) -> Masks:
     """Return the masks of a graph."""
     masks = Masks()
+    if not any(op.type == "Softmax" for op in graph.ops):
+        return masks
     huge = _huge(graph)
     outside: set[Tensor] = set()
     for op in reversed(list(graph.ops)):
@@ -81,12 +83,12 @@ def find_masks(graph: Graph) -> Masks:
 
 
 def hides(op: Op) -> bool:
-    """Return whether an op reads a mask, whose values do not measure quality."""
+    """Return whether an op reads a mask, whose values do not reflect quality."""
     return op.graph is not None and any(tensor in find_masks(op.graph).hiding for tensor in op.inputs)
 
 
 def bound_masks(graph: Graph) -> None:
-    """Replace masks of minus infinity by ``-BOUND``; results of Softmax stay the same.
+    """Replace minus infinity in masks by ``-BOUND``; Softmax results do not change.
 
     What is ``flag * c - c`` becomes ``(flag - 1) * c``: no encoding holds both terms as exactly as their
     difference has to be.
@@ -101,7 +103,7 @@ def bound_masks(graph: Graph) -> None:
 
 
 def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
-    """Return samples whose masks hold ``-BOUND`` in place of minus infinity."""
+    """Return samples whose masks have ``-BOUND`` in place of minus infinity."""
     import numpy as np
 
     masks = find_masks(graph)
@@ -293,7 +295,7 @@ def is_scale(tensor: Tensor) -> bool:
 
 
 def _is_sum(tensor: Tensor) -> bool:
-    """Return whether a tensor holds sums or selected values.
+    """Return whether a tensor is a sum or a selection of values.
 
     Moves and factors may follow these.
     """
@@ -310,7 +312,7 @@ def _range(tensor: Tensor) -> Range:
 
 
 def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
-    """Return the score below which places of a row add less than a part of a step.
+    """Return the score below which elements add only a fraction of a step to a row.
 
     A place that is ``x`` below the largest score of its row gets at most ``exp(-x)`` of it.
 
@@ -326,7 +328,7 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
 
 
 class MaskRanges:
-    """The part of each tensor's range that affects a Softmax after it.
+    """The part of each tensor's range that affects a following Softmax.
 
     Where the input of the Softmax may end, so may the terms of a sum, each by the largest value that the
     others add, and through moves and factors what they come from.
@@ -349,25 +351,22 @@ class MaskRanges:
         self._reach = reach
         self._flags: dict[Tensor, Range] = {}
 
-    def of(self, tensor: Tensor) -> Range:
-        """Return the range outside of which a tensor's values do not affect results."""
-        return self._limits.get(tensor, EVERYTHING)
-
     def held(self, tensor: Tensor, seen: Range) -> Range:
-        """Return the range that the encoding of a tensor has to hold.
+        """Return the range that a tensor's encoding must represent.
 
         Args:
             seen: Range of its values; that of a mask, or of a flag that one is multiplied by, is widened to
             what no sample may have shown.
         """
-        limit = self.of(tensor)  # which finds the flags too
+        limit = self.limits.get(tensor, EVERYTHING)  # which finds the flags too
         if tensor in self._masks.hiding and not seen.is_empty:
             for end in (limit.low, limit.high):
                 seen = seen.merge(Range(end, end)) if math.isfinite(end) else seen
         return seen.cut(limit).merge(self._flags.get(tensor, NOTHING))
 
     @cached_property
-    def _limits(self) -> dict[Tensor, Range]:
+    def limits(self) -> dict[Tensor, Range]:
+        """Ranges of tensors outside of which their values do not affect results."""
         ends: dict[Tensor, Range] = {}
         for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
             for index, tensor in enumerate(op.inputs):

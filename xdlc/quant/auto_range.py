@@ -111,7 +111,7 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
 
 def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
-    """Reorder samples so that the first few are spread over all.
+    """Reorder samples so that the first few are evenly distributed.
 
     Example:
         >>> [kept.number for kept in _evenly([KeptSample(number, {}) for number in range(8)])]
@@ -157,16 +157,16 @@ def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
     return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
 
 
-def _sqnr(powers: Array) -> float:
+def _sqnr(powers: Array) -> Array:
     """Return the mean over tensors of the SQNR in dB, pooled over samples.
 
     Args:
-        powers: Sums of squares of values and of errors, [samples, 2, tensors].
+        powers: Sums of squares of values and of errors, [..., samples, 2, tensors].
     """
     import numpy as np
 
-    signal, noise = powers.sum(axis=0) + _TINY
-    return float(10.0 * np.log10(signal / noise).mean())
+    sums: Array = powers.sum(axis=-3) + _TINY
+    return 10.0 * np.log10(sums[..., 0, :] / sums[..., 1, :]).mean(axis=-1)
 
 
 def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
@@ -181,17 +181,17 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     import numpy as np
 
     count = len(before)
-    gain = _sqnr(after) - _sqnr(before)
+    gain = float(_sqnr(after) - _sqnr(before))
     if count == 1:
         return gain >= MIN_GAIN
     left = [[index for index in range(count) if index != out] for out in range(count)]
-    gains = np.array([_sqnr(after[rest]) - _sqnr(before[rest]) for rest in left])
+    gains = _sqnr(after[left]) - _sqnr(before[left])
     error = math.sqrt((count - 1) / count * float(np.square(gains - gains.mean()).sum()))
     return gain >= max(MIN_GAIN, sure * error)
 
 
 class _Trials:
-    """Runs the quantized model under the encodings of one method after the other."""
+    """Runs the quantized model with the encodings of several methods in turn."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class _Trials:
         self._results = {choice: self._results[choice] for choice in left}
 
     def score(self, choice: Choice) -> Score:
-        """Return the score of a range method on the samples that it has run."""
+        """Return the score of a range method on the samples that were run."""
         return self._judge.score(self._results[choice])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:

@@ -26,7 +26,7 @@ _NAMED = 5
 
 
 def check_options(options: QuantOptions) -> None:
-    """Refuse options that the target's generation does not support.
+    """Refuse options that the target's DSP generation does not support.
 
     Raises:
         UsageError: Naming the option, its value, the generation and what it supports.
@@ -53,7 +53,7 @@ def check_options(options: QuantOptions) -> None:
 
 
 def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, str]]:
-    """Yield what the options demand of the target.
+    """Yield the features that the options require of the target.
 
     Each is an option, its value, whether the target supports it, and what it supports.
     """
@@ -138,14 +138,14 @@ def supports(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
 
 
 def _differing(graph: Graph, placement: Placement, precision: Precision) -> list[str]:
-    """Return notes on ops that do not have the width that the user named."""
+    """Return notes on ops with other widths than the user requested by name."""
     kinds: dict[tuple[str, str], list[Op]] = {}
     for op in graph.ops:
         asked, bits = precision.named.get(op.name), placement.fixed.get(op)
         if asked is None or asked == bits or is_udo(op) or not float_tensors(op):
             continue
         given = any(given_bits(tensor) is not None for tensor in op.outputs)
-        why = "its encoding is given" if given else "that is what it reads" if follows(op) else ""
+        why = "its encoding is given" if given else "that is the width of its input" if follows(op) else ""
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
         width = "stay float" if bits is None else f"have {bits} bits"
@@ -154,7 +154,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
 
 
 def _kernelless(placement: Placement) -> list[str]:
-    """Return a note on ops that stay float for lack of a fixed-point kernel."""
+    """Return a note on float ops that lack a fixed-point kernel."""
     floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
     if not floats:
         return []
@@ -217,7 +217,7 @@ def has_kernel(kind: str, acts: int, bits: int) -> bool:
 
 
 def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[str]:
-    """Return notes on what the target computes in other widths than requested."""
+    """Return notes on ops that the target computes in other widths than requested."""
     name = f"{soc.capabilities.name} of {soc.name}"
     notes = []
     reading = {op for op, _ in placement.narrowed}

@@ -1,4 +1,4 @@
-"""Tensors that share an encoding, and the part of their range that counts.
+"""Tensors that share an encoding, and the effective part of their range.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
@@ -77,7 +77,7 @@ class EncodingGroups:
         return self._given.get(root, root.encoding)
 
     def join(self, first: Tensor, second: Tensor, *, signs: bool = False) -> bool:
-        """Join the groups of two tensors; return whether they are one group now.
+        """Join the groups of two tensors; return whether they are now one group.
 
         Groups with different types, or different encodings in the model, stay apart.
 
@@ -187,7 +187,7 @@ class EncodingGroups:
         return both <= LOSS_LIMIT * own.width or self._ends_in(op, self.members(tensor))
 
     def _ends_in(self, op: Op, members: Iterable[Tensor]) -> bool:
-        """Return whether only a group's own ops, or one other op, read the group."""
+        """Return whether only a group's ops, or one other op, read the group."""
         group = list(members)
         inside = set(group)
         for tensor in group:
@@ -222,7 +222,7 @@ def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> 
 
 
 NEGLIGIBLE = 0.1
-"""Error that saturation may cost, in steps of a result that spans one unit."""
+"""Error of saturation that is acceptable, in steps of a result with range 1."""
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
@@ -289,7 +289,7 @@ class EffectiveRange:
 
     @property
     def reason(self) -> str | None:
-        """Why some values do not count, in words; None if all do."""
+        """Why some values have no effect, as text; None if all have."""
         if self.joined is not None:
             return f"not rounded: computed as one with {self.joined}"
         if self.clamped is not None:

@@ -51,7 +51,7 @@ class KernelSource:
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
-        """Open the kernels for a model, or None if it runs no UDOs.
+        """Open the kernels for a model; yield None if it runs no UDOs.
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
@@ -85,7 +85,7 @@ def _udos(model: Model) -> list[Op]:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Runs networks while they are quantized.
+    """Runs networks during quantization.
 
     Attributes:
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
@@ -124,12 +124,12 @@ class Engine:
 Run: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Takes an array per input by name, in the graph's own layout; returns one per output."""
 Evaluate: TypeAlias = Callable[[Run], float]
-"""Takes what runs a network; returns how good it is, the higher the better."""
+"""Evaluates a function that runs a network; returns a score, higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a network and the least that it has to return.
+    """A metric of a network, and its minimum.
 
     Attributes:
         evaluate: The function.

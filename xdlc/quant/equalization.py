@@ -124,7 +124,7 @@ def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:
 
 @dataclass(slots=True)
 class _Reader:
-    """A sink as the noise model sees it.
+    """A reader of a channel in the noise model.
 
     All arrays have the axes of its weight: [in of a group, out].
 
@@ -290,7 +290,7 @@ def equalize(
             notes.append(f"{name}: {done} after {change.name!r}, {change.gain:.1f} dB less noise expected")
         for source in dict.fromkeys(change.name for change in left):
             if all(source != change.name for change in kept):
-                notes.append(f"{name}: not {done} after {source!r}: the outputs did not gain by it")
+                notes.append(f"{name}: not {done} after {source!r}: the outputs did not improve")
     return plan.noted(*notes)
 
 
@@ -304,7 +304,7 @@ def _seen(plan: Plan, engine: Engine, guard: Guard, chains: dict[str, Chain]) ->
 def _try(
     model: Model, guard: Guard, changes: list[_Change], reached: Score, most: int
 ) -> tuple[list[_Change], list[_Change], Score]:
-    """Make the changes that help; return these, the refused ones, and the new score."""
+    """Make the changes that help; return them, the refused ones, and the new score."""
     worth = (change for change in changes if change.gain >= WORTH_TRYING)
     tried = sorted(worth, key=lambda change: -change.gain)
     kept, reached = keep_what_helps(guard, model, tried, _make, reached, most)

@@ -90,7 +90,7 @@ def _shape(op: Op, index: int) -> tuple[int, ...]:
 
 
 def _is_own(graph: Graph, op: Op, index: int) -> bool:
-    """Return whether an input is float data that nothing else reads."""
+    """Return whether an input is float data with a single reader."""
     tensor = op.inputs[index]
     return (
         tensor is not None
@@ -163,7 +163,7 @@ class _Walk:
         return full and _has_bias(self._graph, sink)
 
     def _through(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
-        """Return the axes of the channels after an op, or None if factors do not pass it."""
+        """Return the channel axes after an op; None if factors cannot pass it."""
         if op.package != NATIVE_PACKAGE or len(op.outputs) != 1:
             return None
         kind, result = single_name(op), op.outputs[0]
@@ -208,7 +208,7 @@ def _has_bias(graph: Graph, op: Op) -> bool:
 
 
 def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> Axes | None:
-    """Return the axes after a reshape that hold the given neighbouring axes, or None."""
+    """Return the axes that neighbouring axes become in a Reshape, or None."""
     wanted = [axis for axis in axes if before[axis] != 1]
     if not wanted or wanted != list(range(wanted[0], wanted[-1] + 1)):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xdlc import passes
 from xdlc.errors import UsageError
 from xdlc.ir import (
     HOST_PACKAGE,
@@ -25,7 +26,6 @@ from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
-from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
 
@@ -33,7 +33,7 @@ _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
 
 
 def forget_given(graph: Graph) -> int:
-    """Remove the encodings of all float tensors; return how many there were."""
+    """Remove the encodings of all float tensors; return their number."""
     count = 0
     for tensor in graph.tensors.values():
         if tensor.encoding is not None and tensor.dtype.is_float:
@@ -43,7 +43,7 @@ def forget_given(graph: Graph) -> int:
 
 
 def adopt_borders(graph: Graph) -> None:
-    """Give floats beside Quantize and Dequantize the encoding of the other side.
+    """Copy encodings to the float sides of Quantize and Dequantize.
 
     What the source leaves between them in float is then quantized with the encodings that it has learned.
     """
@@ -89,7 +89,7 @@ def join_borders(graph: Graph) -> None:
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
     """Dequantize integer weights of float ops; return the integers by the floats."""
     before = {op: op.inputs for op in graph.ops}
-    stored_weights.dequantize_weights(graph, refused_only=False)
+    passes.run(graph, [passes.find("dequantize_weights").with_options(refused_only=False)])
     return {
         real: stored
         for op, inputs in before.items()
@@ -99,7 +99,7 @@ def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
 
 
 def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DType]:
-    """Give weights the encodings of the integers they came from.
+    """Give float weights the encodings of the integers that they were stored as.
 
     Their types are returned by name.
 
@@ -234,7 +234,7 @@ def _hands_on_integers(op: Op) -> bool:
 
 
 def _check_moves(graph: Graph) -> None:
-    """Check that quantized values become integers at the ends of the graph only.
+    """Check that quantized values become integers only at the ends of the graph.
 
     Raises:
         UsageError: If an op passes quantized values to others inside, or reads them.
@@ -258,7 +258,7 @@ def _check_moves(graph: Graph) -> None:
 
 
 def _drop(graph: Graph, op: Op) -> None:
-    """Remove an op that passes values on; between input and output it stays a move."""
+    """Remove an op that passes values on; keep a copy between input and output."""
     import numpy
 
     source, result = op.inputs[0], op.outputs[0]

@@ -108,7 +108,7 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
 
 
 def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
-    """Insert an op after the op that writes its input, or before all others."""
+    """Insert an op after the writer of its input, or before all ops."""
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
@@ -283,6 +283,6 @@ def _take_out(graph: Graph, select: Op, source: Tensor) -> None:
 
 
 def _hand_over(op: Op, source: Tensor) -> None:
-    """Add the source nodes of a removed op to those of the op before it."""
+    """Add the source nodes of a removed op to the op before it."""
     if source.producer is not None:
         source.producer.origin = source.producer.origin.merged(op.origin)

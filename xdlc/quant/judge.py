@@ -1,4 +1,4 @@
-"""Judge of quantized outputs: by what applications read, and by SQNR in dB.
+"""Judge of quantized outputs, by their use in applications and by SQNR in dB.
 
 Guards of algorithms, the choice of ranges, trials of widths, warnings and reports compare models by it.  Use:
 ``OutputJudge(parts_of_outputs(graph, floats, kinds), floats)`` with the float values of some samples, run a
@@ -28,11 +28,11 @@ CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
 TOLERANCE = 0.005
-"""How much less of the task a change may keep: the least that is no rounding."""
+"""Loss of a task's share that counts as rounding."""
 
 
 def judged(graph: Graph) -> list[str]:
-    """Return the names of the tensors by which outputs with values are judged."""
+    """Return the names of the tensors by which non-empty outputs are judged."""
     return list(dict.fromkeys(judged_by(tensor).name for tensor in graph.outputs if tensor.size))
 
 
@@ -95,7 +95,7 @@ class Score:
         return any(after.kept < first.kept - TOLERANCE for after, first in pairs)
 
     def is_gain(self, before: Score, *, certainty: float = CERTAINTY) -> bool:
-        """Return whether no output keeps less, and dB gain by more than chance explains.
+        """Return whether no output keeps less, and SQNR rises significantly.
 
         Args:
             before: The score of another model by the same judge.
@@ -112,7 +112,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An output, or a part of it that is unlike the others, and how it is judged.
+    """An output, or a dissimilar part of it, and the way to judge it.
 
     Attributes:
         output: Its name.
@@ -135,7 +135,7 @@ class Part:
     is_probability: bool = False
 
     def of(self, results: Mapping[str, Array]) -> Array:
-        """Return the values of this part in results, in a type that holds their squares."""
+        """Return the values of this part in results, in a type that can hold squares."""
         import numpy as np
 
         array = np.atleast_1d(results[self.name])
@@ -161,7 +161,7 @@ class Part:
 def parts_of_outputs(
     graph: Graph, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
 ) -> list[Part]:
-    """Return the outputs to judge, each as a whole or as its unlike parts.
+    """Return the outputs to judge, each as a whole or as dissimilar parts.
 
     Args:
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
@@ -205,7 +205,7 @@ def _parts(
 
 @dataclass(frozen=True, slots=True)
 class OutputJudge:
-    """Judges quantized models by what an application reads from their outputs.
+    """Judges quantized models by the use of their outputs in applications.
 
     Attributes:
         parts: What is judged (``parts_of_outputs``).
@@ -326,7 +326,7 @@ def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> Ou
 
 
 def has_unit_range(sources: Sequence[Tensor]) -> bool:
-    """Return whether tensors hold results in [0, 1] of Sigmoid or a similar op."""
+    """Return whether tensors are results in [0, 1] of Sigmoid or a similar op."""
     rules = [None if op is None else rule_of(op) for op in map(writer, sources)]
     return bool(rules) and all(rule is not None and rule.unit_low == 0 for rule in rules)
 

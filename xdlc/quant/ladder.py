@@ -1,4 +1,4 @@
-"""Ladder of widths: the cheapest that keep the task of every output.
+"""Ladder of widths: search for the cheapest widths that keep each output's task.
 
 Widths of the whole network come first, for each is one session; what is enough as a whole is then lowered
 op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged on held-out samples.
@@ -36,7 +36,7 @@ SHARE = 4
 """Part of the runs of mixed precision under a goal that are made op by op: one by so many."""
 
 WORTH = 0.9
-"""Most cost of widths op by op, in units of that of the whole, that is worth the accuracy."""
+"""Largest cost of op-by-op widths, relative to whole-network widths, that is acceptable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _requested(plan: Plan) -> str:
 
 
 def _name(trials: Trials, levels: Levels) -> str:
-    """Return the widest level among those of the groups."""
+    """Return the name of the widest level that a group has."""
     chosen = [group.levels[level] for group, level in zip(trials.groups, levels, strict=True)]
     return str(max(chosen, key=lambda level: (level.acts is None, level.acts or 0, level.weights)))
 
@@ -136,7 +136,7 @@ def _tried(
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the verdict of the output that keeps least, None if there are none."""
+    """Return the worst verdict of all outputs, None if there are none."""
     return min(verdicts, key=lambda verdict: (verdict.at_most, verdict.kept), default=None)
 
 
@@ -151,8 +151,8 @@ def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
     is_reached = any(rung.is_enough for rung in rungs)
     wide = max(len(rung.widths) for rung in rungs)
     lines = [
-        f"accuracy {accuracy}: widths that were tried, and what the worst output keeps"
-        + ("" if is_reached else "; none is enough, the best is taken")
+        f"accuracy {accuracy}: tried widths, with the share of its task that the worst output keeps"
+        + ("" if is_reached else "; none is sufficient, so the best is used")
     ]
     for rung in rungs:
         kept = "" if rung.kept is None else f"{rung.kept:.1%}"

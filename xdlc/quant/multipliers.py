@@ -30,7 +30,7 @@ _ROUNDING = (68, 69)
 _BITS = 11
 _POWER = 1 << (_BITS - 1)
 _EXACT = 1e-3
-"""Part of a step of the last bit that counts as none: scales are float32 numbers."""
+"""Part of a step of the last bit that counts as zero: scales are float32 numbers."""
 
 LEAST_FACTOR = 2.0**-22
 """Least factor of a product: below 2^-24 HTP returns the lowest value."""
@@ -42,7 +42,7 @@ LEAST_OF_SHIFTED = 2.0**-14
 """Least factor where sums are shifted and results are below 2^16: half of what overflows."""
 
 _TOGETHER = 32
-"""Channels whose sums are shifted alike."""
+"""Channels that share the shift of their sums."""
 
 
 def rounds(soc: Soc | None) -> bool:
@@ -51,7 +51,7 @@ def rounds(soc: Soc | None) -> bool:
 
 
 def shifts_sums(op: Op) -> bool:
-    """Return whether HTP shifts sums of products in 32 bits, which overflow there."""
+    """Return whether HTP shifts 32-bit sums of products of an op, which can overflow."""
     weight = op.inputs[1] if op.type == "DepthWiseConv2d" else None
     if weight is None:
         return False
@@ -135,7 +135,7 @@ def rest_of(op: Op, decision: Decision) -> float:
 
 
 def exact(encoding: Encoding, rest: float) -> Encoding:
-    """Return an encoding with scales slightly raised, so that factors are exact.
+    """Return an encoding with slightly larger scales, for which factors are exact.
 
     Args:
         encoding: That of weights, or of the second activation of a product; one with real scales of blocks

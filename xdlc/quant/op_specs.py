@@ -28,12 +28,12 @@ def weight_of(op: Op) -> Tensor | None:
 
 
 def float_tensors(op: Op) -> list[Tensor]:
-    """Return the inputs and outputs of an op that hold float or quantized values."""
+    """Return the inputs and outputs of an op with float or quantized values."""
     return [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and is_real(tensor)]
 
 
 def is_real(tensor: Tensor) -> bool:
-    """Return whether a tensor holds float values, quantized or not."""
+    """Return whether a tensor has float values, quantized or not."""
     return tensor.dtype.is_float or tensor.dtype.is_fixed
 
 
@@ -63,20 +63,20 @@ def _is_of_reals(op: Op) -> bool:
 
 
 def why_float(op: Op, act_bits: int) -> str | None:
-    """Return why an op cannot be quantized, or None if it can."""
+    """Return why an op cannot be quantized; None if it can."""
     rule = rule_of(op)
     if rule is None:
         return f"{single_name(op)} of package {op.package} has no fixed-point kernel"
     if act_bits not in rule.activation_bits:
         return f"{single_name(op)} has no {act_bits}-bit fixed-point kernel"
     if crosses(op):
-        return "HTP's Cast between fixed point and integers hands stored integers on"
+        return "HTP's Cast between fixed point and integers passes stored integers on"
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
         return "it pads with an infinite value"
     return None
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return names in words: all, or the first ones and the number of the others."""
+    """Return a list of names as text: the first ones, and the number of the rest."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

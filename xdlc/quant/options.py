@@ -68,7 +68,7 @@ class QuantOptions(SimpleNamespace):
         steps = self.restrict_quantization_steps
         if steps is not None and not (len(steps) == 2 and steps[0] < 0 < steps[1]):
             raise UsageError(
-                f"expected an integer below zero and one above, found {steps!r}",
+                f"expected an integer below zero and an integer above zero, found {steps!r}",
                 where=spell("restrict_quantization_steps"),
                 fix="pass the smallest and the largest step, like -0x80 and 0x7F",
             )

@@ -65,7 +65,7 @@ class Figure:
 def target_session(
     plan: Plan, calibration: Calibration, engine: Engine, *, corrected: bool | None = None
 ) -> CpuSession:
-    """Return a session that computes outputs nearly as the target does.
+    """Return a session that approximates the outputs of the target.
 
     Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
     the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which

@@ -61,9 +61,6 @@ from xdlc.runtime.timeout import OBSERVED
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
-if TYPE_CHECKING:
-    pass
-
 _log = logging.getLogger(__name__)
 
 
@@ -157,7 +154,7 @@ def quantize(
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
-            "without calibration no output is measured",
+            "outputs are measured only with calibration",
             where=spell("fail_below"),
             fix="give calibration samples and no float fallback, or omit it",
         )
@@ -237,7 +234,7 @@ def _read(
 
 
 def _check_weights(model: Model) -> None:
-    """Refuse a model whose weights hold NaN.
+    """Refuse a model whose weights contain NaN.
 
     Raises:
         ModelError: If there are any; it names the first.
@@ -308,7 +305,7 @@ def _prepare(
 
 
 def _keep_widths(graph: Graph, precision: Precision, kept: Mapping[str, DType]) -> None:
-    """Change bit widths of weights to those of the encodings that the weights keep."""
+    """Set bit widths of weights that keep their encodings to those of the encodings."""
     for op in graph.ops:
         weight = op.inputs[1] if len(op.inputs) > 1 else None
         if weight is not None and weight.encoding is not None and weight.name in kept:
@@ -330,7 +327,7 @@ def _calibrate(plan: Plan, samples: Samples, engine: Engine) -> tuple[Plan, Cali
 
 
 def _check(plan: Plan, importing: Importing, *, is_per_channel_asked: bool) -> Plan:
-    """Refuse widths that the target lacks; note what differs from the request."""
+    """Refuse widths that the target lacks; note differences from the request."""
     if is_per_channel_asked:
         plan = plan.noted(*one_scale_notes(plan.parts))
     for part in plan.parts:
@@ -361,7 +358,7 @@ def _measure(
 
 
 def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
-    """Note the figures of the outputs; return warnings about poor ones, with advice.
+    """Note the figures of the outputs; return warnings with advice for poor ones.
 
     Raises:
         ConstraintError: If an output is below ``fail_below``.

@@ -39,12 +39,12 @@ class Placement:
     states: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
-        """Return the bits of an activation, None if it is float only."""
+        """Return the bits of an activation; None if it is only float."""
         dtype = self.type_of(graph, tensor)
         return None if dtype is None else dtype.bits
 
     def type_of(self, graph: Graph, tensor: Tensor) -> DType | None:
-        """Return the type of an activation, None if it is float only.
+        """Return the type of an activation; None if it is only float.
 
         It is that of its encoding in the model, else of the op that writes it; for what the graph
         is given, or is written as floats, that of the widest op that reads it, or writes its next value.
@@ -108,7 +108,7 @@ class Placement:
         return tensor.dtype if has_own else activation_type(bits)
 
     def readers(self, graph: Graph, tensor: Tensor) -> dict[DType | None, list[Use]]:
-        """Return the uses of an activation by the type in which they read it.
+        """Return the uses of an activation, grouped by the type that they read.
 
         None denotes floats.
         """
@@ -210,7 +210,7 @@ def _second_factors(op: Op) -> list[Use]:
 
 
 def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
-    """Place a UDO as its definition allows."""
+    """Place a UDO in fixed point or float, as its definition allows."""
     asked = _asked(op, precision)
     ports = precision.udos.ports(op, asked or precision.act_bits)
     reason = "the options keep it float" if asked is None else None
@@ -223,7 +223,7 @@ def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
 
 
 def _asked(op: Op, precision: Precision) -> int | None:
-    """Return the bits of an op's result: of its encoding, or the requested ones."""
+    """Return the bits of an op's result: from its encoding, or as requested."""
     bits = precision.act_bits_of(op)
     held = next((found for tensor in op.outputs if (found := given_bits(tensor)) is not None), None)
     return bits if bits is None or held is None else held
@@ -241,7 +241,7 @@ def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
 
 
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
-    """Return the bits of an op; one that moves values has those of its input.
+    """Return the bits of an op; ops that only move values have those of their input.
 
     Args:
         placement: The bits of all quantized ops; those before ``op`` are settled.
@@ -261,7 +261,7 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
 
 
 def _why_constants(op: Op) -> str | None:
-    """Return why an op's constants cannot be quantized, or None; weights do not count."""
+    """Return why an op's constants cannot be quantized, or None; weights are ignored."""
     rule = rule_of(op)
     for index, tensor in enumerate(op.inputs):
         is_weight = rule is not None and rule.is_weighted and index in (1, 2)

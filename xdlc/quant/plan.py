@@ -61,7 +61,7 @@ class GraphPlan:
         bounds_masks: bool = True,
         borders: Iterable[Op] = (),
     ) -> GraphPlan:
-        """Return the plan of a float graph, with nothing decided.
+        """Return the plan of a float graph, without decisions.
 
         Args:
             states: The output with the next value of each input that holds a variable.
@@ -73,7 +73,7 @@ class GraphPlan:
         return cls(graph, precision, placement, masks, states, tuple(borders))
 
     def with_precision(self, precision: Precision) -> GraphPlan:
-        """Return the plan under other bit widths, with nothing decided."""
+        """Return the plan with other bit widths, without decisions."""
         placement = place(self.graph, precision, self.states)
         return replace(self, precision=precision, placement=placement, decision=None, unseen=(), basis=None)
 
@@ -84,7 +84,7 @@ class GraphPlan:
 
     @cached_property
     def activations(self) -> dict[Tensor, Sequence[DType]]:
-        """The activations of quantized ops, with the other types in which ops read each."""
+        """Activations of quantized ops, with the other types in which ops read them."""
         return {
             tensor: tuple(self.placement.converted(self.graph, tensor))
             for tensor in self.graph.tensors.values()
@@ -93,12 +93,12 @@ class GraphPlan:
 
     @cached_property
     def types(self) -> dict[Tensor, DType | None]:
-        """The type of each tensor in fixed point; None: it is float only."""
+        """Fixed-point type of each tensor; None: it is only float."""
         return {tensor: self.placement.type_of(self.graph, tensor) for tensor in self.graph.tensors.values()}
 
     @cached_property
     def lows(self) -> dict[Tensor, int | None]:
-        """The lower end of the range of each tensor; None: its op does not fix it."""
+        """Lower end of the range of each tensor; None: its op does not fix it."""
         return {tensor: unit_low(tensor) for tensor in self.graph.tensors.values()}
 
     @cached_property
@@ -112,7 +112,7 @@ class GraphPlan:
         return averaged_inputs(self.graph, self.placement)
 
     def ranges(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> Decision:
-        """Return the stored form of activations alone."""
+        """Return the stored form of activations, without static data."""
         return ActivationEncodings(self, calibration, options, choice).activations()
 
     def decided(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> GraphPlan:
@@ -146,7 +146,7 @@ class GraphPlan:
         return replace(plan, decision=self.decision.moved(ops, graph.tensors, statics=statics))
 
     def means_of(self, means: Mapping[Tensor, Array], twin: Graph) -> dict[Tensor, Array]:
-        """Return the means of this graph's tensors, by the tensors of a copy of the graph."""
+        """Return means by tensor of a copy of the graph, from means by own tensor."""
         return {
             twin.tensors[tensor.name]: mean
             for tensor, mean in means.items()
@@ -182,7 +182,7 @@ class Plan:
 
     @classmethod
     def of(cls, model: Model, options: QuantOptions, precision: Precision | None = None) -> Plan:
-        """Return the plan of a float model, with nothing decided.
+        """Return the plan of a float model, without decisions.
 
         Args:
             model: The model; the plan's to change.
@@ -238,7 +238,7 @@ class Plan:
         return replace(self, notes=(*self.notes, *lines))
 
     def with_precision(self, precision: Precision) -> Plan:
-        """Return the plan under other bit widths of the main graph."""
+        """Return the plan with other bit widths of the main graph."""
         return replace(self, main=self.main.with_precision(precision))
 
     def with_statics(self, statics: Mapping[Use, QuantType]) -> Plan:
@@ -247,7 +247,7 @@ class Plan:
         return replace(self, main=replace(self.main, decision=decision))
 
     def under(self, change: Change, inner_change: Change | None = None) -> Plan:
-        """Return the plan under other bit widths of all graphs.
+        """Return the plan with other bit widths of all graphs.
 
         Args:
             change: Changes the widths of the main graph.
@@ -266,7 +266,7 @@ class Plan:
         return replace(self, main=main, inner=tuple(inner))
 
     def without_held_out(self, calibration: Calibration) -> Plan:
-        """Return the plan with ranges of the samples that are not held out."""
+        """Return the plan with ranges from the samples that are not held out."""
         apart = calibration.without_held_out
         if apart is calibration:
             return self

@@ -49,7 +49,7 @@ class Precision:
     fine: frozenset[str] = frozenset()
 
     def act_bits_of(self, op: Op) -> int | None:
-        """Return the bits of an op's activations, or None if it stays float."""
+        """Return the bits of an op's activations; None if the op is float."""
         return self.acts.get(op.name, self.act_bits)
 
     def weight_bits_of(self, op: Op) -> int:
@@ -133,7 +133,7 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
 
 
 def follows(op: Op) -> bool:
-    """Return whether an op has the width of what it reads.
+    """Return whether an op has the bit width of its inputs.
 
     It moves values, or writes no float values.
     """
@@ -143,7 +143,7 @@ def follows(op: Op) -> bool:
 
 
 def followed(op: Op) -> list[Tensor]:
-    """Return the activations whose width an op takes over."""
+    """Return the activations from which an op inherits its bit width."""
     rule = rule_of(op)
     first_only = op.type == "Cast" or (rule is not None and rule.selects)
     inputs = op.inputs[:1] if first_only else op.inputs
@@ -151,7 +151,7 @@ def followed(op: Op) -> list[Tensor]:
 
 
 def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
-    """Return the ops that have a width of their own, or those that they take it from.
+    """Return the ops that determine the width: ``ops``, or the ops that they follow.
 
     An op that moves inputs of the graph, or what no quantized op writes, keeps its own.
     """
@@ -174,7 +174,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where=spell("act_bitwidth_of"),
-        fix=f"name {op.name!r} alone: ops that only move its result have its width",
+        fix=f"name {op.name!r} only: ops that only move its result have its width",
     )
 
 

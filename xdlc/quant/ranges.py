@@ -34,7 +34,7 @@ Use: TypeAlias = tuple[Op, int]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The smallest and the largest of some values; ``NOTHING`` before any was seen.
+    """Smallest and largest of some values; ``NOTHING`` for no values.
 
     Attributes:
         low: Smallest value.
@@ -51,17 +51,17 @@ class Range:
 
     @property
     def is_finite(self) -> bool:
-        """Whether both ends are numbers: neither NaN nor infinite."""
+        """Whether both ends are finite numbers."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def width(self) -> float:
-        """Distance from the low to the high end, zero included in the range."""
+        """Width of the range after it is extended to zero."""
         around_zero = self.with_zero()
         return around_zero.high - around_zero.low
 
     def merge(self, other: Range) -> Range:
-        """Return the range of both sets of values; NaN stays NaN.
+        """Return the range of both sets of values; NaN is kept.
 
         Example:
             >>> Range(-1.0, 2.0).merge(NOTHING).merge(Range(0.0, 3.0))
@@ -72,11 +72,11 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def with_zero(self) -> Range:
-        """Return the range widened to hold zero."""
+        """Return the range extended to zero."""
         return Range(min(self.low, 0.0), max(self.high, 0.0))
 
     def cut(self, limit: Range) -> Range:
-        """Return the part of the range in ``limit``, or its nearest end if none does."""
+        """Return the range clipped to ``limit``."""
         if self.is_empty:
             return self
         return Range(min(max(self.low, limit.low), limit.high), max(min(self.high, limit.high), limit.low))
@@ -92,7 +92,7 @@ NOT_A_NUMBER = Range(math.nan, math.nan)
 
 
 def range_of(array: Array) -> Range:
-    """Return the range of an array: ``NOTHING`` if it is empty, NaN if it holds NaN."""
+    """Return the range of an array: ``NOTHING`` if it is empty, NaN if it has NaN."""
     if array.size == 0:
         return NOTHING
     low, high = float(array.min()), float(array.max())
@@ -222,7 +222,7 @@ def quantized_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
 
 
 def representable(encoding: ScaleOffset, dtype: DType) -> Range:
-    """Return the float values at both ends of an encoding."""
+    """Return the lowest and highest float value of an encoding."""
     low, high = quantized_limits(dtype, encoding.bits)
     return Range((low + encoding.offset) * encoding.scale, (high + encoding.offset) * encoding.scale)
 
@@ -301,7 +301,7 @@ def activation_type(bits: int) -> DType:
 
 
 def weight_type(bits: int) -> DType:
-    """Return the signed fixed-point type of weights; 8 bits hold two and four bits."""
+    """Return the signed fixed-point type of weights; 2 and 4 bits are stored in 8."""
     return {2: dt.SFIXED8, 4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]
 
 

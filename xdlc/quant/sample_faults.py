@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _Respond: TypeAlias = "Callable[[InputSummary], tuple[float, float]]"
 
 FEW = 8
-"""Fewer samples than that are few."""
+"""Number of samples below which there are few."""
 
 ALIKE = 0.8
 """Rows in another form of pictures are closer than this share of their distance in the stated one."""
@@ -76,7 +76,7 @@ class Fault:
 
     @property
     def is_problem(self) -> bool:
-        """Whether this fault makes figures meaningless."""
+        """Whether this fault makes the figures meaningless."""
         return self.is_certain or self.kind == "noise"
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ def _counts(summary: SampleSummary) -> Iterator[Fault]:
     elif distinct == 1:
         yield Fault("identical", f"all {count} are equal", _MORE)
     elif 2 * distinct <= count:
-        yield Fault("identical", f"{distinct} of {count} differ, the others repeat them", _MORE)
+        yield Fault("identical", f"{distinct} of {count} differ, the the others are copies", _MORE)
     elif count < FEW:
         yield Fault("few", f"there are {count}", _MORE, is_certain=False)
     varied = [entry for entry in summary.inputs.values() if not entry.is_constant]
@@ -201,11 +201,11 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
     elif stated is None and (is_bytes or (entry.is_whole and 1000 < peak <= 32768)):
         response, _ = respond(entry)
         if response > LARGE:
-            text = f"{name} holds {numbers}, {response:.0f} times what suits the first layers"
+            text = f"{name} holds {numbers}, {response:.0f} times the range that suits the first layers"
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
     elif stated is None and is_natural and peak <= 1 and respond(entry)[1] < UNHEARD:
-        text = f"{name} is {numbers}, which hardly changes what the first layer computes"
+        text = f"{name} is {numbers}, which hardly affects the results of the first layer"
         yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
     elif entry.colours == 3 and is_natural and (peak <= 0.01 or entry.deviation < 0.02 * abs(entry.mean)):
         text = f"{name} hardly varies: {numbers}, deviation {entry.deviation:.2g}"
@@ -236,12 +236,12 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
     gaps = [means[0] - means[2] for means in both]
     if all(abs(g) > 0.05 * abs(m.mean()) for g, m in zip(gaps, both, strict=True)) and gaps[0] * gaps[1] < 0:
         order = "RGB" if gaps[0] > 0 else "BGR"
-        text = f"the network subtracts means in the order of {order}, and those of the samples are in reverse"
+        text = f"the network subtracts means in the order of {order}, and the samples are in reverse order"
         yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)
 
 
 def _form(entry: InputSummary) -> Iterator[Fault]:
-    """Yield a fault if the samples hold pictures in another layout than stated."""
+    """Yield a fault if samples are pictures in another layout than stated."""
     import numpy as np
 
     picture, shares = entry.picture, entry.shares
@@ -303,7 +303,7 @@ def _response(
 
 
 def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[Fault]:
-    """Yield a question if held-out samples hardly differ from those of calibration."""
+    """Yield a question if held-out samples are nearly equal to calibration samples."""
     import numpy as np
 
     if not calibration.holds_out:

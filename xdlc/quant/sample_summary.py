@@ -1,4 +1,4 @@
-"""Summary of calibration samples: what each input holds.
+"""Summary of calibration samples by input.
 
 Large arrays are read in part, except for their ends and sums: at most ``MOST`` elements in even steps, and
 ``PLACES`` elements with their neighbours.
@@ -33,7 +33,7 @@ _BLOCKS, _SHOWN, _WHOLE = 8, 8, 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Axes of an input that may hold pictures.
+    """Axes of an input that may be a picture.
 
     Attributes:
         channels: Number of channels.
@@ -49,7 +49,7 @@ class Picture:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Picture | None:
-        """Return the axes of an input that may hold pictures; None: no, or not clear."""
+        """Return the axes of an input that may be a picture; None if it is not clear."""
         sides = tensor.shape[1:] if tensor.rank == 4 else tensor.shape
         if len(sides) != 3 or not tensor.dtype.is_float:
             return None
@@ -76,7 +76,7 @@ class Picture:
 
 
 class InputSummary:
-    """What an input holds over all samples.
+    """Summary of an input over all samples.
 
     Args:
         layout: Its axes, like ``NCHW``; empty: not known.
@@ -129,12 +129,12 @@ class InputSummary:
 
     @property
     def is_constant(self) -> bool:
-        """Whether each sample holds one value."""
+        """Whether each sample is constant."""
         return len(self.constants) == self.count
 
     @property
     def colours(self) -> int:
-        """Number of channels of pictures; 0 of other inputs."""
+        """Number of channels of pictures; 0 for other inputs."""
         return 0 if self.picture is None else self.picture.channels
 
     @property
@@ -146,7 +146,7 @@ class InputSummary:
         return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
 
     def add(self, number: int, array: np.ndarray) -> None:
-        """Count a sample; one with NaN or infinite values does not count."""
+        """Count a sample; samples with NaN or infinite values are ignored."""
         import numpy as np
 
         total = float(array.sum(dtype=np.float64))
@@ -216,7 +216,7 @@ class SampleSummary:
         self.rows = _table_rows(graph)
 
     def add(self, number: int, sample: Mapping[str, Any]) -> None:
-        """Count a sample; one that does not fit is left to the session that runs it.
+        """Count a sample; a misfit is ignored, because the session refuses it.
 
         Raises:
             UsageError: If it holds an index beyond the table that it is for.
@@ -245,7 +245,7 @@ class SampleSummary:
         return len({tuple(entry.digests.get(number) for entry in inputs) for number in self.numbers})
 
     def distances(self, number: int, others: Sequence[int]) -> np.ndarray:
-        """Return the distances of a sample from others, and from their median.
+        """Return the distances of a sample from other samples and from their median.
 
         The nearer of a sample and its mirror image counts.
 
@@ -276,7 +276,7 @@ class SampleSummary:
         return np.asarray(np.sqrt(total))
 
     def lines(self) -> list[str]:
-        """Return two lines for each input, of the first ones where there are many."""
+        """Return two lines per input, for the first inputs if there are many."""
         entries = [entry for entry in self.inputs.values() if entry.count]
         more = [f"inputs: {len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else []
         return [*(line for entry in entries[:_SHOWN] for line in entry.lines()), *more]
@@ -294,7 +294,7 @@ def _table_rows(graph: Graph) -> dict[str, int]:
 
 
 def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
-    """Yield the ops that read a tensor, and what they read.
+    """Yield the ops that read a tensor, directly or through views, with the operand.
 
     That is the tensor, or the result of views and conversions of it.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
 HELD_OUT = 5
-"""Of so many samples one is held out."""
+"""One sample in this many is held out."""
 
 Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
 """Samples in any form that ``read_samples`` takes."""
@@ -167,12 +167,12 @@ class _Sized(_Each):
 
 
 def is_held_out(number: int) -> bool:
-    """Return whether the sample of this number is held out, to be measured with."""
+    """Return whether a sample is held out for measuring, by its number."""
     return number % HELD_OUT == HELD_OUT - 1
 
 
 class Samples:
-    """Samples in order; those of an iterator are stored on disk as they are read."""
+    """Samples in order; samples of an iterator are stored on disk while they are read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -189,7 +189,7 @@ class Samples:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Remove what was written."""
+        """Remove the stored samples."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -212,7 +212,7 @@ class Samples:
 
 
 def check_held_out(samples: Samples, graph: Graph) -> None:
-    """Check the first sample that does not calibrate, before the work begins.
+    """Check the first held-out sample before the work begins.
 
     Raises:
         UsageError: If it does not fit the graph, or there are no samples.
@@ -294,7 +294,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
 )
-"""What reading a damaged file may raise."""
+"""Errors that reading a damaged file may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +472,7 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
 
 
 def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
-    """Return how to turn an array of another shape into one of samples."""
+    """Return how to convert an array of another shape into samples."""
     if len(shape) > 1 and is_permuted(shape[1:], tensor.shape):
         lead = shape[:1] if len(shape) == tensor.rank else (*shape[:1], *tensor.shape[:1])
         fix = shape_fix(shape, (*lead, *tensor.shape[1:]))

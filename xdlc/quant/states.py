@@ -132,7 +132,7 @@ def _fed_back(
 
 
 def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable whose two ends differ in encoding.
+    """Yield a warning for each variable whose input and output differ in encoding.
 
     Args:
         states: The output of each input that holds a variable.

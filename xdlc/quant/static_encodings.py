@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
 ) -> QuantType | None:
-    """Return the stored form of a UDO's static data, or None if it stays float.
+    """Return the stored form of a UDO's static data; None if it is float.
 
     Args:
         tensor: Static floats; an encoding that they have is kept.
@@ -109,7 +109,7 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
 
 
 class StaticEncodings:
-    """Chooses the encodings of static data, once those of activations are known."""
+    """Chooses the encodings of static data, given those of activations."""
 
     def __init__(self, activations: ActivationEncodings) -> None:
         self.graph = activations.graph
@@ -268,7 +268,7 @@ class StaticEncodings:
     def _remember(
         self, op: Op, weight: Tensor, fitted: WeightFit, encoding: Encoding, for_bias: Array
     ) -> None:
-        """Record what a weight lost, for notes: clipped values and larger scales."""
+        """Record the loss of a weight for notes: clipped values and larger scales."""
         import numpy as np
 
         if fitted.clipped:

@@ -1,4 +1,4 @@
-"""Storing of a plan: its graphs become quantized ones, in place or in a copy.
+"""Conversion of a plan's graphs to quantized ones, in place or in a copy.
 
 The caller of a sub-graph passes floats and reads floats.  While such a graph is quantized, its inputs
 and outputs are separated by ops that stay float, so that it is treated like any part of a float graph; these
@@ -88,7 +88,7 @@ def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
 
 
 def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
-    """Add ops that stay float at real inputs and outputs; return these ops.
+    """Add float ops at real inputs and outputs; return these ops.
 
     Values that ``growing`` ops add to are left alone.
     """
@@ -123,7 +123,7 @@ def _border(graph: Graph, source: Tensor, result: Tensor) -> Op:
 
 
 def _give(graph: Graph, old: Tensor, new: Tensor) -> None:
-    """Give the caller ``new`` in place of ``old``."""
+    """Replace the graph output ``old`` by ``new``."""
     old.role, new.role = Role.NATIVE, Role.OUTPUT
     graph.outputs = [new if tensor is old else tensor for tensor in graph.outputs]
 
@@ -137,7 +137,7 @@ def remove_border(graph: Graph, border: Op) -> None:
         _give(graph, result, source)
         converter = source.producer
         if converter is not None and single_name(converter) == "Dequantize":
-            converter.origin = Origin(converter.origin.nodes, "its caller takes floats")
+            converter.origin = Origin(converter.origin.nodes, "its caller expects floats")
     else:
         for reader in graph.consumers(result):
             if single_name(reader) == "Quantize":
@@ -171,7 +171,7 @@ def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
         notes += _store_floats(part, plan.options.float_bitwidth)
     for graph in plan.model.graphs.values():
         join_borders(graph)
-        passes.find("convolve_blocks").apply(graph)
+        passes.run(graph, [passes.find("convolve_blocks")])
     return notes + (plan.main.decision.notes if plan.main.decision is not None else [])
 
 
@@ -182,7 +182,7 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     correct_biases(graph, placement, decision, means)
     apply(graph, placement, decision)
     convert_moves(graph, placement)
-    if multiplied := [op for op in list(graph.ops) if multiply_slopes(graph, op)]:
+    if multiplied := [op for op in list(graph.ops) if op.type == "Prelu" and multiply_slopes(graph, op)]:
         decision.notes.append(
             f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
             "HTP supports slopes of 16 bits only after a product"
@@ -203,7 +203,7 @@ def quantized_copy(
     corrected: bool | None = None,
     as_on_target: bool = False,
 ) -> Model:
-    """Return a quantized copy of a plan's model; the model itself stays float.
+    """Return a quantized copy of a plan's model; the model remains float.
 
     Args:
         weights_of: A float model with the same ops and tensors, whose static data stay as they are.
@@ -227,7 +227,7 @@ def quantized_copy(
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
-    """Give tensors their stored form, with conversions where widths change.
+    """Convert tensors to their stored form; add conversions where widths change.
 
     These are Quantize, Dequantize and Convert.
 
@@ -334,7 +334,7 @@ def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
 
 
 def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
-    """Quantize a static tensor; each form that its uses need gets a tensor."""
+    """Quantize a static tensor; add one tensor per form that its uses need."""
     forms: dict[QuantType, list[Use]] = {}
     for use, form in uses.items():
         forms.setdefault(form, []).append(use)
@@ -400,7 +400,7 @@ def _convert_after(graph: Graph, op: Op, index: int, source: Tensor) -> None:
 def sign(model: Model, options: QuantOptions) -> None:
     """Remove records of the float model, and add the quantization to the history.
 
-    From the history engines see that encodings are ours (:func:`xdlc.runtime.htp_fusion.came_quantized`).
+    From the history engines see that encodings are ours (:func:`xdlc.runtime.plan.came_quantized`).
     """
     for name in list(model.records):
         if name.startswith("htp.") or name == cache_provenance.RECORD or is_about_sections(name):

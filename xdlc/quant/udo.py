@@ -54,7 +54,7 @@ class Place:
 
     @property
     def has_floats(self) -> bool:
-        """Whether it may hold floats."""
+        """Whether float types are allowed."""
         return any(dtype.is_float for dtype in self.dtypes)
 
     def activation(self, wanted: int) -> DType | None:
@@ -102,7 +102,7 @@ class Ports:
 
     @property
     def bits(self) -> int | None:
-        """The largest number of bits of all; None: nothing is in fixed point."""
+        """The largest number of bits; None if all types are float."""
         return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
     def of(self, op: Op, tensor: Tensor) -> DType | None:
@@ -128,7 +128,7 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class UdoConstraints:
-    """The definitions of the UDOs of a model; without one, an op stays float.
+    """Definitions of the UDOs of a model; UDOs without definition remain float.
 
     Attributes:
         places: Inputs and outputs of each operation, by package and type.
@@ -140,7 +140,7 @@ class UdoConstraints:
 
     @classmethod
     def of(cls, collections: Mapping[str, Collection], arch: int | None = None) -> UdoConstraints:
-        """Return what the packages of a model allow.
+        """Return the constraints of a model's packages.
 
         Args:
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
@@ -165,7 +165,7 @@ class UdoConstraints:
         )
 
     def is_known(self, op: Op) -> bool:
-        """Return whether there is a definition of an op."""
+        """Return whether an op has a definition."""
         return (op.package, op.type) in self.places
 
     def inputs(self, op: Op) -> list[Place]:
@@ -179,7 +179,7 @@ class UdoConstraints:
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
-        """Return the float tensors among an op's parameters, and what each may be."""
+        """Return the float tensors among an op's parameters, with their allowed types."""
         places = self.places.get((op.package, op.type))
         return [
             (name, param, places.params[name])
@@ -207,7 +207,7 @@ class UdoConstraints:
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
-            return "its definition names no DSP, and the CPU gains nothing by fixed point"
+            return "its definition names no DSP, and fixed point has no benefit on the CPU"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)
@@ -240,7 +240,7 @@ def _port(tensor: Tensor | None, place: Place, wanted: int) -> DType | None:
 
 
 def _spread(places: Sequence[Place], count: int, repeated: bool) -> list[Place]:
-    """Return the place of each of ``count`` tensors; a repeated one takes the rest."""
+    """Return the place of each of ``count`` tensors; a repeated place has the rest."""
     rest = places[-1] if repeated and places else Place("?", frozenset())
     return [places[index] if index < len(places) else rest for index in range(count)]
 
@@ -266,7 +266,7 @@ def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
 
 
 def _finest(dtypes: Sequence[DType]) -> list[DType]:
-    """Return the floats of some types, else those of 16 bits, else all."""
+    """Return the float types, else the 16-bit types, else all types."""
     floats = [dtype for dtype in dtypes if dtype.is_float]
     return floats or [dtype for dtype in dtypes if dtype.bits == 16] or list(dtypes)
 
@@ -300,7 +300,7 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
 
 
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
-    """Refuse encodings that definitions lack; return notes on other differences.
+    """Refuse encodings that definitions do not allow; return notes on differences.
 
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not support.
@@ -355,7 +355,7 @@ def narrow_udo(plan: GraphPlan, output: str) -> str | None:
 
 
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
-    """Return the float static data of an op, and what its definition supports."""
+    """Return the float static data of an op, with what its definition supports."""
     inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
     params = ((param, place) for _, param, place in precision.udos.params(op))
     return [
@@ -394,7 +394,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
 
 
 def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
-    """Yield a note for static data whose bits are not the requested ones."""
+    """Yield a note for static data with other bits than requested."""
     requested = precision.weight_bits_of(op)
     for _, place in _statics(op, precision):
         dtype = place.static(requested)

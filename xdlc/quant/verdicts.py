@@ -1,4 +1,4 @@
-"""Verdicts about outputs: how much of what applications read is kept."""
+"""Verdicts about outputs: the share of their information that is kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Noise:
         return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
 
     def add(self, exact: Array, rounded: Array) -> None:
-        """Count the values of an array; those that are not finite do not count."""
+        """Count the values of an array; values that are not finite are ignored."""
         import numpy as np
 
         with np.errstate(over="ignore", invalid="ignore"):
@@ -134,7 +134,7 @@ Pairs = Sequence[tuple[Array, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Share that a quantized model keeps of what applications read from an output.
+    """Share of an output's information that a quantized model keeps for applications.
 
     Attributes:
         kept: Share of the float task that is kept, 0 to 1: the worst of its measures.
@@ -269,7 +269,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement of labels, of the rarer ones where most are the same."""
+    """Measure agreement of labels; of the rarer labels if most are equal."""
     import numpy as np
 
     rows = max(same.size for _, _, same in labels)
@@ -306,7 +306,7 @@ def _of_shares(shares: Sequence[float], words: str) -> Verdict:
 
 
 def _of_map(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the IoU of what is above the threshold."""
+    """Measure the IoU of the areas above the threshold."""
     import numpy as np
 
     shares = []
@@ -321,7 +321,7 @@ def _of_map(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure agreement of what is above the threshold, but for scores close to it.
+    """Measure agreement of scores above the threshold; ignore scores close to it.
 
     A sample without any is right if it stays without.
     """
@@ -358,7 +358,7 @@ def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
 
 
 def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the share of coordinates with an error small beside their spread."""
+    """Measure the share of coordinates whose error is small relative to their spread."""
     import numpy as np
 
     del threshold
@@ -390,7 +390,7 @@ def _rows_of(stacked: Array) -> int:
 
 
 def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure cosines, of what differs between samples where there are enough."""
+    """Measure cosine similarity; subtract the mean if there are enough samples."""
     import numpy as np
 
     del threshold
@@ -420,7 +420,7 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _units(vectors: Array) -> Array:
-    """Return vectors of length 1; those that are zero stay."""
+    """Return vectors of length 1; zero vectors are unchanged."""
     import numpy as np
 
     norms = np.sqrt(np.square(vectors).sum(axis=-1, keepdims=True))
@@ -438,7 +438,7 @@ def _cosines(exact: Array, rounded: Array) -> Array:
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the kept share of the variance, of the worst small channel if less."""
+    """Measure the kept share of the variance, overall or of the worst small channel."""
     del threshold
     verdict = _of_variance(pairs)
     for channel in _small_channels(pairs):
@@ -450,7 +450,7 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _small_channels(pairs: Pairs) -> list[int]:
-    """Return the channels with small values: the noise of others hides theirs."""
+    """Return the channels with small values, whose loss others would hide."""
     import numpy as np
 
     count = pairs[0][0].shape[-1]
@@ -465,7 +465,7 @@ def _small_channels(pairs: Pairs) -> list[int]:
 
 
 def _of_variance(pairs: Pairs) -> Verdict:
-    """Measure the share of the variance that is kept: a constant carries nothing."""
+    """Measure the kept share of the variance; a constant has none."""
     import numpy as np
 
     noise, count = Noise(), 0

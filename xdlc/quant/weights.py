@@ -212,7 +212,7 @@ def bias_encoding(
 
 
 def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) -> int:
-    """Return the number of channels of a bias that 32 bits cannot hold.
+    """Return the number of channels of a bias that do not fit in 32 bits.
 
     Args:
         values: Range of the bias, per channel or of the whole.
@@ -226,7 +226,7 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
 
 
 def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
-    """Return why a weight cannot have scales per block, or None if it can.
+    """Return why a weight cannot have scales per block; None if it can.
 
     A block has ``size`` input channels.
     """
@@ -316,7 +316,7 @@ def _without_zeros(scales: Array) -> Array:
 
 @dataclass(slots=True, eq=False)
 class WeightFit:
-    """Inputs of the form of a weight beside its data, and the scales chosen for it.
+    """Inputs of the choice of a weight's form besides its data, and the chosen scales.
 
     Attributes:
         axis: Axis of the output channels; None: the op takes one scale only.
@@ -335,7 +335,7 @@ class WeightFit:
     largest: float = 0.0
 
     def counting(self, fit: Fit) -> Fit:
-        """Return a range method that counts the values that it clips, here."""
+        """Return a range method that also counts the values that it clips."""
 
         def counted(rows: Array, steps: Steps) -> Array:
             import numpy as np

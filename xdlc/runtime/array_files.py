@@ -22,7 +22,7 @@ from xdlc.options import spell
 
 Shape = tuple[int, ...]
 _LAYOUTS = {"give array.transpose(0, 3, 1, 2)": "NHWC", "give array.transpose(0, 2, 3, 1)": "NCHW"}
-"""Layout that arrays have by what makes them fit."""
+"""Layout of arrays by the transposition that makes them fit."""
 _MOST_PERMUTED = 6
 """Rank up to which all orders of the axes are tried."""
 Array = Any  # numpy.ndarray of any dtype
@@ -40,7 +40,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     Raises:
         UsageError: If it does not; its fix states how the array is made to fit.
     """
-    if not fits(shape, tensor.shape, tensor.dynamic_axes):
+    if tuple(shape) != tensor.shape and not fits(shape, tensor.shape, tensor.dynamic_axes):
         problem = f"needs shape {list(tensor.shape)}, got {list(shape)}"
         if is_permuted(shape, tensor.shape):
             problem += ": its axes are in another order"
@@ -59,7 +59,7 @@ def fits(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[in
 
 
 def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> str:
-    """Return a fix for an array of another shape that keeps the order of values.
+    """Return a fix for an array of another shape with the same order of values.
 
     Example:
         >>> shape_fix((1, 8, 8, 3), (1, 3, 8, 8))
@@ -113,12 +113,12 @@ def unit_shape(tensor: Tensor) -> Shape:
 
 
 def holds_integers(tensor: Tensor) -> bool:
-    """Return whether raw files of an input hold integers or bools by default."""
+    """Return whether raw files of an input are integers or bools by default."""
     return tensor.dtype.is_integer or tensor.dtype.kind == "bool"
 
 
 def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
-    """Return the shape for a size in bytes; None if it does not determine one.
+    """Return the shape for a size in bytes; None if it is ambiguous or does not fit.
 
     Args:
         size: The size, in elements or bytes.
@@ -145,7 +145,7 @@ def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
 
 
 def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
-    """Return the shape that an array has for an input, None if it does not fit.
+    """Return the shape of an array as an input; None if it does not fit.
 
     Arrays of another shape but the same size fit where no dimension is dynamic, unless they have the
     dimensions in another order.
@@ -209,7 +209,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
     start = file.read(8)
     width = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}.get(start[6:])
     if start[:6] != _MAGIC or width is None:
-        raise unreadable(where, "it does not begin like an .npy file of version 1 to 3")
+        raise unreadable(where, "it does not have the header of an .npy file of version 1 to 3")
     length = int.from_bytes(file.read(width), "little")
     if length > _MOST_HEADER:
         raise unreadable(where, f"its header has {length} bytes")
@@ -220,7 +220,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
     try:
         dtype = np.dtype(descr)
     except TypeError:
-        raise unreadable(where, f"there is no data type {descr!r}") from None
+        raise unreadable(where, f"unknown data type {descr!r}") from None
     shape = tuple(int(dim[:20]) for dim in dims.replace(",", " ").split())
     if len(shape) > _MOST_RANK or max(*shape, 1, math.prod(shape) * dtype.itemsize) >= 1 << 62:
         raise unreadable(where, f"it has {len(shape)} dimensions, or too many elements")
@@ -241,7 +241,7 @@ def _fields(text: str) -> tuple[str, str, str] | None:
 
 
 def load(path: Path) -> Array:
-    """Return the array in an .npy file; its values are read when they are used.
+    """Return the array in an .npy file; values are read when they are used.
 
     Raises:
         StorageError: If the file cannot be read, or is shorter than its header has it.
@@ -253,7 +253,7 @@ def load(path: Path) -> Array:
         with open_file(path) as file:
             shape, is_fortran, dtype = read_header(file, where)
             if dtype.hasobject or not dtype.itemsize:
-                raise unreadable(where, f"its values have type {dtype}, which is no number")
+                raise unreadable(where, f"its values have type {dtype}, which is not a number")
             nbytes, start = math.prod(shape) * dtype.itemsize, file.tell()
             if os.fstat(file.fileno()).st_size - start < nbytes:
                 raise unreadable(where, f"it ends before the {nbytes} bytes of its values")

@@ -1,4 +1,4 @@
-"""Builder of lowerings: values of the IR on one side, ONNX nodes on the other.
+"""Builder of lowerings: maps values of the IR to ONNX nodes.
 
 A tensor's value exists as float values and, where the graph runs quantized, as quantized values, and
 each in any axis order requested.  Layout changes happen on the integers, so that onnxruntime finds
@@ -96,7 +96,7 @@ class Builder(OnnxEmitter):
         return inner
 
     def initializer(self, hint: str, data: TensorData) -> str:
-        """Return the name of an initializer that holds ``data``, or a static tensor's."""
+        """Return the name of an initializer for ``data``, or of a static tensor."""
         tensor = self.graph.tensors.get(hint)
         if tensor is not None and tensor.is_static and not self._is_inner:
             self._reserved.discard(hint)
@@ -107,7 +107,7 @@ class Builder(OnnxEmitter):
         return self.constant(value, self.dtype(tensor))
 
     def note_inner(self, **graphs: Builder) -> None:
-        """Note what the last node's graphs were made by, by the attributes that hold them."""
+        """Record the builders of the last node's sub-graphs, by attribute."""
         self.inner_graphs[self.nodes[-1].name] = graphs
 
     def dtype(self, tensor: Tensor) -> Any:
@@ -173,7 +173,7 @@ class Builder(OnnxEmitter):
         return tuple(self._stored.get(tensor) or self._float.get(tensor) or ())
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values of ``tensor`` as floats, the one of its op first."""
+        """Return the ONNX values of ``tensor`` as floats, first the one of its own op."""
         unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
         return (*unrounded, *self._float.get(tensor, {}).values())
 
@@ -315,7 +315,7 @@ class Builder(OnnxEmitter):
         self._stored[tensor] = {perm: value}
 
     def stored(self, tensor: Tensor) -> str | None:
-        """Return the first ONNX value of quantized values of ``tensor``, if there is one."""
+        """Return the first ONNX value with quantized values of ``tensor``, or None."""
         return next(iter(self._stored.get(tensor, {}).values()), None)
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
@@ -350,12 +350,12 @@ class Builder(OnnxEmitter):
             self.write(tensor, self.reshape(value, shape))
 
     def invalidate(self, op: Op) -> None:
-        """Set outputs of an op that cannot be lowered, so that the rest is checked."""
+        """Set dummy outputs for an op that cannot be lowered, so that the rest is checked."""
         for tensor in op.outputs:
             self._float[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
 
     def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
-        """Return the error of a part of the current op that cannot be lowered."""
+        """Return the error for a part of the current op that cannot be lowered."""
         return UnsupportedOp(problem, where=describe(self.graph, self.op), fix=fix)
 
 

@@ -12,9 +12,8 @@ from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.array_files import check_shape
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.htp_fusion import came_quantized, has_halves
 from xdlc.runtime.lower import Lowered, as_float, lower
-from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
+from xdlc.runtime.plan import Accelerator, came_quantized, has_halves, make_plan, whole_plan
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
@@ -34,7 +33,7 @@ class CpuSession:
         graph: A model, of which the main graph runs; a graph that runs no others; or what
             :func:`xdlc.runtime.lower.lower` made of one, whose loops then have no time-out.
         quantized: Round fixed-point tensors to their encodings; otherwise they run as float.
-        outputs: Names of tensors to give out beside the graph's outputs.
+        outputs: Names of tensors to output beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless sessions take turns.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
@@ -127,7 +126,7 @@ def _none(graph: Model | Graph) -> Kernels | None:
 
 
 def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
-    """Return an output as callers get it.
+    """Return an output in the type for callers.
 
     Args:
         tensor: The tensor of a value of the engine; None for a value that is no tensor of the graph.
@@ -173,7 +172,7 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def array_of(value: Any) -> Array:
-    """Return nested lists as an array, and arrays as they are.
+    """Return nested lists as an array; arrays are returned as is.
 
     Raises:
         UsageError: If lists differ in length.
@@ -183,7 +182,7 @@ def array_of(value: Any) -> Array:
     try:
         return numpy.asarray(value)
     except ValueError as error:
-        raise UsageError(f"is no array: {error}", fix="give lists of one length, or an array") from error
+        raise UsageError(f"is not an array: {error}", fix="give lists of one length, or an array") from error
 
 
 def feed(tensor: Tensor, value: Array) -> Array:
@@ -211,12 +210,12 @@ def feed(tensor: Tensor, value: Array) -> Array:
     converted = array.astype(dtype)
     if dtype.kind in "iu" and not numpy.array_equal(converted, array):
         fix = "give values from {} to {}".format(*tensor.dtype.limits)
-        raise UsageError(f"holds {array.dtype} values that {dtype} cannot", fix=fix)
+        raise UsageError(f"holds {array.dtype} values that {dtype} cannot represent", fix=fix)
     return contiguous(converted)
 
 
 def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
-    """Return the error of an array whose dtype an input does not support.
+    """Return the error for an array whose dtype an input does not support.
 
     Integers for a quantized input are its stored values if they have its stored type, and refused else: they
     could be real numbers.
@@ -237,7 +236,7 @@ class AdjustableSession:
 
     Args:
         model: A quantized model whose main graph runs no other graph.
-        outputs: Names of the tensors to give out.
+        outputs: Names of the tensors to output.
         threads: Threads of one op; default: one per core.
 
     Raises:

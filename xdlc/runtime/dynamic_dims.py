@@ -34,7 +34,7 @@ def spelled(tensor: Tensor, symbols: Symbols) -> str:
 
 
 def keeps_on_host(op: Op) -> bool:
-    """Return whether the host has an op because of dynamic dimensions alone."""
+    """Return whether an op runs on the host only because of dynamic dimensions."""
     return op.package == HOST_PACKAGE and any(f"open {word}" in (op.origin.reason or "") for word in _WORDS)
 
 

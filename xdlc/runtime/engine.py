@@ -46,7 +46,7 @@ class Engine:
             profiler.add(self)
 
     def _open(self, threads: int | None, spins: bool) -> Any:
-        """Return a session, optimized as far as onnxruntime does without an error.
+        """Return a session, with the highest optimization level that raises no error.
 
         Version 1.31 refuses some valid graphs that it has rewritten itself: layer normalizations fused
         across casts of half floats, initializers shared by two rewritten nodes, integer kernels chosen

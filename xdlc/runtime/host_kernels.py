@@ -77,5 +77,5 @@ def opset_of(type: str, domain: str = "") -> int:
 
 
 def has_kernel(type: str, domain: str = "") -> bool:
-    """Return whether onnxruntime executes the operator as it is."""
+    """Return whether onnxruntime executes the operator directly."""
     return type in HOST_KERNELS.get(domain, ())

@@ -17,31 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.ir.dtype import UFIXED8
 from xdlc.ir.partitions import entering, leaving, partition_of, sources
 from xdlc.opdefs.traits import operation_name, traits
-
-
-def came_quantized(model: Model) -> bool:
-    """Return whether the encodings of a model are those of its source.
-
-    The source rounds every value that has one, and so does the host then, where HTP would not: what was
-    converted computes what the source computes.
-    """
-    history = model.metadata.get("history", ())
-    tools = [entry.get("tool", "") for entry in history if isinstance(entry, dict)]
-    return any(tool.startswith("xconv-") for tool in tools) and "xdlc-quant" not in tools
-
-
-def has_halves(model: Model) -> bool:
-    """Return whether floats are stored as float16, whose rounding the host predicts.
-
-    A source of float16 is computed as its own engine does, in float32.
-    """
-    history = model.metadata.get("history", ())
-    steps = [entry.get("args") for entry in history if isinstance(entry, dict)]
-    return any(isinstance(args, dict) and args.get("float_bitwidth") == "16" for args in steps)
 
 
 def with_producer(source: Tensor, function: str) -> bool:
@@ -123,7 +102,7 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Some ops of a graph, as a graph of their own with the same results.
+    """A partition of a graph as a separate graph with the same results.
 
     Attributes:
         ops: The ops, in order.
@@ -209,7 +188,7 @@ def _with_others(
     shaping: Mapping[Op, Sequence[Op]],
     positions: Mapping[Op, int],
 ) -> set[Op]:
-    """Return the ops of a run and those that it has to compute beside them."""
+    """Return the ops of a run, and other ops that it must compute."""
     own = list(run)
     last = max((positions[op] for op in own), default=-1)
     members = set(own)
@@ -225,6 +204,6 @@ def _with_others(
 
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
-    """Return whether an op's other inputs are there when a run ends."""
+    """Return whether an op's other inputs are computed when a run ends."""
     others = sources(reader) - {producer}
     return all(positions.get(source, last + 1) <= last for source in others)

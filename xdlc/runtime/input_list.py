@@ -87,7 +87,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What one execution of the graph reads.
+    """Inputs of one execution of the graph.
 
     Attributes:
         lines: One mapping of input name to file per line; several lines make up a batch.
@@ -168,7 +168,7 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
     if len(parts) == 1 or os.path.isfile(lists):
         return {graphs[0]: lists}
     if len(parts) > len(graphs):
-        fix = f"give one list for each graph, and __ for one that is not to run: {', '.join(graphs)}"
+        fix = f"give one list for each graph, and __ for a graph that should not run: {', '.join(graphs)}"
         raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(lists), fix=fix)
     paths = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
     if not paths:
@@ -341,7 +341,7 @@ def _nbytes(tensor: Tensor, shape: array_files.Shape, native: bool) -> int:
 
 
 def _shape(size: int, tensor: Tensor, native: bool) -> array_files.Shape | None:
-    """Return the shape that a raw file of a size holds, None if it does not fit."""
+    """Return the shape of a raw file by its size; None if it does not fit."""
     unit = array_files.unit_shape(tensor)
     return array_files.of_size(
         size, _nbytes(tensor, tensor.shape, native), _nbytes(tensor, unit, native), tensor
@@ -349,7 +349,7 @@ def _shape(size: int, tensor: Tensor, native: bool) -> array_files.Shape | None:
 
 
 def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
-    """Return whether a raw file holds integers or bools, not float32."""
+    """Return whether a raw file contains integers or bools instead of float32."""
     import numpy as np
 
     if _shape(size, tensor, native=False) is None:

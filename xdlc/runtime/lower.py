@@ -56,7 +56,7 @@ class Lowered:
 
     @property
     def proto(self) -> Any:
-        """The ``onnx.ModelProto`` of what has been lowered and added so far."""
+        """The ``onnx.ModelProto`` of everything lowered and added so far."""
         from onnx import helper
 
         graph = helper.make_graph(
@@ -74,7 +74,7 @@ class Lowered:
         )
 
     def value(self, tensor: str, *, any_layout: bool = False) -> str:
-        """Return the ONNX value that holds a tensor's float values.
+        """Return the ONNX value with a tensor's float values.
 
         Args:
             tensor: Name of any tensor of the graph.
@@ -94,7 +94,7 @@ class Lowered:
         return self._builder.read(graph_tensor, orders[0] if any_layout and orders else None)
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values of a tensor as floats, the one of its op first."""
+        """Return the ONNX values of a tensor as floats, first the one of its own op."""
         return self._builder.values(tensor)
 
     def stored(self, tensor: Tensor) -> str | None:
@@ -106,7 +106,7 @@ class Lowered:
         return self._builder.form(tensor)
 
     def dtype(self, tensor: Tensor) -> Any:
-        """Return the numpy dtype of the ONNX values that hold a tensor."""
+        """Return the numpy dtype of the ONNX values of a tensor."""
         return self._builder.held(tensor)
 
     def layout(self, tensor: str) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ class Lowered:
 
     @property
     def adjusted(self) -> dict[Tensor, tuple[str, str, str]]:
-        """The inputs for scale, zero point and upper end of adjustable activations."""
+        """Inputs for scale, zero point and upper end of adjustable activations."""
         return self._builder.adjusted or {}
 
     def add_input(self, name: str, dtype: DType) -> None:
@@ -207,7 +207,7 @@ class Lowered:
 
 
 def as_float(dtype: DType) -> bool:
-    """Return whether the boundary has float32 for values of this type."""
+    """Return whether callers exchange values of this type as float32."""
     return dtype.is_fixed or dtype.name == "bfloat16"
 
 
@@ -239,7 +239,7 @@ def lower(
             activations are ignored and weights are dequantized.
         native: Keep the types that the graph states, for export; otherwise values are in the types that
             they are computed in.
-        outputs: Names of tensors to give out beside the graph's outputs.
+        outputs: Names of tensors to output beside the graph's outputs.
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
@@ -296,7 +296,7 @@ def lower_ops(graph: Graph, b: Builder) -> None:
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
-    """Return the names of tensors to give out, each once.
+    """Return the tensors to output, without repeats.
 
     Raises:
         UsageError: If one is no tensor of the graph.
@@ -304,7 +304,7 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
     names = list(dict.fromkeys(outputs or ()))
     problems: list[XdlcError] = [
         UsageError(
-            f"has no tensor {name!r} to give out",
+            f"has no tensor {name!r} to output",
             where=f"graph {graph.name!r}",
             fix=nearest_names(name, graph.tensors) or "use a name from the list of tensors",
         )
@@ -346,7 +346,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
     for tensor in op.inputs:
         if tensor is not None and not tensor.is_static and not b.orders(tensor):
             return ModelError(
-                f"reads {tensor.name!r}, which nothing has produced yet", where=describe(graph, op)
+                f"reads {tensor.name!r}, which no op has produced yet", where=describe(graph, op)
             )
     try:
         if b.quantized:

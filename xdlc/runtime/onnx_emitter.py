@@ -82,7 +82,7 @@ class OnnxEmitter:
         return free
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Keep the names of the graph's tensors free for the values that hold them."""
+        """Reserve the names of the graph's tensors for the values that represent them."""
         self._reserved.update(names)
 
     def release(self) -> None:
@@ -127,11 +127,11 @@ class OnnxEmitter:
         return outputs
 
     def require_opset(self, domain: str, version: int) -> None:
-        """Make the model import at least this version of an operator domain."""
+        """Require at least this version of an operator domain."""
         self.opsets[domain] = max(version, self.opsets.get(domain, 0))
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Return the name of an initializer for ``value``; small ones are shared."""
+        """Return the name of an initializer for ``value``; equal small ones are shared."""
         import numpy
 
         array = numpy.asarray(value, dtype)
@@ -182,7 +182,7 @@ class OnnxEmitter:
         return self.node("Cast", [value], to=helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)))
 
     def transpose(self, value: str, perm: Sequence[int]) -> str:
-        """Return ``value`` with its axes permuted; nothing is added for the identity."""
+        """Return ``value`` with permuted axes; no node is added for the identity."""
         if tuple(perm) == tuple(range(len(perm))):
             return value
         return self.node("Transpose", [value], perm=list(perm))

@@ -55,7 +55,7 @@ def alone(
     types: Mapping[str, tuple[Any, Sequence[int | None] | None]],
     values: Mapping[str, TensorData],
 ) -> Any:
-    """Return a ``ModelProto`` of a node alone, whose inputs are those of the model.
+    """Return a ``ModelProto`` that contains only one node.
 
     Args:
         node: ``NodeProto``, which becomes that of the model.
@@ -96,7 +96,7 @@ _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Limit what all requests in the context cost together, not each by itself."""
+    """Limit the total cost of all requests in the context."""
     token = _ALLOWANCE.set(_ALLOWANCE.get() or _Allowance())
     try:
         yield
@@ -176,7 +176,7 @@ def _call(
     """
     left = _ALLOWANCE.get() or _Allowance()
     if left.seconds <= 0 or not left.deaths:
-        raise RefusedError("what the model needs evaluated takes too long, or ends the process too often")
+        raise RefusedError("evaluating parts of the model takes too long, or crashes too often")
     with content.shared_file() as file:
         with temporary_files():
             forms = content.write_arrays(file, operands)
@@ -199,7 +199,7 @@ def _call(
 
 
 def commands() -> dict[str, Any]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     return {"infer": _of(_infer), "body": _of(_body), "run": _of(_run), "reference": _of(_reference)}
 
 
@@ -227,7 +227,7 @@ def _reason(error: Exception) -> str:
 
 @cache
 def _compiled() -> Any:
-    """Return the compiled module of onnx alone, which is imported much faster."""
+    """Return only the compiled module of onnx, which is faster to import."""
     name, package = "onnx.onnx_cpp2py_export", importlib.util.find_spec("onnx")
     folders = package.submodule_search_locations if package else None
     finder = FileFinder(next(iter(folders or [""])), (ExtensionFileLoader, EXTENSION_SUFFIXES))

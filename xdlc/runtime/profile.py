@@ -52,7 +52,7 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a model on this machine, which are not those of a device.
+    """Times of a model on this machine, which differ from those of a device.
 
     Attributes:
         runs: Number of runs.
@@ -100,7 +100,7 @@ class Profiler:
         self._folder.cleanup()
 
     def prefix(self) -> str:
-        """Return what the file of the next engine's profile begins with."""
+        """Return the file prefix of the next engine's profile."""
         return str(Path(self._folder.name) / str(len(self._engines)))
 
     def add(self, engine: Engine) -> None:
@@ -108,7 +108,7 @@ class Profiler:
         self._engines.append(engine)
 
     def run(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Call a function that is a run, and return what it does."""
+        """Call a function, record its duration as a run, and return its result."""
         start = time.perf_counter()
         result = function(*args, **options)
         self._durations.append(time.perf_counter() - start)
@@ -122,7 +122,7 @@ class Profiler:
         self._times[graph, op.name, f"{op.package}::{op.type}"] += seconds
 
     def result(self) -> Profile:
-        """End the profiles, and return the times of all runs until now."""
+        """End the profiles, and return the times of all runs so far."""
         for engine in self._engines:
             self._read(engine)
         self._engines.clear()
@@ -132,7 +132,7 @@ class Profiler:
         return Profile(len(self._durations), sum(self._durations) / runs, tuple(ops))
 
     def _read(self, engine: Engine) -> None:
-        """Add the times of an engine's nodes to those of their ops."""
+        """Add the times of an engine's nodes to the times of their ops."""
         graph, nodes = engine.lowered.graph.name, engine.lowered.proto.graph.node
         makers = {value: node for node in nodes for value in node.output}
         keys: dict[str, Key] = {}
@@ -153,7 +153,7 @@ class Profiler:
 
 
 def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> Op | None:
-    """Return the op of a node of onnxruntime, None for one that it has added.
+    """Return the op of an onnxruntime node; None for nodes that onnxruntime added.
 
     Its optimizers append words to names, as ``_nchwc``, and name what they join after the last result.
 

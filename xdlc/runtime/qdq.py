@@ -56,7 +56,7 @@ def is_per_tensor(tensor: Tensor) -> bool:
 
 
 def has_static_form(tensor: Tensor) -> bool:
-    """Return whether static data can stay integers before a DequantizeLinear.
+    """Return whether static data can remain integers before a DequantizeLinear.
 
     onnxruntime's integer kernels take one zero point for all channels.
     """
@@ -105,7 +105,7 @@ def _element(b: Builder, tensor: Tensor) -> Any:
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return float values as the quantized values of ``tensor``, axes in ``order``.
+    """Return float values quantized with ``tensor``'s encoding, axes in ``order``.
 
     Adjustable encodings of 16 bits may use fewer of them, from zero on: values are cut to the largest.
     """

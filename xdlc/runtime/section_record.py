@@ -28,7 +28,7 @@ from xdlc.opdefs.traits import traits
 
 
 def conversions(model: Model) -> tuple[list[Op], list[Op]]:
-    """Return the ops that convert the callers' inputs, and those for outputs.
+    """Return the ops that convert inputs for callers, and those that convert outputs.
 
     They are no layers and in no section: a runtime converts data of callers outside of the network.
     """
@@ -106,7 +106,7 @@ class PlacedSection:
 
     @property
     def has_subgraph(self) -> bool:
-        """Whether it holds a sub-graph of xdlc, which runs on the host."""
+        """Whether the section contains a sub-graph of xdlc, which runs on the host."""
         return self.section.engine is Engine.HTA and is_subgraph(self.section.binary)
 
     def subgraph(self, partition: Graph) -> Graph:
@@ -193,7 +193,7 @@ def _check_cover(sections: Sequence[Section], ids: Mapping[Op, int], where: str,
 
 
 def refuse(problem: str, where: str) -> NoReturn:
-    """Raise the error of a record that does not fit the model.
+    """Raise the error for a record that does not fit the model.
 
     Raises:
         ContainerError: Always.

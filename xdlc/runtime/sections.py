@@ -1,4 +1,4 @@
-"""Execution section by section, as the AIP record of a model divides it.
+"""Execution by sections, in which the AIP record divides a model.
 
 Every section runs on the CPU: one on HTA as the sub-graph that its payload holds, any other as the model's
 own ops, and so are conversions of what callers pass and receive.  Values pass between sections in the form in
@@ -15,9 +15,9 @@ from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
 from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.htp_fusion import Partition, came_quantized, partitions_of
+from xdlc.runtime.htp_fusion import Partition, partitions_of
 from xdlc.runtime.lower import check_outputs
-from xdlc.runtime.plan import constant
+from xdlc.runtime.plan import came_quantized, constant
 from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed
 from xdlc.runtime.states import with_first_values
 

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def next_values(model: Model) -> dict[str, str]:
-    """Return the output with the next value of each input that holds a variable."""
+    """Return the output with the next value of each input that is a variable."""
     inputs, outputs = ({tensor.name for tensor in side} for side in (model.main.inputs, model.main.outputs))
     states = {name: state.get("output") for name, state in model.metadata.get("states", {}).items()}
     return {name: output for name, output in states.items() if name in inputs and output in outputs}

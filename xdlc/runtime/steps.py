@@ -30,7 +30,7 @@ _LOOP_BYTES, _STEEP = 1 << 27, 1.25
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """A state that only grows, at one end, by what each iteration makes.
+    """A state that grows at one end by the results of each iteration.
 
     It is not handed from iteration to iteration: its pieces are kept and joined once, so that the work is in
     proportion to the result.
@@ -54,7 +54,7 @@ class Accumulator:
 
 
 def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulator]:
-    """Return the growing states that a loop does not read, by position."""
+    """Return by position the growing states that the loop body does not read."""
     grown = {}
     for index in range(counts.outputs):
         state, result = body.inputs[index], body.outputs[index]
@@ -124,7 +124,7 @@ def _append(graph: Graph, cond: Graph, inputs: Sequence[Tensor]) -> Tensor:
 
 
 class Step(Protocol):
-    """A part of a plan."""
+    """A step of an execution plan."""
 
     def run(self, values: Values, watch: Watch) -> None:
         """Add the step's results to ``values``, by tensor name."""
@@ -137,7 +137,7 @@ class Observer(Protocol):
         """Add nodes and outputs to each part of a graph, once, before any runs."""
 
     def see(self, results: Mapping[str, Array]) -> None:
-        """Take what the added outputs of a part give; called each time the part has run."""
+        """Observe the added outputs of a part; called after each run of the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class SessionStep:
     added: tuple[str, ...] = ()
 
     def run(self, values: Values, watch: Watch) -> None:
-        """Run the session; the loops around it may end it."""
+        """Run the session; a time-out of an enclosing loop can end it."""
         try:
             results = self.engine.run(values, watch.options)
         except BackendError:
@@ -202,7 +202,7 @@ class Repeat:
     grown: Mapping[int, Accumulator]
 
     def run(self, values: Values, watch: Watch) -> None:
-        """Run the body while the condition holds.
+        """Run the body while the condition is true.
 
         Raises:
             BackendError: If a loop takes longer than its time-out, or its values take too much memory.
@@ -232,7 +232,7 @@ class Repeat:
 
 
 class LoopMemory:
-    """Memory that the values of a loop take, which is bounded.
+    """Memory of the values of a loop, with a limit.
 
     The bound is 128 MiB, or 4 times what the loop begins with if that is more; 3 times as much while the
     values grow by less than a quarter, as results that are collected do.  A state that has grown twice is
@@ -279,7 +279,7 @@ def place(op: Op) -> str:
 
 
 def truth(condition: Array, where: str) -> bool:
-    """Return whether a condition holds.
+    """Return a condition as a bool.
 
     Raises:
         BackendError: If it is not one element.
@@ -288,7 +288,7 @@ def truth(condition: Array, where: str) -> bool:
         raise BackendError(
             f"its condition has {condition.size} elements when the graph runs, not one",
             where=where,
-            fix="convert the source model again; its condition must be one bool",
+            fix="convert the source model again; its condition must be a single bool",
         )
     return bool(condition.reshape(-1)[0])
 
@@ -359,7 +359,7 @@ class UdoStep:
         return cls(op, kernels.operation(op), quantized, profiler)
 
     def run(self, values: dict[str, Array], watch: Watch) -> None:
-        """Call the kernel; the loops around it may end it."""
+        """Call the kernel; a time-out of an enclosing loop can end it."""
         watch.check()
         arrays = [
             None if tensor is None or tensor.is_static else self._to_kernel(values[tensor.name], tensor)
@@ -395,7 +395,7 @@ class UdoStep:
         return self._rounded(array, tensor)
 
     def _rounded(self, array: Array, tensor: Tensor) -> Array:
-        """Return float values rounded to quantized ones, in float32 as onnxruntime."""
+        """Return float values rounded to their quantized steps, in float32 as onnxruntime."""
         import numpy
 
         if not self.quantized or not tensor.dtype.is_fixed or tensor.dtype.bits > 16:

@@ -38,7 +38,7 @@ def checked(seconds: float | None) -> float:
     if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds <= 0:
         raise UsageError(
             f"{spell('loop_timeout')} is {seconds!r}",
-            fix=f"give seconds, at most {LONGEST:g}",
+            fix=f"give seconds, more than 0 and at most {LONGEST:g}",
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(
@@ -63,7 +63,7 @@ class Running:
 
 
 class Watch:
-    """Keeps the time of the loops of one run.
+    """Watches the time of the loops of a run.
 
     Args:
         timeout: Seconds that each loop may take.
@@ -80,7 +80,7 @@ class Watch:
 
     @contextmanager
     def until(self, moment: float | None) -> Iterator[None]:
-        """End what runs in the block at a time of the monotonic clock; None for never."""
+        """End the run in the block at a time of the monotonic clock; None for never."""
         if moment is None:
             yield
             return
@@ -90,7 +90,7 @@ class Watch:
 
     @contextmanager
     def loop(self, where: str) -> Iterator[Running]:
-        """Keep the time of a loop while the block runs."""
+        """Watch the time of a loop during the block."""
         running = Running(where, time.monotonic() + self.timeout)
         self._loops.append(running)
         try:
@@ -127,7 +127,7 @@ class Watch:
         return self._loops[0].deadline - time.monotonic() if self._loops else None
 
     def check(self) -> None:
-        """Check that no loop has run for too long, nor the run as a whole.
+        """Raise an error if a loop or the whole run exceeds its time.
 
         Raises:
             BackendError: Naming the loop, and the innermost one if that is another.
@@ -141,9 +141,9 @@ class Watch:
         outer, inner = self._loops[0], self._loops[-1]
         inside = f"; inside of it, {inner.where} has done {inner.done}" if inner is not outer else ""
         longer = (
-            "make the condition of the loop end it, or let it do less"
+            "make the condition of the loop end it, or reduce its work"
             if self.timeout >= LONGEST
-            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or let it do less"
+            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or reduce its work"
         )
         return BackendError(
             f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",

@@ -27,9 +27,7 @@ _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_co
 _RESHAPE = "reshape around the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
 _DEFINITION = "write the op as its definition requires; xdlc-info shows what it has"
-_SIZE = (
-    "{tensor} has size {found} along axis {axis}, HTP accepts {wanted}, which follows from the other operands"
-)
+_SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
 PATTERNS = (
@@ -139,7 +137,7 @@ _VALIDATOR = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", each[0]) for each 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What an error of the vendor's libraries means.
+    """Meaning of an error of the vendor's libraries.
 
     Attributes:
         subject: The number with its name, or the text of the line.
@@ -159,7 +157,7 @@ class Explanation:
 
 
 def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
-    """Return what an error number, its name, a line of a log, or a log file means.
+    """Return the meaning of an error number, its name, a log line, or a log file.
 
     Args:
         subject: A number, decimal or hexadecimal (``5005``, ``"0x138d"``), a name
@@ -212,7 +210,7 @@ def _of_number(number: int) -> Explanation:
     if number >> 16:
         if code not in table["names"]:
             return Explanation(shown, "unknown", *table["codes"]["other"])
-        shown += f", of which the low 16 bits count: {code}"
+        shown += f", of which the low 16 bits are the code: {code}"
     starts = sorted(map(int, table["ranges"]))
     place = max(bisect_right(starts, code) - 1, 0)
     component, fix = table["ranges"][str(starts[place])]
@@ -248,7 +246,7 @@ def _number_of(name: str) -> int:
 
 
 def _of_line(text: str) -> Iterator[Explanation]:
-    """Yield what a line has: a known text, and the first name or number of an error."""
+    """Yield explanations of a line: of a known text, and of its first error."""
     table, shown = _table(), text.strip()[:160]
     small = text.lower()
     row = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)
@@ -275,7 +273,7 @@ def _of_line(text: str) -> Iterator[Explanation]:
 
 
 def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
-    """Return each cause in lines once; lines that differ in time count as one."""
+    """Return each cause in lines once; lines that differ only in time are equal."""
     signs, causes = _table()["signs"], dict[tuple[str, str], Explanation]()
     read: dict[str, list[Explanation]] = {}
     for number, text in enumerate(lines, 1):

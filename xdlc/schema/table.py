@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 
 class Table:
-    """A flatbuffer table as a plain object with defaults, and None if missing.
+    """A flatbuffer table as a Python object; missing fields are defaults or None.
 
     Attributes:
         FIELDS: Its fields in the order of the schema.
@@ -60,7 +60,7 @@ class Table:
 
 
 class Blob:
-    """A vector as a range of bytes, not copied until ``bytes()`` is called.
+    """A vector as a range of bytes, copied only by ``bytes()``.
 
     Attributes:
         view: The bytes.

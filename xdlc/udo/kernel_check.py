@@ -33,7 +33,7 @@ def check(
     rtol: float = 1e-5,
     atol: float = 1e-5,
 ) -> None:
-    """Check that the C library of a package computes what its numpy kernel does.
+    """Check that a package's C library computes the same as its numpy kernel.
 
     Args:
         package: Folder of the package, whose library is built.
@@ -131,7 +131,7 @@ class _Operation:
 
     @cached_property
     def _outputs(self) -> list[TensorSpec]:
-        """Return outputs as the library, the configuration or Python infers them."""
+        """Return outputs as inferred by the library, the configuration or Python."""
         specs = tuple(
             None
             if tensor is None
@@ -199,7 +199,7 @@ class _Operation:
         return self._tensor(param, value, param.name)
 
     def _plain(self, name: str) -> Any:
-        """Return the value of a parameter as shape functions get it."""
+        """Return the value of a parameter in the form for shape functions."""
         param, names = self._params[name], self._definition.params[name].enumeration
         if isinstance(param, Tensor):
             return param.numpy()
@@ -225,7 +225,7 @@ def _definition(collection: Collection, type: str) -> OpDef:
 
 
 def _types(place: TensorDef) -> list[DType]:
-    """Return the types in which kernels of the CPU get a tensor."""
+    """Return the data types of a tensor in kernels of the CPU."""
     types = place.dtypes or (FLOAT32,)
     fixed = place.is_static or isinstance(place, ParamDef)
     return list(types if fixed else dict.fromkeys(kernel_dtype(dtype) for dtype in types))

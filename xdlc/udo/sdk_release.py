@@ -22,10 +22,10 @@ _BUILD = re.compile(rb"\0(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
 
 
 def release_of(path: str | os.PathLike[str]) -> str:
-    """Return the SDK release that a library records; empty if it records none.
+    """Return the SDK release recorded in a library; "" if it has no record.
 
     Raises:
-        StorageError: If it cannot be read, is no plain file, or larger than ``MAX_BYTES``.
+        StorageError: If it cannot be read, is not a regular file, or larger than ``MAX_BYTES``.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -51,7 +51,7 @@ def same_release(one: str, other: str) -> bool:
 
 
 def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") -> list[str]:
-    """Return the SDK release of each library, empty for those that record none.
+    """Return the SDK release of each library; "" if it records none.
 
     Args:
         paths: Libraries of packages, and of the SDK.
@@ -71,7 +71,7 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") 
         if not same_release(release, expected or stated[first]):
             other = f"release {expected}" if expected else f"{first} of {stated[first]}"
             raise BackendError(
-                f"is of SDK release {release}, which does not work with {other}",
+                f"is of SDK release {release}, which is incompatible with {other}",
                 where=path,
                 fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
             )

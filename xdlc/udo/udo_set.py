@@ -1,4 +1,4 @@
-"""UDOs of configurations and plugins, as a conversion gets them."""
+"""UDOs of configurations and plugins, in the form for conversions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def udo_set(
     if package_name is not None and op_package_config:
         raise UsageError(
             f"{spell('package_name')} and {spell('op_package_config')} exclude each other",
-            fix="name the packages in the configuration alone",
+            fix="name the packages only in the configuration",
         )
     configured = configured_ops(udo_config_paths, op_package_config, notify)
     plugged = _plugged(plugin, not no_plugins, notify)
@@ -198,7 +198,7 @@ def _distinct(paths: Sequence[PathLike]) -> list[PathLike]:
 
 
 def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
-    """Give outputs without a layout that of the inputs; return the op and a notice.
+    """Copy the layout of the inputs to outputs without one; return op and notice.
 
     The vendor's JSON template states layouts of inputs only, and a kernel that reads channels last writes
     them last.  An output in the order of the source model is of layout ``UNDEFINED``.
@@ -250,5 +250,5 @@ def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
 
 
 def _is_installed(entry: EntryPoint) -> bool:
-    """Return whether a package's folder does not depend on the current one."""
+    """Return whether a package's folder is independent of the working directory."""
     return entry.dist is None or os.path.isabs(str(entry.dist.locate_file("")))

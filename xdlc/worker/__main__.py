@@ -32,7 +32,7 @@ Command = Callable[[dict[str, Any], list[int]], dict[str, Any]]
 
 
 def main(line: socket.socket, service: str) -> None:
-    """Serve requests until the parent closes the line or ends."""
+    """Serve requests until the parent closes the line or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     line.set_inheritable(False)
     _end_with(line)
@@ -58,7 +58,7 @@ def main(line: socket.socket, service: str) -> None:
 
 def _answer(commands: Mapping[str, Command], request: dict[str, Any], files: list[int]) -> dict[str, Any]:
     try:
-        with limited(request.get("seconds"), request.get("memory")) as used, spelling(marked):
+        with limited(request.get("seconds"), request.get("memory")) as used:
             answer = commands[request["do"]](request, files)
         return {**answer, **used}
     except XdlcError as error:
@@ -69,7 +69,7 @@ def _answer(commands: Mapping[str, Command], request: dict[str, Any], files: lis
 
 
 def _end_with(line: socket.socket) -> None:
-    """End the process and all that it started once a line is hung up."""
+    """Kill the process and its children when the line is closed."""
 
     def watch() -> None:
         hang_up = select.poll()
@@ -103,11 +103,12 @@ def _fork(line: socket.socket, files: list[int]) -> tuple[dict[str, Any], socket
 
 
 def _reap(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-    """End a copy and return its status; an earlier end counts."""
+    """Kill a copy, unless it has ended, and return its status."""
     os.kill(request["pid"], signal.SIGKILL)
     _, status = os.waitpid(request["pid"], 0)
     return {"status": os.waitstatus_to_exitcode(status)}
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    with spelling(marked):
+        main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

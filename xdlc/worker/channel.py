@@ -87,7 +87,7 @@ def receive(line: socket.socket, deadline: float | None = None) -> tuple[dict[st
     try:
         message = json.loads(_body(line, deadline, files))
         if not isinstance(message, dict):
-            raise ValueError("a message that is no object")
+            raise ValueError("a message that is not an object")
     except BaseException as error:
         for file in files:
             os.close(file)

@@ -22,7 +22,7 @@ _OPTION = re.compile(r'\x1a(\["\w[\w.]*", .*?\])\x1a')
 
 @contextmanager
 def shared_file() -> Iterator[int]:
-    """Give a new file in memory, without a name.
+    """Yield a new file in memory, without a name.
 
     Raises:
         StorageError: If the system opens no more files.
@@ -36,7 +36,7 @@ def shared_file() -> Iterator[int]:
 
 
 def write_arrays(file: int, parts: Iterable[Array | bytes]) -> list[Form]:
-    """Make arrays and bytes the content of a file; return what ``read_arrays`` needs.
+    """Write arrays and bytes to a file; return the forms for ``read_arrays``.
 
     Raises:
         OSError: If no memory is left for them.
@@ -60,7 +60,7 @@ def write_arrays(file: int, parts: Iterable[Array | bytes]) -> list[Form]:
 
 
 def read_arrays(file: int, forms: Sequence[Form]) -> list[Array | bytes]:
-    """Return what ``write_arrays`` has stored.
+    """Return the arrays and bytes that ``write_arrays`` stored.
 
     Raises:
         ValueError: If the file has fewer bytes.
@@ -94,31 +94,8 @@ def _dtype(name: str) -> Any:
         return numpy.dtype(name)
 
 
-def marked(name: str, value: Any = None) -> str:
-    """Return an option for a text of the answer, in which the parent spells it.
-
-    It takes the place of ``spell`` in a child.
-    """
-    return f"\x1a{json.dumps([name, value], default=str)}\x1a"
-
-
-def spelled(answer: Any) -> Any:
-    """Return an answer with its options as the caller of this process writes them."""
-    if isinstance(answer, dict):
-        return {name: spelled(value) for name, value in answer.items()}
-    if isinstance(answer, list):
-        return [spelled(value) for value in answer]
-    return _OPTION.sub(_spelled, answer) if isinstance(answer, str) else answer
-
-
-def _spelled(match: re.Match[str]) -> str:
-    with suppress(ValueError, TypeError, LookupError):  # a file may have names like this
-        return spell(*json.loads(match[1]))
-    return match[0]
-
-
 def words_of(error: XdlcError) -> dict[str, Any]:
-    """Return an error as what JSON can hold."""
+    """Return an error as JSON values."""
     members = ("problem", "where", "fix", "node", "op", "line")
     return {"kind": type(error).__name__} | {name: getattr(error, name) for name in members}
 
@@ -134,3 +111,23 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
     kind = getattr(errors, members.pop("kind"), BackendError)
     is_error = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
     return (kind if is_error else BackendError)(**members)
+
+
+def marked(name: str, value: Any = None) -> str:
+    """Return an option as a mark, for texts of a child; see ``with_spelling``."""
+    return f"\x1a{json.dumps([name, value], default=str)}\x1a"
+
+
+def with_spelling(content: Any) -> Any:
+    """Return content of a child with its marks as the caller here writes options."""
+    if isinstance(content, str):
+        return _OPTION.sub(_spelled, content)
+    if isinstance(content, dict):
+        return {key: with_spelling(value) for key, value in content.items()}
+    return [with_spelling(value) for value in content] if isinstance(content, list) else content
+
+
+def _spelled(match: re.Match[str]) -> str:
+    with suppress(ValueError, TypeError, LookupError):  # a file may have names like this
+        return spell(*json.loads(match[1]))
+    return match[0]

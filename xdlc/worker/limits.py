@@ -1,4 +1,4 @@
-"""Limits of time and memory that a child process keeps."""
+"""Limits of time and memory of a child process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 _PERIOD = 0.2
 """Seconds between two looks at the memory: a process fills 0.5 GB in them at most."""
 _MOST = 7
-"""Times the free memory that the process may use: on an idle machine, seven eighths of what is free."""
+"""Limit of the process's memory as a multiple of the free memory."""
 
 
 @contextlib.contextmanager
@@ -52,7 +52,7 @@ def _limit_memory(more: int, most: int) -> None:
 
 
 def watch_memory() -> None:
-    """Watch the memory of this process, and kill it before the machine has none left.
+    """Watch memory; kill this process before the machine runs out of it.
 
     It ends once it uses seven times the free memory; the reason is printed.  The system's own limits do not
     help the vendor's library: where one refuses memory, it reports that HTP does not support an op, or
@@ -66,14 +66,14 @@ def _look() -> None:
         while _sum("/proc/meminfo", b"MemAvailable:"):
             used, free = _used(), _free()
             if used > _MOST * free:
-                words = f"it held {used >> 20} MB of memory and {free >> 20} MB were free\n"
+                words = f"it used {used >> 20} MB of memory and {free >> 20} MB were free\n"
                 os.write(2, words.encode())
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(_PERIOD)
 
 
 def _used() -> int:
-    """Return the bytes of this process that are in no file."""
+    """Return the bytes of this process that do not belong to files."""
     return _sum("/proc/self/status", b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 

@@ -1,4 +1,4 @@
-"""Child processes as the parent sees them: start, requests, log, deaths.
+"""Child processes from the parent's side: start, requests, log, deaths.
 
 A child ends with its parent: it ends itself when the parent closes its end of the line, and a copy of the
 parent, by ``os.fork``, closes the ends that it has inherited.
@@ -25,7 +25,7 @@ from typing import IO, Any
 from xdlc import errors
 from xdlc.errors import BackendError, raise_all
 from xdlc.worker import channel
-from xdlc.worker.content import error_of, spelled
+from xdlc.worker.content import error_of, with_spelling
 from xdlc.worker.temporary import temporary_file, temporary_files
 
 _TAIL = 400
@@ -57,7 +57,7 @@ class ChildDiedError(BackendError):
 
     @property
     def is_killed(self) -> bool:
-        """Whether it was killed, as the system and ``limits`` do where memory runs out."""
+        """Whether it was killed, by the system or by ``limits`` if memory runs out."""
         return self.status == -signal.SIGKILL
 
 
@@ -140,7 +140,7 @@ class Process:
         try:
             channel.send(self._line, request, files, deadline)
             self._wait(deadline)
-            answer, sent = channel.receive(self._line, deadline + _LOOK)  # it had begun before
+            received, sent = channel.receive(self._line, deadline + _LOOK)  # it had begun before
         except TimeoutError as error:
             how = f"did not end within {timeout:g} s"
             raise ChildDiedError(how, self._tail(), is_late=True) from error
@@ -148,10 +148,11 @@ class Process:
             raise self._death() from error
         for file in sent:
             os.close(file)
-        return {name: spelled(value) for name, value in answer.items()}
+        answer: dict[str, Any] = with_spelling(received)
+        return answer
 
     def _wait(self, deadline: float) -> None:
-        """Wait for data, or the end of the child."""
+        """Wait for data or the end of the child."""
         while True:
             seconds = deadline - time.monotonic()
             if seconds <= 0:
@@ -177,7 +178,7 @@ class Process:
         return f"; it printed {text!r}" if text else ""
 
     def printed(self) -> list[str]:
-        """Return the lines printed since the last call; of many the first ones."""
+        """Return the lines printed since the last call, at most the first ones."""
         size = os.fstat(self._log.fileno()).st_size
         new = os.pread(self._log.fileno(), _MOST_PRINTED, self._reported) if size > self._reported else b""
         left_off = size - self._reported - len(new)
@@ -192,7 +193,7 @@ class Process:
         return [*lines, f"and {left_off} bytes more"] if left_off else lines
 
     def copy(self) -> Process:
-        """Return a copy of the child, with all that it has loaded.
+        """Return a copy of the child, with everything that it has loaded.
 
         Raises:
             ChildDiedError: If the child dies.
@@ -202,11 +203,11 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not been ended, and belongs to this process."""
+        """Whether the child runs and belongs to this process."""
         return self._finalizer.alive and self.owner == os.getpid()
 
     def close(self) -> None:
-        """Let it release what it has open, and end it.
+        """Let the child release its resources, and end it.
 
         Raises:
             ChildDiedError: If it did not end in order.
@@ -218,7 +219,7 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """End it at once, with all that it has started.
+        """End the child at once, with the processes that it started.
 
         A request of another thread fails.
         """
@@ -246,7 +247,7 @@ class SharedWorker:
         self._lock, self._owner = threading.Lock(), os.getpid()
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
-        """Send the child a request and return its answer, as ``Process.ask`` does."""
+        """Send the child a request and return its answer, like ``Process.ask``."""
         if self._owner != os.getpid():
             self._lock, self._owner = threading.Lock(), os.getpid()
         with self._lock:
@@ -278,25 +279,25 @@ class _Started:
             ) from error
 
     def status(self, seconds: float) -> int | None:
-        """Return its status, or None if it has not ended within some seconds."""
+        """Return the exit status; None if the child still runs after some seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def end(self) -> None:
-        """End it and all that it has started, unless it has ended."""
+        """End the child and the processes that it started, unless it has ended."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def disown(self) -> None:
-        """Leave it to the process that has started it; this one is a copy."""
+        """Leave the child to its parent; this process is a copy of the parent."""
         self._process.returncode = 0  # for subprocess, which would wait for it
 
 
 class _Copied:
-    """A copy of another process, whose child it is; see ``_Started``."""
+    """A copy of another child process; see ``_Started``."""
 
     def __init__(self, origin: Process, far_end: socket.socket, log: IO[bytes]) -> None:
         self._origin = origin
@@ -314,7 +315,7 @@ class _Copied:
     def disown(self) -> None: ...
 
     def _ended(self) -> int | None:
-        """End it and return its status, or None if its origin has died."""
+        """End the copy and return its status; None if its origin has died."""
         if not self._is_ended:
             self._is_ended = True
             with contextlib.suppress(ChildDiedError):

@@ -15,7 +15,7 @@ from xdlc.errors import StorageError
 
 @contextmanager
 def temporary_files() -> Iterator[None]:
-    """Turn the system's refusals to write temporary files into a StorageError."""
+    """Raise a StorageError if the system refuses to write temporary files."""
     try:
         yield
     except OSError as error:

@@ -322,5 +322,5 @@ def test_operands_of_other_types_are_refused(models, type, dtype):
     attributes = {"equation": "ij,jk->ik"} if type == "Einsum" else {}
     feeds, weights = {"x": floats(*x)}, {"w": floats(*w).astype(dtype)}
     model = build([node(type, "x w", **attributes)], feeds, weights, ["y"], 17)
-    with pytest.raises(ModelError, match="need one type"):
+    with pytest.raises(ModelError, match="must have one type"):
         xdlc.convert(models.save(model))

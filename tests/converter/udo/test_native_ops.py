@@ -48,7 +48,7 @@ def test_a_dynamic_model_has_nothing_to_replace_and_a_notice_states_why(tmp_path
         notify=notices.append,
     )
     assert notices[0] == (
-        "no op of the model is Pkg::Softmax; nodes with dynamic dimensions become no operation of QNN: bind "
+        "no op of the model is Pkg::Softmax; nodes with dynamic dimensions cannot become QNN ops: bind "
         "open dimensions with input_dims, define_symbol or batch"
     )
 

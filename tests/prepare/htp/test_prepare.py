@@ -62,9 +62,7 @@ def test_damaged_facts_are_replaced_as_their_error_says() -> None:
         prepare_all(model, ["sm8650"])
     assert "overwrite_cache_records=True" in (caught.value.fix or "")
     prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)
-    assert prepared.notices == (
-        "record 'xdlc.caches' was damaged: what it noted about caches that were there is lost",
-    )
+    assert prepared.notices == ("record 'xdlc.caches' was damaged: its facts about existing caches are lost",)
     assert list(cache_provenance.read(prepared.model)) == ["htp.cache.sm8650.0"]
 
 
@@ -122,7 +120,7 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
     tensor.data = static("w", tensor.numpy() // 2).data
     again = prepare_all(changed, ["sm8650"])
     assert again.notices == (
-        "sm8650: htp.cache.sm8650.0 is of another graph: what was compiled has changed since; it is replaced",
+        "sm8650: htp.cache.sm8650.0 is of another graph: its graph has changed since; it is replaced",
     )
     assert cache_provenance.read(again.model) != cache_provenance.read(result.model)
 
@@ -143,7 +141,7 @@ def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
     del first.records[cache_provenance.RECORD]
     alike = prepare_all(first, ["sm8650"])
     assert alike.kept == ("sm8650",)
-    assert "xdlc did not make it" in alike.notices[0]
+    assert "xdlc did not compile it" in alike.notices[0]
     assert cache_provenance.RECORD not in alike.model.records
     with pytest.raises(UsageError, match="a cache for sm8650 already, not made by xdlc"):
         prepare(first, ["sm8650"], vtcm_override=2)

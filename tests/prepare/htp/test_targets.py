@@ -43,7 +43,7 @@ def test_an_architecture_is_the_vendors_soc_of_it_with_the_smallest_vtcm() -> No
         (("sm8650",), ("v73",), {}, UsageError, "htp_archs and SoCs exclude each other"),
         ((), ("v73",), {"vtcm_override": 2}, UsageError, "htp_archs and vtcm_override exclude each other"),
         ((), ("v74",), {}, UsageError, "unknown DSP architecture v74"),
-        ((), ("sm8650",), {}, UsageError, "'sm8650' is no architecture"),
+        ((), ("sm8650",), {}, UsageError, "'sm8650' is not an architecture"),
         ((), ("v66",), {}, ConstraintError, "v66 has no HTP"),
         (("sm8250",), (), {}, ConstraintError, "sm8250 has no HTP"),
         (("qcs6490",), (), {"vtcm_override": 4}, UsageError, "is 4 MB, qcs6490 has 2 MB"),

@@ -3,6 +3,7 @@ import io
 import json
 from dataclasses import fields, replace
 from functools import partial
+from threading import Lock
 
 import pytest
 
@@ -28,6 +29,11 @@ def test_json_holds_every_field(report, tmp_path):
         "highs": [1.2, 0.6],
     }
     assert content["ops"][0]["sensitivity"] == 8.5
+
+
+def test_json_needs_no_copy_of_the_phrase(report):
+    phrase = partial(lambda _, line: line, Lock())  # a lock cannot be copied
+    assert replace(report, phrase=phrase).as_json() == report.as_json()
 
 
 def _rows(path):

@@ -385,7 +385,7 @@ def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
     monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
     report = measure(_decided(model, n.samples(2)), n.samples(6, seed=3), trials=0)
     assert report.samples == 4
-    assert report.unmeasured[0] == "no more than 4 held-out samples were measured: the network is large"
+    assert report.unmeasured[0] == "only 4 held-out samples were measured, because the network is large"
 
 
 @pytest.mark.parametrize("samples", [[], [{}], [{"x": np.zeros((1, 2, 2, 4), np.float32)}]])

@@ -235,7 +235,7 @@ def test_damaged_facts_are_no_facts_and_told() -> None:
     model.records[cache_provenance.RECORD] = raw_data(b"{")
     verdict = judged(model, "sm8650")
     assert verdict.usable
-    assert "the record of the caches is no JSON text" in str(verdict.unjudged[0])
+    assert "the record of the caches is not readable JSON" in str(verdict.unjudged[0])
 
 
 def test_entry_that_tells_nothing_is_not_usable() -> None:

@@ -135,7 +135,7 @@ CASES = [
             "ElementWiseBinary", tensor("a", 2, 4), tensor("b", 2, 4), tensor("y", 2, 5), operation=u32(0)
         ),
         "Out[0] has incorrect dimension at index 1. Expected 4 but got 5.",
-        "output 0 ('y') has size 5 along axis 1, HTP accepts 4",
+        "output 0 ('y') has size 5 along axis 1, but the other operands require 4",
         "convert the model again",
     ),
 ]

@@ -154,7 +154,7 @@ def test_damaged_descriptions_are_refused(
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kernel.json"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match=r"is no JSON|has more than"):
+    with pytest.raises(ModelError, match=r"is not JSON|has more than"):
         read_calls(path)
 
 
@@ -203,7 +203,7 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
     description = json.loads(path.read_text())
     for changes in ({"params": {"axis": 2}}, {"shapes": [[3, 2], [3, 2]]}):
         path.write_text(json.dumps(description | {"calls": [description["calls"][0] | changes]}))
-        with pytest.raises(UnsupportedOp, match="is for others") as caught:
+        with pytest.raises(UnsupportedOp, match="supports other ones") as caught:
             run(model, path)
         assert "convert the model again" in caught.value.fix
     path.write_text(json.dumps(description | {"calls": [description["calls"][0] | {"ops": ["another"]}]}))

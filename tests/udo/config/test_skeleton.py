@@ -160,7 +160,7 @@ def test_reals_may_be_stored_by_a_quantizer_unless_the_user_says_otherwise() -> 
     assert "xdlc_data_types" not in told("FLOAT_32")
     assert "xdlc_data_types" not in told()  # the CPU alone gains nothing by fixed point
     assert '"xdlc_data_types": ["FLOAT_32", "UINT_8"]' in told("FLOAT_32", "UINT_8")
-    with pytest.raises(UsageError, match="'INT_32' is no data type of float"):
+    with pytest.raises(UsageError, match="'INT_32' is not a float data type"):
         told("INT_32")
 
 

@@ -59,7 +59,7 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
 def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(OPS, tmp_path).notices == (
         "Scale on DSP_V68: parameter 'label' is a string, and must be in each model",
-        "half on DSP_V73: tensors have 4 axes at most, also those of any rank: global, kernel",
+        "half on DSP_V73: tensors have at most 4 axes, even if defined with any rank: global, kernel",
     )
 
 
@@ -98,14 +98,14 @@ def test_a_dsp_without_a_version_is_told(
 ) -> None:
     found = generated(collection(simple(backend)), tmp_path)
     assert len(found.notices) == 1
-    assert f"Join: {backend} has no version, and is taken as {versions}; name those" in found.notices[0]
+    assert f"Join: {backend} has no version, so {versions} are assumed; name those" in found.notices[0]
     assert [core.name for core in found.package.cores] == cores
 
 
 def test_what_holds_for_several_operations_is_told_once(tmp_path: Path) -> None:
     found = generated(collection(*(simple("HTP", name=name) for name in ("A", "B"))), tmp_path)
     (told,) = found.notices
-    assert told.startswith("A, B: HTP has no version, and is taken as v68")
+    assert told.startswith("A, B: HTP has no version, so v68")
 
 
 def test_a_version_beside_a_wider_name_is_enough(tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_versions_of_a_json_configuration_are_cores(tmp_path: Path) -> None:
         ["uint8"],
         ["uint8"],
     ]
-    assert output.notices == ("Mix on DSP_V68: tensors have 4 axes at most, also those of any rank: y",)
+    assert output.notices == (
+        "Mix on DSP_V68: tensors have at most 4 axes, even if defined with any rank: y",
+    )
 
 
 def test_registrations_do_not_explode(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_what_is_already_there_counts_as_the_users_if_nothing_tells_otherwise(tm
 
 
 @pytest.mark.parametrize(
-    ("folder", "problem"), [("file/x", "is a file, not a folder"), ("link", "is a link to")]
+    ("folder", "problem"), [("file/x", "is a file, not a folder"), ("link", "is a broken link")]
 )
 def test_a_place_that_is_no_folder_is_told(tmp_path: Path, folder: str, problem: str) -> None:
     (tmp_path / "file").touch()
@@ -105,7 +105,7 @@ def test_a_link_in_a_package_is_not_written_through(tmp_path: Path) -> None:
     before = texts(tmp_path / "P")
     os.rename(tmp_path / "P/ops", tmp_path / "P/moved")
     (tmp_path / "P/ops").symlink_to(outside)
-    with pytest.raises(UsageError, match="is below a link"):
+    with pytest.raises(UsageError, match="is inside a link"):
         write(tmp_path, ("ops/A.cpp", "two", False))
     assert list(outside.iterdir()) == []
     assert before == {"ops/A.cpp": "one"}
@@ -114,7 +114,7 @@ def test_a_link_in_a_package_is_not_written_through(tmp_path: Path) -> None:
 def test_a_package_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "P").symlink_to(tmp_path / "real")
-    with pytest.raises(UsageError, match="no folder of its own"):
+    with pytest.raises(UsageError, match="not a separate folder"):
         write(tmp_path, ("A.cpp", "one", False))
 
 

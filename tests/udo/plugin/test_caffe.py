@@ -223,5 +223,5 @@ def test_a_parameter_may_have_the_whole_path(tmp_path: Path) -> None:
 def test_weights_are_refused_for_frameworks_without(models: Any) -> None:
     path = models.save(models.cnn())
     for verb in (xdlc.convert, xdlc.check, xdlc.api.draft_udo_config):
-        with pytest.raises(UsageError, match="weights is no option for an ONNX model"):
+        with pytest.raises(UsageError, match="weights is not an option for an ONNX model"):
             verb(path, weights="net.caffemodel")

@@ -141,7 +141,7 @@ def test_a_missing_compiler_is_told(monkeypatch, tmp_path):
     with pytest.raises(BackendError, match="no C compiler 'mycc -m32', which CC names"):
         compile_c(OP, TWICE, entry="twice")
     monkeypatch.setenv("CC", "'")
-    with pytest.raises(BackendError, match="which is no command"):
+    with pytest.raises(BackendError, match="which is not a command"):
         compile_c(OP, TWICE, entry="twice")
 
 
@@ -172,12 +172,12 @@ def test_a_compiler_that_does_not_answer_is_told(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "problem"),
     [
-        ({"entry": "a b"}, UsageError, "no name of a C function"),
-        ({"entry": "a;system"}, UsageError, "no name of a C function"),
+        ({"entry": "a b"}, UsageError, "not a C function name"),
+        ({"entry": "a;system"}, UsageError, "not a C function name"),
         ({"timeout": 0}, UsageError, "timeout is 0 s"),
         ({"arguments": "i"}, UsageError, "are 1, and 0 values"),
         ({"source": Path("/none/kernel.c")}, StorageError, "cannot be read"),
-        ({"source": Path(__file__)}, UsageError, "no C file by its name"),
+        ({"source": Path(__file__)}, UsageError, "does not have the name of a C file"),
     ],
 )
 def test_calls_that_are_wrong(changes, error, problem):

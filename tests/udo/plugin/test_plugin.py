@@ -190,7 +190,7 @@ def test_parse_params_may_begin_with_what_is_read_by_names():
         ("infer_shape_and_type", "return with_shape(op.inputs[0], (2, 'a'))", "output 0 has shape", 3),
         ("build_kernel", "return b'code'", "returned bytes", 3),
         ("build_kernel", "raise SystemError()", "raised SystemError: no text", 11),
-        ("build_kernel", "return compile_c(op, '', entry='a b')", "no name of a C function", 11),
+        ("build_kernel", "return compile_c(op, '', entry='a b')", "not a C function name", 11),
     ],
 )
 def test_what_goes_wrong_in_a_hook_names_plugin_hook_and_line(tmp_path, hook, body, problem, line):
@@ -230,11 +230,11 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("package = 'qti.aisw'", "package 'qti.aisw' holds built-in operations"),
         ("package = 'xdlc'", "package 'xdlc' holds built-in operations"),
         ("package = 'snpe'", "package 'snpe' holds built-in operations"),
-        ("name = 'a-b'", "'a-b' is no operation type"),
+        ("name = 'a-b'", "'a-b' is not an op type"),
         ("outputs = []", "has no outputs"),
         ("inputs = 'x'", "inputs is 'x'"),
         ("inputs = ['x', 'x']", "two inputs are named 'x'"),
-        ("inputs = ['a b']", "'a b' is no name"),
+        ("inputs = ['a b']", "'a b' is not a name"),
         ("inputs = [3]", "inputs hold 3|hold 3"),
         ("inputs = [Output('x')]", "hold Output"),
         ("inputs = [Input('x', optional=True), 'y']", "y is mandatory after an optional one"),
@@ -244,16 +244,16 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("inputs = [Input('x', dtypes=('string',))]", "tensor of strings"),
         ("inputs = [Input('x', rank=0)]", "rank of x is 0"),
         ("params = ['axis']", "params is"),
-        ("params = {'a b': Int()}", "no name of a parameter"),
+        ("params = {'a b': Int()}", "not a parameter name"),
         ("params = {'axis': Int}", "parameter axis is"),
         ("params = {'axis': 0}", "parameter axis is 0"),
         ("formats = ['ND']", "formats is"),
         ("formats = (['ND', 'ND'], ['ND'])", "formats holds 2 of inputs, which are 1: x"),
         ("formats = ('ND', ['ND'])", "formats of inputs are 'ND'"),
         ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
-        ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is no format of inputs"),
+        ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is not a format of inputs"),
         ("weight_formats = ['FRACTAL_Z']", "holds 1 formats for 0 static inputs: none"),
-        ("weight_formats = {'w': 'FRACTAL_Z'}", "which is no input"),
+        ("weight_formats = {'w': 'FRACTAL_Z'}", "which is not an input"),
         ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
         (
             "weight_formats = {'x': 'NHWC'}; params = {'x_shape': Int(0)}",
@@ -421,7 +421,7 @@ def test_every_operator_of_onnx_can_be_overridden_or_is_refused():
     assert len(types) - len(refused) > 170
     for problem in refused.values():
         assert (
-            "nothing that a tensor of a model holds" in problem
+            "a type that no tensor of a model has" in problem
             or "has no input" in problem
             or "Loop" in problem
         )
@@ -432,7 +432,7 @@ def test_an_override_of_an_operator_with_graphs():
         op_type = "If"
         package = "Fast"
 
-    with pytest.raises(UsageError, match=r"'then_branch'.*no form as parameters"):
+    with pytest.raises(UsageError, match=r"'then_branch'.*cannot be parameters"):
         of_class(OwnIf).hooks.parse_params(node(type="If", domain="", then_branch=object()))
 
 

@@ -25,7 +25,7 @@ _SHAPE = (1, 4, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Result of using something once.
+    """Result of one trial run.
 
     Attributes:
         target: What was tried: ``host``, ``library``, or an architecture with the SoC that stood for it.
@@ -54,14 +54,14 @@ class RuntimeState:
 
     @property
     def problem(self) -> XdlcError | None:
-        """Why nothing that was tried works; None if something does."""
+        """Problem of the first trial if all trials failed, else None."""
         problems = [trial.problem for trial in self.trials if trial.problem is not None]
         return problems[0] if len(problems) == len(self.trials) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine can do.
+    """Capabilities of this machine.
 
     Attributes:
         system: Operating system and processor.
@@ -157,7 +157,7 @@ def runtime_with(name: str, options: Mapping[str, Any]) -> Runtime:
 
 @verb
 def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
-    """Return the capabilities of this machine, after trials of them.
+    """Try the runtimes of this machine; return its capabilities.
 
     Args:
         runtimes: Names of the runtimes to try; default: all of them.
@@ -206,7 +206,7 @@ def _probe() -> Model:
 
 
 def tried(target: str, run: Callable[[Model, Any], Any]) -> Trial:
-    """Run the probe and look at what comes out."""
+    """Run the probe and compare its output with the expected one."""
     import numpy
 
     stored = numpy.arange(_ZERO - 64, _ZERO + 64, dtype=numpy.uint8).reshape(_SHAPE)

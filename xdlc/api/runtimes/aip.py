@@ -51,7 +51,7 @@ def _examine(name: str, soc: Soc | None) -> RuntimeState:
         with _open(hta.prepare(model).model) as session:
             return session.run({"x": stored}, native=True)["y"]
 
-    core = "sub-graphs of sections on HTA, on this machine; HTA's own code does not run here"
+    core = "sections for HTA run as sub-graphs on this machine; compiled HTA code does not"
     return RuntimeState(name, f"xdlc {VERSION}", core, (tried("host", run),))
 
 

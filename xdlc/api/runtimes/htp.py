@@ -108,7 +108,7 @@ def _emulated(target: str, soc: Soc) -> Trial:
 
 
 def _one_of_each() -> Iterator[Soc]:
-    """Yield one SoC of each HTP architecture: the first of the most capable ones."""
+    """Yield the most capable SoC of each HTP architecture, the first of equals."""
     from xdlc.targets import all_archs, all_socs
 
     for arch in all_archs():

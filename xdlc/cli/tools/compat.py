@@ -27,7 +27,7 @@ _MARK = "# launcher of xdlc compat"
 )
 @click.option("--force", is_flag=True, help="Replace launchers of another Python or xdlc.")
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
-    """Write launchers named as the vendor's tools into a folder.
+    """Write launchers with the names of the vendor's tools into a folder.
 
     Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
     vendor's flags. A file of that name that is no launcher is never replaced.
@@ -62,7 +62,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 @tool("flags")
 @click.argument("name", metavar="TOOL")
 def flags(name: str) -> None:
-    """List what each flag of a vendor's tool becomes, or why it has no meaning here."""
+    """List the replacement of each flag of a vendor's tool, or why it has none."""
     tools = vendor_flags.vendor_tools()
     if name not in tools:
         raise _unknown(name)
@@ -79,7 +79,7 @@ def flags(name: str) -> None:
 
 
 def _launcher(name: str) -> str:
-    """Return a script for sh and Python: what one runs is text for the other."""
+    """Return a script that is valid for both sh and Python."""
     words = [sys.executable, "-P", "-m", "xdlc", name]
     quoted = " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
     call = f"import os, sys; os.execv({words[0]!r}, {words!r} + sys.argv[1:])"

@@ -11,7 +11,7 @@ from xdlc.cli.tool import show, tool
 
 
 @tool(
-    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if nothing known was found."
+    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if no known error was found."
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
 @click.pass_context
@@ -33,5 +33,5 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
         for name in ("component", "cause", "fix"):
             show(f"  {name}: {clean(getattr(explanation, name))}")
     if not explanations:
-        show("nothing known was found")
+        show("no known error was found")
         context.exit(1)

@@ -37,7 +37,7 @@ _CHECK = all_of(
     click.option(
         "--mode",
         type=click.Choice(["permissive", "strict"]),
-        help="With --check: permissive, if caches have to run; strict, if they have to use the device "
+        help="With --check: permissive: caches must run; strict: caches must use the device "
         "fully.  [default: permissive]",
     ),
     click.option(
@@ -52,7 +52,7 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or dimensions change the network in the result too, so that "
+    epilog="Flags that change outputs, types or dimensions also change the network in the result, so that "
     "graph and caches agree. With --check, the exit code is 0 if every device has a usable cache, 5 if one "
     "has none, and 2 if a name is not known.",
 )

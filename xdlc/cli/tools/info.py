@@ -15,14 +15,14 @@ from xdlc.errors import UsageError
 
 @tool("xdlc-info")
 @click.argument("file", required=False, type=params.INPUT_FILE)
-@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, where it is no argument.")
+@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, if it is not given as an argument.")
 @click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
     "--table",
     is_flag=True,
-    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, runtimes that take it (A: HTA, "
+    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes (A: HTA, "
     "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
@@ -35,12 +35,12 @@ from xdlc.errors import UsageError
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: SoCs to judge the caches for.  [default: those they were compiled for]",
+    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]",
 )
 @click.option(
     "--sdk", metavar="VERSION", help="With --caches: SDK of the devices.  [default: installed here]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything.")
+@click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(
     file: Path | None,
     input_dlc: Path | None,

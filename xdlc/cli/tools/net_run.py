@@ -61,7 +61,7 @@ _PER_OP = ("moderate", "detailed")
 @click.option(
     "--enable_init_cache",
     is_flag=True,
-    help="Store the cache that is compiled where none is usable, and take it in later runs (htp only).",
+    help="Store a cache that had to be compiled, and use it in later runs (htp only).",
 )
 @click.option(
     "--storage_dir",
@@ -84,7 +84,7 @@ _PER_OP = ("moderate", "detailed")
     "--native_input_tensor_names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Inputs whose raw files are in their own types, instead of --use_native_input_files.",
+    help="Inputs whose raw files have the input's data type, instead of --use_native_input_files.",
 )
 @click.option(
     "--set_output_tensors",
@@ -99,10 +99,10 @@ _PER_OP = ("moderate", "detailed")
     "layers",
     multiple=True,
     metavar="OP1,OP2",
-    help="Ops whose outputs are written likewise.",
+    help="Ops whose outputs are written too.",
 )
 @click.option(
-    "--set_unconsumed_as_output", "unread", is_flag=True, help="Write tensors that no op reads, too."
+    "--set_unconsumed_as_output", "unread", is_flag=True, help="Also write tensors that no op reads."
 )
 @click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
 @all_of(*params.dimension_flags)
@@ -149,8 +149,8 @@ def main(
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:
         notice(
-            f"--profiling_level {options['level']} times inferences, as basic does: the emulation of a "
-            "device has no times of its own for ops"
+            f"--profiling_level {options['level']} times inferences, like basic: the emulation of a "
+            "device measures no op times"
         )
         options["level"] = "basic"
     from xdlc import api
@@ -185,7 +185,7 @@ def main(
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
-    """Return the runtime, if it has all options.
+    """Return the runtime; refuse options that it does not have.
 
     Raises:
         UsageError: If it has not, or options exclude each other.
@@ -266,7 +266,7 @@ def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Ma
 
 
 def _forecast(first: float, count: int) -> None:
-    """Print a notice of the time that all inferences take, if it is minutes.
+    """Print a notice of the expected time if it is a minute or more.
 
     Args:
         first: Seconds of the first one.

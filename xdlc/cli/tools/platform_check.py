@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @tool(
     "xdlc-platform-check",
-    epilog="With --runtime, the exit code is 0 if that runtime works; without, if the cpu does, which is "
-    "all that converting and quantizing need.",
+    epilog="With --runtime, the exit code is 0 if that runtime works; without, if the cpu works, which is "
+    "sufficient for converting and quantizing.",
 )
 @click.option(
     "--runtime",
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
     "[default: all]",
 )
-@click.option("--soc", metavar="NAME", help="SoC to list alone, and to emulate.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything.")
+@click.option("--soc", metavar="NAME", help="List only this SoC, and emulate it.")
+@click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
     """Show the capabilities of this machine.
 
@@ -70,7 +70,7 @@ def _lines(machine: Machine) -> Iterator[str]:
     if len(machine.socs) == 1:
         yield from _soc(machine.socs[0])
         return
-    yield "SoCs: name, id, VTCM, what it has"
+    yield "SoCs: name, id, VTCM, features"
     archs = sorted({soc.arch for soc in machine.socs})
     for arch in archs:
         held = [soc for soc in machine.socs if soc.arch == arch]

@@ -128,7 +128,7 @@ def _run(
     if partitions is not None:
         parse_ranges(partitions)
     if enable_htp:
-        notice("this is the old way: xdlc-graph-prepare compiles caches without quantizing again")
+        notice("this flag is discontinued: xdlc-graph-prepare compiles caches without quantizing again")
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
     keeps_quantized = keeps_quantized or enable_htp or enable_hta
@@ -153,7 +153,7 @@ def _run(
 def _with_caches(
     model: Model, socs: Sequence[str], options: dict[str, Any]
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
-    """Return the model with caches, and the errors of those that failed."""
+    """Return the model with caches, and the errors of failed compile jobs."""
     from xdlc import api
     from xdlc.cli.cache_records import summary
     from xdlc.prepare.htp import by_cause
@@ -171,7 +171,7 @@ def _with_caches(
 def _with_sections(
     model: Model, partitions: str | None, reorder: bool
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
-    """Return the model with sections, or why it has none."""
+    """Return the model with sections, or the reason why it has none."""
     from xdlc import api
     from xdlc.prepare.hta import without_sections
 
@@ -184,7 +184,7 @@ def _with_sections(
 
 
 def _note(text: str) -> None:
-    """Print a note as a notice, or as the warning that it is."""
+    """Print a note as a notice, or as a warning if it starts with that word."""
     words = text.removeprefix("warning: ")
     (notice if words == text else warn)(words)
 

@@ -31,7 +31,7 @@ _TARGET = click.option(
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
 @params.flags_of(FormOptions)
-@click.option("--package", metavar="NAME", help="Convert this package alone.")
+@click.option("--package", metavar="NAME", help="Convert only this package.")
 @click.option(
     "--extended",
     is_flag=True,
@@ -43,7 +43,7 @@ def convert(
 ) -> None:
     """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
 
-    The form of a file is recognized by its content. Packages of one name become one. Nothing is written
+    The form of a file is recognized by its content. Packages of one name are merged. Nothing is written
     if there is any problem.
     """
     from xdlc.udo.config import convert as convert_configs
@@ -55,7 +55,7 @@ def convert(
 @tool("validate")
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check configurations, alone and together; list each problem with its line.
+    """Check configurations, each and together; list each problem with its line.
 
     The summary states of each constraint whether it is enforced or documentation.
     """
@@ -76,7 +76,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 @params.flags_of(DraftOptions)
 @params.INPUT_DIMS
 def from_model(model: Path, target: Path, **options: Any) -> None:
-    """Draft definitions for the operators of a model that nothing covers.
+    """Draft definitions for the operators of a model that have no mapping.
 
     Inputs, outputs and parameters are those of the model's nodes, and descriptions state where each comes
     from. JSON gets fields of xdlc's own, xdlc_..., for facts that the vendor's form lacks.

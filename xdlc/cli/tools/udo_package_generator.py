@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     type=params.INPUT_FILE,
-    help="OpDef XML or JSON configuration; repeatable. Packages of one name become one.",
+    help="OpDef XML or JSON configuration; repeatable. Packages with the same name are merged.",
 )
 @click.option(
     "-o",
@@ -81,7 +81,7 @@ def _report(generated: Generated) -> None:
         new = f"; the new one is {path}.new" if path in outcome.beside else ""
         show(f"kept: {path} was changed by hand{new}")
     for path in outcome.replaced:
-        show(f"replaced: {path} was changed by hand; what it was is {path}.old")
+        show(f"replaced: {path} was changed by hand; the old file is {path}.old")
     for path in outcome.left:
         show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
     show(f"written: {outcome.folder}")

@@ -175,7 +175,7 @@ class _Net:
         return entry
 
     def _names(self, message: Message, key: str) -> list[str]:
-        """Return the texts of a field; bytes that are no UTF-8 are written as escapes."""
+        """Return the texts of a field; bytes that are not UTF-8 are escaped."""
         quoted = [each for each in message.scalars(key) if not isinstance(each, Word)]
         found = [each for each in quoted if isinstance(each, str)]
         if any(len(text) > _LETTERS for text in found):
@@ -192,7 +192,7 @@ class _Net:
         return holds if include else not holds
 
     def is_for_inference(self, entry: _Entry, ends: Sequence[str]) -> bool:
-        """Return whether a layer stays; SoftmaxWithLoss becomes Softmax at an output."""
+        """Return whether a layer is kept; SoftmaxWithLoss becomes Softmax at an output."""
         kind = f"layer {entry.name!r} ({entry.type})"
         if entry.type == "SoftmaxWithLoss" and set(entry.tops) & set(ends):
             fields = {key: held for key, held in entry.message.fields.items() if key == "softmax_param"}
@@ -322,7 +322,7 @@ class _Net:
         self.nodes.append(node)
 
     def _blobs(self, entry: _Entry, weights: WeightsFile | None) -> tuple[list[str], Callable[[], str]]:
-        """Return the names of the constants of a layer's weights, and why it has none.
+        """Return the names of a layer's weights, and a function for the missing reason.
 
         Layers that share weights by the names of their ``param`` have those that are stored with the last.
         """
@@ -368,7 +368,7 @@ def _transform(message: Message) -> str:
 
 
 def _holds(rule: Message, stages: Collection[Any]) -> bool:
-    """Return whether a rule holds for phase TEST, level 0, and some stages."""
+    """Return whether a rule matches phase TEST, level 0, and some stages."""
     low, high = (next(iter(rule.scalars(name)), 0) for name in ("min_level", "max_level"))
     wanted, unwanted = (set(rule.scalars(name)) for name in ("stage", "not_stage"))
     if isinstance(low, str) or isinstance(high, str) or not wanted <= set(stages) or unwanted & set(stages):

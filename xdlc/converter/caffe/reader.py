@@ -11,8 +11,7 @@ from xdlc.converter.caffe.net import source_graph
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.caffe.weights_file import open_weights
 from xdlc.converter.formats import CAFFE, CAFFE_WEIGHTS, HTML, LFS, recognize
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.protobuf_text import read_text
 from xdlc.converter.session.context import Source
 from xdlc.errors import ModelError, UsageError
@@ -64,7 +63,7 @@ def _check_place(path: Path, weights: Path | None) -> None:
         return
     if weights is not None and weights.is_file() and recognize(weights) is CAFFE:
         raise UsageError(
-            "net and weights are exchanged: this file holds weights",
+            "net and weights are swapped: this file contains weights",
             where=str(path),
             fix=f"give {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
         )

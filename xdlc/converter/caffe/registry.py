@@ -1,4 +1,4 @@
-"""Registry of the handlers of Caffe layers, and what these read from layers."""
+"""Registry of handlers of Caffe layers, and readers of their parameters."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Params:
         return self._integer(name, self._one(name, default), least)
 
     def integers(self, name: str, *, least: int = -_LARGEST) -> list[int]:
-        """Return the integers of a repeated parameter, none if it is omitted.
+        """Return the integers of a repeated parameter; empty if it is omitted.
 
         Raises:
             ModelError: If one is not an integer, or below ``least``.
@@ -156,7 +156,7 @@ class Params:
     def number(
         self, name: str, default: float | None = None, *, above: float | None = None, finite: bool = True
     ) -> float:
-        """Return a number, rounded to float32 as Caffe's messages hold it.
+        """Return a number, rounded to float32 like in Caffe's messages.
 
         Raises:
             ModelError: If it is not a number, not above a limit, infinite, or omitted without a default.
@@ -164,7 +164,7 @@ class Params:
         return self._real(name, self._one(name, default), above, finite)
 
     def numbers(self, name: str, *, above: float | None = None) -> list[float]:
-        """Return the numbers of a repeated parameter, none if it is omitted.
+        """Return the numbers of a repeated parameter; empty if it is omitted.
 
         Raises:
             ModelError: If one is not a number, not above a limit, or infinite.
@@ -186,7 +186,7 @@ class Params:
         raise self._wrong(name, value, "true or false")
 
     def word(self, name: str, values: Mapping[str, int], default: str) -> str:
-        """Return the name of an enum's value, which the text may state as its number.
+        """Return the name of an enum value; the text may state its number.
 
         Args:
             values: Numbers of the values by name.

@@ -125,7 +125,7 @@ def _of_v0(connection: Message, where: str) -> Message:
 
 
 def _without_padding(layers: Sequence[Message], where: str) -> list[Message]:
-    """Return layers without those of type ``padding``, merged into their readers."""
+    """Return layers without ``padding`` layers, which are merged into their readers."""
     padded: dict[str, Message] = {}
     kept = []
     for layer in layers:

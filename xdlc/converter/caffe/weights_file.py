@@ -101,7 +101,7 @@ class _Caffemodel(WeightsFile):
         shown = ", ".join(map(repr, held[:8])) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
         close = nearest_names(layer, held) if self._hints > 0 else ""
         self._hints -= 1
-        return f"{self.path.name} has none of that name; it has weights of {shown}" + (
+        return f"{self.path.name} has no layer of that name; it has weights of {shown}" + (
             f" ({close})" if close else ""
         )
 

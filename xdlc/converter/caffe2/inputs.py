@@ -43,7 +43,7 @@ _GIVEN = {
     "GivenTensorByteStringToUInt8Fill": np.uint8,
     **INT8,
 }
-"""Fills with stored values, and their type."""
+"""Keys of ``Model.metadata`` that the record stores besides the origins of ops."""
 _CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
 """Fills with one number, and their type unless an argument states it."""
 _READ = frozenset({"shape", "values", "value", "dtype", "run_once", "Y_scale", "Y_zero_point"})
@@ -239,7 +239,7 @@ def _errors(
     else:
         kind = ModelError
         problem = (
-            f"no operator makes {shown}, {init.path.name} fills none of that name, and no shape is given"
+            f"no operator makes {shown}, {init.path.name} fills no tensor of that name, and no shape is given"
         )
         fix = f"pass the init net of the same model; the shape, if an input: {shape}"
     return errors | dict.fromkeys(rest, kind(problem, where=str(predict.path), fix=fix))

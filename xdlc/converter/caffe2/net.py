@@ -1,4 +1,4 @@
-"""Nets of Caffe2 as source graphs: the last writer of a name rules.
+"""Nets of Caffe2 as source graphs; the last operator that writes a name wins.
 
 An init net and its predict net are one program: fills are constants, other operators of the init net are
 nodes before those of the predict net.  Caffe2 keeps every blob under a name in its workspace, and operators
@@ -113,7 +113,7 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
 
 
 class _Walk:
-    """Walk over operators in the order in which they run, with the value of each name.
+    """Walk over operators in execution order, with the current value of each name.
 
     Attributes:
         fills: Fills by the name of their value.
@@ -145,7 +145,7 @@ class _Walk:
             self.nodes.append(Node(op.type, reads, writes, {}, own, load=load, message=mark, line=op.line))
 
     def _next(self, name: str) -> str:
-        """Return the name of the value an operator writes; the last keeps the blob's."""
+        """Return a unique name for a written value; the last one has the blob's name."""
         self._left[name] -= 1
         value = name
         while value in self._taken and (self._left[name] or name in self._kept):
@@ -174,7 +174,7 @@ def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
 
 
 def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
-    """Return the outputs of a net: stated ones, or values that no operator reads."""
+    """Return the outputs of a net: stated, or values that no operator reads."""
     seconds = {name for node in walk.nodes if node.type in _SECONDS for name in node.outputs[1:]}
     excess = set([name for name in predict.outputs if name not in walk.values][_MOST_MISSING:])
     values = {walk.values.get(name, name): name for name in predict.outputs if name not in excess}

@@ -284,7 +284,7 @@ class NetDef:
 
     @property
     def has_only_fills(self) -> bool:
-        """Whether all that it does is to fill tensors, as init nets do."""
+        """Whether it only fills tensors, like init nets."""
         return all(op.is_fill for op in self.ops)
 
 

@@ -61,7 +61,7 @@ _MOST = (1 << 31) - 1
 
 
 def numbers(node: Node, name: str) -> list[float]:
-    """Return a numeric argument as a list, of one for a number; empty if missing.
+    """Return a numeric argument as a list; empty if missing.
 
     Raises:
         ModelError: If it is something else, or NaN.
@@ -74,7 +74,7 @@ def numbers(node: Node, name: str) -> list[float]:
 
 
 def number(node: Node, name: str, default: float) -> float:
-    """Return an argument that is one number; else as ``numbers``."""
+    """Return an argument that has a single number."""
     found = numbers(node, name) or [default]
     if len(found) != 1:
         raise node.invalid(f"argument {name} has {len(found)} numbers instead of 1")
@@ -82,7 +82,7 @@ def number(node: Node, name: str, default: float) -> float:
 
 
 def integers(node: Node, name: str) -> list[int]:
-    """Return an integer argument as a list, of one for an integer; empty if missing.
+    """Return an integer argument as a list; empty if missing.
 
     Raises:
         ModelError: If it is something else, or beyond 32 bits.
@@ -94,7 +94,7 @@ def integers(node: Node, name: str) -> list[int]:
 
 
 def integer(node: Node, name: str, default: int, least: int = -_MOST) -> int:
-    """Return an argument that is one integer.
+    """Return an argument that has a single integer.
 
     Raises:
         ModelError: If it is something else, or below ``least``.
@@ -112,7 +112,7 @@ def flag(node: Node, name: str, default: bool = False) -> bool:
 
 
 def word(node: Node, name: str, *words: str) -> str:
-    """Return an argument that is one of some words, by default the first.
+    """Return an argument after a check that it is one of ``words``; default: first.
 
     Raises:
         ModelError: If it is another word.
@@ -139,7 +139,7 @@ def stored(node: Node, g: Operators, x: Value) -> Value:
 
 
 def vectors(node: Node, count: int, **values: Value) -> list[Value]:
-    """Return inputs that must hold ``count`` numbers each, by their roles.
+    """Return inputs after a check that each has ``count`` numbers.
 
     Raises:
         ModelError: If one has another shape.
@@ -151,5 +151,5 @@ def vectors(node: Node, count: int, **values: Value) -> list[Value]:
 
 
 def wants(node: Node, *outputs: int) -> bool:
-    """Return whether something reads one of some outputs."""
+    """Return whether any of the stated outputs is used."""
     return any(node.outputs[output] for output in outputs if output < len(node.outputs))

@@ -18,7 +18,7 @@ _DEPTH = 32
 
 
 def invalid(problem: str, where: str) -> ModelError:
-    """Return the error of a part of a file that does not have Keras's form."""
+    """Return the error for a part of a file with an invalid form."""
     return ModelError(problem, where=where, fix=SAVE)
 
 

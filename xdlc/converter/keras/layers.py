@@ -68,7 +68,7 @@ class Layer:
 
     @property
     def is_model(self) -> bool:
-        """Whether it is a model."""
+        """Whether the layer is a model."""
         return self.kind in MODELS and not self.domain
 
     def walk(self) -> Iterator[Layer]:
@@ -95,7 +95,7 @@ class Parser:
         model = self._layer(serialized, "", self._where, True, 0)
         if not model.is_model:
             raise UnsupportedOp(
-                f"is a model of class {model.kind}, whose calls are in its code only",
+                f"is a model of class {model.kind}, whose calls exist only in its Python code",
                 where=self._where,
                 fix=EXPORT,
             )
@@ -160,7 +160,7 @@ class Parser:
         return []
 
     def _contents(self, model: Layer, given: Sequence[Any], depth: int) -> Iterator[Layer]:
-        """Yield the layers of a model; the file numbers those of a class, not operations."""
+        """Yield the layers of a model; the file numbers layers of a class together."""
         used: dict[str, int] = {}
         for entry in given:
             layer = self._layer(entry, "", model.place, model.trainable, depth + 1)
@@ -249,7 +249,7 @@ class Names:
         return ref._replace(call=ref.call - 1) if is_shifted else ref
 
     def called(self, layer: Layer, number: int) -> list[str]:
-        """Return the names of the outputs of a call that something reads, at least one."""
+        """Return the names of the outputs of a call that are used, at least one."""
         base = f"{self._prefix}{layer.name}" + (f"_call{number}" if number else "")
         count = self._counts.get((layer.name, number), 1)
         if count > 256:

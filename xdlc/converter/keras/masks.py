@@ -26,7 +26,7 @@ _UNKNOWN = "?"
 
 
 def with_masks(nodes: Sequence[Node], outputs: Sequence[str], where: str) -> list[Node]:
-    """Return the nodes with those that compute masks, passed to those that need them.
+    """Return the nodes, with mask computations added for the nodes that need masks.
 
     Raises:
         ModelError: If a node needs its own result.

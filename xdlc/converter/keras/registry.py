@@ -1,4 +1,4 @@
-"""Registry of layer handlers, and what these read from nodes."""
+"""Registry of layer handlers, and readers of their nodes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _plain(stored: Any, depth: int = 0) -> Any:
 
 
 def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
-    """Return a call's arguments but the first, by name; neutral ones are omitted."""
+    """Return a call's arguments after the first by name, without neutral values."""
     words = POSITIONAL.get(layer.kind, "inputs").split()
     if len(call.args) > len(words):
         raise UnsupportedOp(f"is called with {len(call.args)} arguments", where=layer.place, fix=EXPORT)
@@ -74,7 +74,7 @@ def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
 
 
 def described(layer: Layer, group: str) -> dict[str, Any]:
-    """Return an inner layer of a wrapper as its handler reads it."""
+    """Return an inner layer of a wrapper in the form that its handler reads."""
     inner = [described(each, each.path[len(layer.path) + 1 :]) for each in layer.inner]
     return {"kind": layer.kind, "group": group, "config": options_of(layer), "inner": inner}
 
@@ -95,7 +95,7 @@ _REFUSING = Handler(_refuse, SOURCE, frozenset())
 
 class _KerasHandlers(Handlers):
     def find(self, domain: str, type: str) -> Handler | None:
-        """Return the handler of a layer class, or the one that refuses unknown classes."""
+        """Return the handler of a layer class; unknown classes have a refusing handler."""
         return super().find(domain, type) or _REFUSING
 
     def knows(self, domain: str, type: str) -> bool:
@@ -124,7 +124,7 @@ class Operand(NamedTuple):
 
 
 def weight(node: Node, role: str) -> Value | None:
-    """Return a weight of a layer, or None if it has none of this role."""
+    """Return a weight of a layer; None if the layer has no weight of this role."""
     index = node.attr("weights", {}).get(role)
     return None if index is None else node.required(index)
 

@@ -112,7 +112,7 @@ class KerasFile:
     def _weights(
         self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], source: ir.MappedFile
     ) -> Hdf5:
-        """Return the weights' member, mapped in place if it is stored uncompressed."""
+        """Return the weights file of an archive, mapped in place if it is uncompressed."""
         entry, where = members.get(WEIGHTS), f"{self.path}: {WEIGHTS}"
         if entry is None:
             raise ModelError(f"has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
@@ -165,7 +165,7 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
 
 @contextmanager
 def _damage(where: str) -> Iterator[None]:
-    """Turn errors of a damaged archive into ModelError.
+    """Raise a ModelError in place of errors of a damaged archive.
 
     Raises:
         ModelError: In their place.
@@ -299,7 +299,7 @@ def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
 
 
 def _first_places(model: Layer) -> dict[Layer, Layer]:
-    """Return each layer's first one of its class and name, which holds the weights."""
+    """Return for each layer the first layer of the same class and name."""
     first: dict[tuple[str, str], Layer] = {}
     return {layer: first.setdefault((layer.kind, layer.name), layer) for layer in model.walk()}
 
@@ -347,7 +347,7 @@ def _is_known(layer: Layer) -> bool:
 
 
 def _check_name(role: Role, name: str, layer: Layer) -> None:
-    """Refuse a weight whose stored name is that of another weight of the layer.
+    """Refuse a weight whose stored name belongs to another weight of the layer.
 
     Raises:
         ModelError: If it is.

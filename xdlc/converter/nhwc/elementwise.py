@@ -82,12 +82,12 @@ def is_zero(g: Operators, x: Value) -> Value:
 
 
 def where(g: Operators, condition: Value, x: Value, y: Value) -> Value:
-    """Return ``x`` where the condition holds, else ``y``; all three broadcast."""
+    """Return ``x`` where the condition is true, else ``y``; all three broadcast."""
     return g("Where", [condition, x, y])
 
 
 def select_rows(g: Operators, condition: Value, x: Value, y: Value) -> Value:
-    """Return ``x`` where the condition holds, else ``y``; rank 1 selects rows."""
+    """Return ``x`` where the condition is true, else ``y``; rank 1 selects rows."""
     if condition.rank == 1 and x.rank > 1:
         condition = g("Unsqueeze", [condition, vector(g, range(1, x.rank))])
     return where(g, condition, x, y)
@@ -164,7 +164,7 @@ Approximating the erfinv function, GPU Computing Gems 2, 2010)."""
 
 
 def erfinv(g: Operators, x: Value) -> Value:
-    """Return the y of which x is the error function, to single precision."""
+    """Return the inverse error function in single precision."""
     one = number(g, x, 1)
     return erfinv_by(g, x, g("Neg", [g("Log", [g("Mul", [g("Sub", [one, x]), g("Add", [one, x])])])]))
 

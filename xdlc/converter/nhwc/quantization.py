@@ -1,4 +1,4 @@
-"""Rounding of floats to integers and back, as encodings where there is one."""
+"""Rounding of floats to integers and back, expressed as encodings if possible."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, known, number, reshape
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, INT32
 
-_FIX = "the node contradicts itself: correct the model, or export it again"
-
 
 def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Array]:
-    """Return scale and zero point of a range, moved so that 0 is exact.
+    """Return scale and zero point of a range, shifted so that 0 is exact.
 
     Args:
         low: Least values, float32.
@@ -30,7 +29,7 @@ def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Arr
         ModelError: If the range or the width is impossible.
     """
     if not 2 <= bits <= 16 or not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
-        raise ModelError(f"a range of {low} to {high} in {bits} bits", fix=_FIX)
+        raise ModelError(f"a range of {low} to {high} in {bits} bits", fix=CONTRADICTION)
     least, most = np.float32(narrow), np.float32((1 << bits) - 1)
     scale = ((high - low) / (most - least)).astype(np.float32)
     place = least - low / np.where(scale == 0, 1, scale).astype(np.float32)
@@ -68,7 +67,7 @@ def fake_quant(
 
 
 def rounded(g: Operators, x: Value, scale: Array, zero: Array) -> Value:
-    """Return ``x`` quantized and dequantized by one scale, or one per last axis."""
+    """Return ``x`` quantized and dequantized with one scale, or one per last axis."""
     axis = {"axis": x.rank - 1} if scale.ndim else {}
     given = [g.builder.const(np.asarray(scale, np.float32)), g.builder.const(zero)]
     return g("DequantizeLinear", [g("QuantizeLinear", [x, *given], **axis), *given], **axis)
@@ -86,7 +85,7 @@ def symmetric(
     axis: int | None,
     half_up: bool,
 ) -> Value:
-    """Return ``x`` rounded to steps, the smallest with which integers cover a range.
+    """Return ``x`` rounded to the smallest steps whose integers cover a range.
 
     Args:
         low: Least value, or one for each element of ``axis``; None for that of ``x`` itself.
@@ -100,7 +99,7 @@ def symmetric(
         ModelError: If the width is impossible.
     """
     if not 2 <= bits <= 24:
-        raise ModelError(f"integers of {bits} bits", fix=_FIX)
+        raise ModelError(f"integers of {bits} bits", fix=CONTRADICTION)
     least = -(1 << bits - 1) + narrow if is_signed else 0
     most = (1 << bits - is_signed) - 1
     has_limits = low is not None and high is not None

@@ -18,7 +18,7 @@ Gates = Mapping[str, Value | None]
 _ORDER = "iofc"
 """Gates in the order of the canonical LSTM."""
 _SMALLEST = 1e-8
-"""What a layer norm of a gate adds to the variance."""
+"""Epsilon that a gate's layer norm adds to the variance."""
 _EXACT = 1 << 10
 """Variances in steps squared that integer kernels round to whole ones with an effect."""
 
@@ -63,7 +63,7 @@ class LstmWeights(NamedTuple):
 
 
 Finish = Callable[[Sequence[Value]], list[Value]]
-"""What becomes of the states after a step, as rounding to what an encoding holds."""
+"""Function of the states after a step, for example rounding to an encoding."""
 
 
 class Steps(NamedTuple):
@@ -101,7 +101,7 @@ class Rounding(NamedTuple):
 
 
 SUMS = Steps(2.0**-12)
-"""Integers that gates of an integer kernel are activated from."""
+"""Integers that activations of an integer kernel's gates read."""
 PARTS = Steps(2.0**-15)
 """Integers of activated gates; the largest is what 1 becomes."""
 _NORMS = Steps(2.0**-10)

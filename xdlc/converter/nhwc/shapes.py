@@ -50,7 +50,7 @@ def known(x: Value, what: str) -> Array:
 
 
 def ints(x: Value, what: str) -> list[int]:
-    """Return a constant's elements as integers, a scalar as a list of one."""
+    """Return a constant's elements as integers; a scalar as a list of length 1."""
     return [int(item) for item in known(x, what).reshape(-1)]
 
 
@@ -125,7 +125,7 @@ def filled(g: Operators, shape: Value, value: Value) -> Value:
 
 
 def broadcast_to(g: Operators, x: Value, shape: Value) -> Value:
-    """Return a value repeated along axes of size 1 and new ones."""
+    """Return a value broadcast to a computed shape."""
     return g("Expand", [x, positions(g, shape)])
 
 

@@ -80,7 +80,7 @@ def _angles(rows: int, columns: int) -> Array:
 
 
 def _transformed(g: Operators, x: Complex, axis: int, size: int, sign: float) -> Complex:
-    """Return the transform along the axis ``axis`` from the end."""
+    """Return the Fourier transform along the axis ``axis`` from the end."""
     angle = _angles(size, size)
     cosine, sine = (
         g.builder.const(part.astype(x.real.dtype.numpy)) for part in (np.cos(angle), sign * np.sin(angle))

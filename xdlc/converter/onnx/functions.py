@@ -23,7 +23,7 @@ Key = tuple[str, str, str]
 
 
 class ModelFunctions(CanonicalHandlers):
-    """Functions of a model, as the handlers of the nodes that call them.
+    """Functions of a model, used as handlers of the nodes that call them.
 
     A function that calls another twice, which calls a third twice, and so on, takes few bytes and expands
     to any number of nodes.  A model may expand to some thousands of nodes, and to some dozen times as many
@@ -78,7 +78,7 @@ class ModelFunctions(CanonicalHandlers):
         return sum(1 + self._sizes.get(key_of(node), 0) for node in all_nodes(graph))
 
     def _measure(self, key: Key) -> None:
-        """Find the size of a function, those that it calls first."""
+        """Compute the size of a function, after the sizes of the functions that it calls."""
         path: dict[Key, set[Key]] = {}
         pending = [key]
         while pending:
@@ -90,7 +90,7 @@ class ModelFunctions(CanonicalHandlers):
                 self._sizes[current] = self._expanded(self._functions[current])
                 self._depths[current] = 1 + max((self._depths[other] for other in path[current]), default=0)
                 if self._depths[current] > DEPTH:
-                    raise ModelError(f"its functions call one another more than {DEPTH} deep", fix=_INLINE)
+                    raise ModelError(f"its functions are nested more than {DEPTH} levels deep", fix=_INLINE)
                 del path[current]
                 continue
             called = {key_of(node) for node in all_nodes(self._functions[current])} & self._functions.keys()

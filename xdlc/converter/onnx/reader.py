@@ -24,14 +24,12 @@ from xdlc import ir
 from xdlc.converter import weights
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.formats import ONNX, recognize
-from xdlc.converter.importer import SourceModel
 from xdlc.converter.onnx.value_info import DeclaredTypes
 from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.messages import MessageReader, labels_of
-from xdlc.converter.operators.protobuf import INT64
+from xdlc.converter.operators.protobuf import INT64, MessageReader, labels_of
 from xdlc.converter.operators.registry import CanonicalHandlers
-from xdlc.converter.pipeline import Options
-from xdlc.converter.protobuf_scan import Layout, without_blobs
+from xdlc.converter.pipeline import Options, SourceModel
+from xdlc.converter.protobuf_fields import Layout, without_blobs
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node
 from xdlc.errors import ModelError, UnsupportedOp
@@ -51,7 +49,7 @@ def too_large(where: str) -> UnsupportedOp:
     return UnsupportedOp(
         f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
         where=where,
-        fix="store as dense tensors what is not almost empty, or leave the embedding out of the model",
+        fix="store tensors with many values as dense, or remove the embedding from the model",
     )
 
 
@@ -188,7 +186,7 @@ def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
 
 
 class OnnxFile:
-    """An ONNX model whose large data stay in the file.
+    """An ONNX model whose large tensors stay in the file.
 
     Attributes:
         proto: The parsed ``ModelProto``; large raw data are tickets.
@@ -257,7 +255,7 @@ class OnnxFile:
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
         if tensor.data_type == protobuf.STRING:
             raise UnsupportedOp(
-                "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
+                "holds strings, which a DLC cannot hold", where=where, fix="remove the string processing"
             )
         try:
             return protobuf.numpy_dtype(tensor.data_type)
@@ -305,7 +303,7 @@ class OnnxFile:
             offset = int(entries.get("offset") or 0)
             length = int(entries["length"]) if entries.get("length") else None
         except ValueError:
-            raise ModelError("the offset or length of its external data is no number", where=where) from None
+            raise ModelError("offset or length of its external data is not a number", where=where) from None
         if offset < 0 or (length is not None and length < 0):
             raise ModelError("the offset or length of its external data is negative", where=where)
         if location not in self._external:
@@ -314,7 +312,7 @@ class OnnxFile:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse what is of another format, if that is known.
+    """Refuse a file of another known format.
 
     Raises:
         ModelError: If it is.
@@ -388,7 +386,7 @@ class FileReader(MessageReader):
         return data
 
     def declare(self, function: Any, name: str) -> None:
-        """Add the types that a function states, under a name for this use of it."""
+        """Add the types that a function states, under the name of a call of it."""
         if function.value_info:
             self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
 
@@ -401,7 +399,7 @@ class FileReader(MessageReader):
 
 
 def _dtype(entry: Any) -> ir.DType | None:
-    """Return the data type of an input; None if it is no tensor that a DLC holds."""
+    """Return the data type of an input; None if it is not a supported tensor."""
     try:
         kind = entry.type.tensor_type.elem_type
         return ir.dtype.from_numpy(protobuf.numpy_dtype(kind)) if entry.type.HasField("tensor_type") else None
@@ -410,7 +408,7 @@ def _dtype(entry: Any) -> ir.DType | None:
 
 
 def _no_input(entry: Any, where: str) -> UnsupportedOp:
-    """Return the problem of an input that is no tensor that a DLC holds."""
+    """Return the problem of an input that is not a supported tensor."""
     names, number = protobuf.messages().TensorProto.DataType, entry.type.tensor_type.elem_type
     reason = f"its data type is {names.Name(number) if number in names.values() else number}"
     if not entry.type.HasField("tensor_type"):

@@ -1,4 +1,4 @@
-"""Types of the values of an ONNX model: stated ones and inferred ones."""
+"""Types of the values of an ONNX model: stated and inferred."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DeclaredTypes(Declarations):
             _state(self._types, name, kind)
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the stated shape and type of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
@@ -103,12 +103,12 @@ class DeclaredTypes(Declarations):
                 yield name, stated, shape
 
     def oddity(self, name: str) -> str:
-        """Return the kind of a value that no DLC holds; empty for numeric tensors."""
+        """Return the kind of a value that a DLC cannot store; "" for numeric tensors."""
         kind = self._types.get(name) if name else None
         return "" if kind is None else _oddity(kind)
 
     def inferred(self) -> Mapping[str, Spec]:
-        """Return what shape inference finds over the whole model."""
+        """Return the result of shape inference over the whole model."""
         return self._inferred
 
     @cached_property
@@ -161,7 +161,7 @@ def _changes(inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | No
 
 
 def _oddity(kind: Any) -> str:
-    """Return what a ``TypeProto`` is that no DLC holds, or an empty text."""
+    """Return the kind of a ``TypeProto`` that a DLC cannot store, or ""."""
     if not kind.HasField("tensor_type"):
         return f"a {str(kind.WhichOneof('value')).removesuffix('_type').replace('_', ' ')}"
     data_type = kind.tensor_type.elem_type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from xdlc import ir
@@ -11,8 +12,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import check, infer
-from xdlc.converter.operators.messages import MessageReader, is_constant
-from xdlc.converter.operators.protobuf import opsets
+from xdlc.converter.operators.protobuf import MessageReader, is_constant, opsets
 from xdlc.converter.operators.random_inputs import draw_outside, import_random, is_random
 from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
@@ -37,10 +37,10 @@ _MOST_NEAR = 64
 
 
 class Override(Protocol):
-    """A way to import nodes of a source that precedes all others: UDO definitions."""
+    """A way to import nodes that precedes all others: UDO definitions."""
 
     def covers(self, node: Node) -> bool:
-        """Return whether a node may be imported in this way, as far as its operator shows."""
+        """Return whether a node may be imported in this way, judged by its operator."""
 
     def covers_surely(self, node: Node) -> bool:
         """Return whether a node is certainly imported in this way."""
@@ -53,7 +53,7 @@ class Override(Protocol):
 
 
 class Operators:
-    """The operators of one import: those of its source and the canonical ones.
+    """The operators of an import: those of the source and the canonical ones.
 
     Args:
         nbytes: Returns the size of the source, in proportion to which constants are folded.
@@ -89,10 +89,14 @@ class Operators:
         self._handlers = handlers
         self._override = override
         self._inferred = inferred
-        self._folding = Folding(nbytes)
+        self._nbytes = nbytes
         self._near: dict[str, str] = {}
         self._applied = 0
         self._expanded = 0
+
+    @cached_property
+    def _folding(self) -> Folding:
+        return Folding(self._nbytes)
 
     @property
     def builder(self) -> Builder:
@@ -102,7 +106,7 @@ class Operators:
     # ------------------------------------------------------------------ operators of importers and handlers
 
     def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Apply an operator of the default domain with one output, as ``apply`` does."""
+        """Apply a default-domain operator with a single output, like ``apply``."""
         return self.apply(type, inputs, attributes)[0]
 
     def apply(
@@ -143,7 +147,7 @@ class Operators:
         domain: str = "",
         names: Sequence[str] = (),
     ) -> list[AnyValue]:
-        """Return the outputs of an operator, sequences among them, as ``apply`` does."""
+        """Return the outputs of an operator like ``apply``; sequences are allowed."""
         context = self.context
         name = names[0] if names else self._free_name(type)
         operands = ["" if value is None else f"{name}~{index}" for index, value in enumerate(inputs)]
@@ -193,7 +197,7 @@ class Operators:
         return SOURCE if entry is None else entry.layout
 
     def import_node(self, node: Node) -> None:
-        """Bind the outputs of a node of a graph, or report why they have no value."""
+        """Bind the outputs of a node, or report why they have no value."""
         context = self.context
         where = context.place(node)
         if node.type in context.diagnostics.requested:
@@ -210,7 +214,7 @@ class Operators:
             self._import(replace(node, read=set()), where)  # a loop may import it several times
 
     def _import(self, node: Node, where: str) -> None:
-        """Bind the outputs of a node with known inputs in the first way that there is.
+        """Bind the outputs of a node with known inputs in the first possible way.
 
         Raises:
             XdlcError: If no way is left.
@@ -257,7 +261,7 @@ class Operators:
             raise self._no_mapping(node, where)
 
     def _by_handler(self, handler: Handler, node: Node, where: str) -> None:
-        """Bind the results of a handler, if it has not bound them itself."""
+        """Bind the results of a handler, unless it has bound them itself."""
         results = handler.function(node, self)
         if results is None:
             return
@@ -273,11 +277,11 @@ class Operators:
     # ------------------------------------------------------------------ ways to import a node
 
     def _override_of(self, node: Node) -> Override | None:
-        """Return what precedes handlers and canonical operators, for a node of the source."""
+        """Return the override for a node of the source; None for nodes of an owner."""
         return self._override if self.context.frame.owner is None else None
 
     def _handler_of(self, node: Node) -> Handler | None:
-        """Return the handler of a node of the source, None for one that an owner applies."""
+        """Return the handler of a node of the source; None for nodes of an owner."""
         if self._handlers is None or self.context.frame.owner is not None:
             return None
         return self._handlers.of(node)
@@ -287,7 +291,7 @@ class Operators:
         return (override is not None and override.covers(node)) or self._handler_of(node) is not None
 
     def _is_known(self, node: Node) -> bool:
-        """Return whether there is a way to import an operator, as far as its name shows."""
+        """Return whether an operator can be imported, judged by its name."""
         return self._is_overridden(node) or (
             node.is_canonical
             and (
@@ -299,7 +303,7 @@ class Operators:
         )
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
-        """Return the refusal of an operator, or version of one, that nothing maps."""
+        """Return the error for an operator, or operator version, without mapping."""
         override, versions = self._override_of(node), load_all().get((node.domain, node.type))
         if node.is_canonical and versions:
             return _too_old(node, versions, where)
@@ -356,7 +360,7 @@ class Operators:
             self._keep(node, refusal, where)
 
     def _passes_on(self, node: Node, where: str) -> bool:
-        """Bind the output of an Identity of a sequence or an optional, if it is one.
+        """Bind the output of an Identity of a sequence or optional; return whether done.
 
         Raises:
             UnsupportedOp: If another node reads a sequence or an optional.
@@ -393,7 +397,7 @@ class Operators:
             return refusal
 
     def _check_offered(self, node: Node, count: int) -> None:
-        """Refuse an importer's results if a node reads an output that they lack."""
+        """Refuse an importer's results if a node reads a missing output."""
         frame = self.context.frame
         for name in node.outputs[count:]:
             if name and (frame.callers or frame.stands_in or name in self.read):
@@ -444,7 +448,7 @@ class Operators:
         context = self.context
         if len(context.frame.callers) >= DEPTH:
             raise node.problem(
-                f"functions call one another more than {DEPTH} deep",
+                f"functions are nested more than {DEPTH} levels deep",
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
         if reader is None:
@@ -479,7 +483,7 @@ class Operators:
 
 
 def _takes_dynamic(entry: Entry, node: Node) -> bool:
-    """Return whether an importer supports what is known of the input shapes."""
+    """Return whether an importer supports the dynamic input shapes of a node."""
     values = [value for value in node.inputs if value is not None and value.is_dynamic]
     return not values or (entry.dynamic and all(value.ranked for value in values))
 
@@ -495,7 +499,7 @@ def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp
 
 
 def unmapped(node: Node, where: str) -> UnsupportedOp:
-    """Return the refusal of an operator that nothing maps."""
+    """Return the error for an operator without mapping."""
     if is_random(node):
         return UnsupportedOp(_RANDOM, where=where, fix=draw_outside())
     if node.domain == _TRAINING:
@@ -532,7 +536,7 @@ class GraphBody(Body):
 
     @property
     def size(self) -> int:
-        """Number of nodes that it expands to."""
+        """Number of nodes after expansion."""
         return sum(map(self._operators.size, self._graph.all_nodes()))
 
     def input_rank(self, index: int) -> int:
@@ -540,7 +544,7 @@ class GraphBody(Body):
         return len(self._graph.inputs[index].dims or ())
 
     def reads(self) -> Sequence[str]:
-        """Return the names that it reads of the graphs around it."""
+        """Return the names that it reads from enclosing graphs."""
         return self._graph.reads()
 
     def producer(self, name: str) -> Node | None:

@@ -15,8 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.operators.messages import as_proto
-from xdlc.converter.operators.protobuf import numpy_dtype
+from xdlc.converter.operators.protobuf import as_proto, numpy_dtype
 from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array
@@ -292,7 +291,7 @@ def foldable(node: Node) -> bool:
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
-    """Return whether a node keeps the rules that onnxruntime does not check."""
+    """Return whether a node follows the rules that onnxruntime does not check."""
     if not inputs or inputs[0] is None:
         return not inputs
     numbers = {attribute.name: attribute.i for attribute in node.attribute}

@@ -1,4 +1,4 @@
-"""Bodies of ONNX functions: those of models and of standard operators."""
+"""Bodies of ONNX functions, of models and of standard operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.protobuf import as_proto
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.errors import ModelError
@@ -86,7 +86,7 @@ def body(node: Node) -> Any | None:
 
 
 def _check_rotation(node: Node) -> None:
-    """Refuse a rotation whose tables do not fit its input, as far as known.
+    """Refuse a rotary embedding whose tables do not fit its input, if known.
 
     Raises:
         ModelError: If they do not.

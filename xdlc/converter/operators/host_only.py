@@ -84,7 +84,7 @@ def _value(builder: Builder, tensor: Tensor, spec: Spec) -> Value:
 
 
 def _check_attributes(node: Node) -> None:
-    """Refuse attributes that the host's version of the operator does not have."""
+    """Refuse attributes that the host's version of the operator lacks."""
     import onnx
 
     version = opset_of(node.type, node.domain)
@@ -130,7 +130,7 @@ def _param(node: Node, name: str, value: Any) -> Param:
     if isinstance(value, list) and value and all(isinstance(item, int | float) for item in value):
         whole = all(isinstance(item, int) for item in value)
         return ir.static("", numpy.asarray(value, numpy.int64 if whole else numpy.float32))
-    raise node.problem(f"attribute {name} has no form in a DLC", "rewrite the node without it")
+    raise node.problem(f"attribute {name} cannot be stored in a DLC", "rewrite the node without it")
 
 
 # ------------------------------------------------------------------ faults of the host's kernels

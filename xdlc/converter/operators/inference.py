@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
-from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.protobuf import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, ML, Node
 from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Spec, Value
 from xdlc.errors import ModelError, UnsupportedOp
@@ -45,7 +45,7 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
 
 
 def check(node: Node) -> None:
-    """Refuse a node of the default domain that does not fit its operator.
+    """Refuse a node of the default domain that is invalid for its operator.
 
     Raises:
         ModelError: If the operator's own inference finds that.
@@ -83,7 +83,7 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
         shape = _merged(shape, other.shape)
     if dtype is None:
         raise UnsupportedOp(
-            f"its output {name!r} is no tensor of numbers that a DLC can hold",
+            f"its output {name!r} is not a numeric tensor that a DLC can hold",
             fix="a DLC holds tensors of plain numbers: take out strings, sequences and narrow floats",
         )
     if shape is None and node.type in _RANKS:
@@ -119,7 +119,7 @@ def _is_small(value: Value) -> bool:
 
 
 def spec_of(kind: Any) -> Spec:
-    """Return what a ``TypeProto`` states."""
+    """Return the shape and type of a ``TypeProto``."""
     if not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
         return Spec(None, None)
     try:
@@ -154,7 +154,7 @@ def _schema(proto: Any, opset: int) -> Any:
         except onnx.defs.SchemaError:
             continue
     raise UnsupportedOp(
-        f"there is no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
+        f"the package onnx has no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
         fix="check the model with onnx.checker",
     )
 

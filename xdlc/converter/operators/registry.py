@@ -265,7 +265,7 @@ class Handlers:
         return self.find(domain, type) is not None
 
     def inner_types(self) -> Iterable[tuple[str, str]]:
-        """Return domain and type of nodes that only the handlers know."""
+        """Return domain and type of nodes that only occur inside handlers."""
         return ()
 
     def size(self, node: Node) -> int:
@@ -274,7 +274,7 @@ class Handlers:
 
 
 class CanonicalHandlers(Handlers):
-    """Handlers of ONNX, whose nodes need none: they are canonical operators."""
+    """Handlers of ONNX; its nodes need none, because they are canonical operators."""
 
     def of(self, node: Node) -> Handler | None:
         """Return None."""

@@ -1,4 +1,4 @@
-"""Sequences and optionals as operands, and as the tensors inside them."""
+"""Sequences and optionals as operands, and their tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
 
 
 def leaves(value: AnyValue) -> list[Value]:
-    """Return the tensors that a value is made of."""
+    """Return the tensors of a value."""
     if isinstance(value, Value):
         return [value]
     if isinstance(value, SequenceValue):
@@ -40,7 +40,7 @@ def leaves(value: AnyValue) -> list[Value]:
 
 
 def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
-    """Return a value made as ``like`` is, of the next of other tensors."""
+    """Return a value of the structure of ``like``, from the next tensors."""
     if isinstance(like, Value):
         return next(tensors)
     if isinstance(like, SequenceValue):
@@ -53,7 +53,7 @@ def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
 
 
 def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, AnyValue]:
-    """Return two alternatives, made of the same number of tensors.
+    """Return two alternatives, padded to the same number of tensors.
 
     An optional that is empty gets zeros for the element that nothing reads.
 
@@ -72,13 +72,13 @@ def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, An
         raise node.problem(
             f"its branches give sequences of {len(leaves(first))} and {len(leaves(second))} elements, and "
             "which one is only known when the graph runs",
-            "let both branches give sequences of one length, or join the elements inside of them",
+            "let both branches return sequences of equal length, or join the elements inside the branches",
         )
     return first, second
 
 
 def _filled(node: Node, value: OptionalValue, like: OptionalValue) -> OptionalValue:
-    """Return an empty optional with an element like another's; any other as it is."""
+    """Return an empty optional with a dummy element like another's; others as is."""
     if value.element is not None or like.element is None:
         return value
     element = rebuilt(like.element, _zeros(node, leaves(like.element)))
@@ -109,7 +109,7 @@ def tensor(node: Node, index: int) -> Value:
     """Return an input that must be a tensor."""
     value = given(node, index)
     if not isinstance(value, Value):
-        raise node.invalid(f"input {index} is no tensor")
+        raise node.invalid(f"input {index} is not a tensor")
     return value
 
 
@@ -117,7 +117,7 @@ def elements_of(node: Node, index: int) -> tuple[Value, ...]:
     """Return the elements of an input that is a sequence."""
     value = given(node, index)
     if not isinstance(value, SequenceValue):
-        raise node.invalid(f"input {index} is no sequence")
+        raise node.invalid(f"input {index} is not a sequence")
     return value.elements
 
 

@@ -34,7 +34,7 @@ def upgraded(node: Node, builder: Builder) -> Node:
 
 
 def _to_input(attribute: str, index: int, dtype: str = "int64", default: Any = None) -> Upgrade:
-    """Return an upgrade that turns an attribute into a constant input."""
+    """Return an upgrade that converts an attribute into a constant input."""
 
     def upgrade(node: Node, builder: Builder) -> Node:
         import numpy
@@ -54,7 +54,7 @@ def _set(node: Node, index: int, value: Value | None) -> None:
 
 
 def _default(attribute: str, value: Any) -> Upgrade:
-    """Return an upgrade that states what was the default."""
+    """Return an upgrade that writes out a former default."""
 
     def upgrade(node: Node, builder: Builder) -> Node:
         node.attributes.setdefault(attribute, value)
@@ -137,7 +137,7 @@ def _clip(node: Node, builder: Builder) -> Node:
 
 
 def _softmax(node: Node, builder: Builder) -> Node:
-    """Refuse axes that opsets before 13 join, unless it is the last one alone."""
+    """Refuse axes that opsets before 13 join, unless only the last one is meant."""
     if not _is_along_last(node):
         raise node.problem(
             "joins axes of dynamic dimensions before opset 13",

@@ -14,8 +14,8 @@ class PytorchOptions(SymbolOptions, total=False):
     state: Annotated[
         str | None,
         Option(
-            "What becomes of buffers and inputs that the network changes: inputs and outputs of the DLC "
-            "(io), or constants with their first values (frozen).",
+            "Form of buffers and inputs that the network changes: inputs and outputs of the DLC "
+            "(io), or constants with their initial values (frozen).",
             default_text="io",
             metavar="FORM",
         ),
@@ -31,14 +31,14 @@ class PytorchOptions(SymbolOptions, total=False):
     torch_exporter: Annotated[
         str | None,
         Option(
-            "How the network becomes a graph: it is read as it is (torch), or torch.onnx exports it in a "
-            "process of its own, and the result is read (onnx), which needs {trust}.",
+            "Reader of the network: read it directly (torch), or let torch.onnx export it in a "
+            "child process and read the result (onnx), which needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),
     ]
     trust: Annotated[
-        bool, Option("Let torch load the file, which executes code that it may hold.", default=False)
+        bool, Option("Let torch load the file, which executes code that it may contain.", default=False)
     ]
 
 

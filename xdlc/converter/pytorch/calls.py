@@ -1,4 +1,4 @@
-"""Calls of ATen operators before they become nodes, and schemas of arguments.
+"""Calls of ATen operators before conversion to nodes, and argument schemas.
 
 A saved program omits arguments that equal their defaults, and only the schemas state which arguments an
 operator changes and of which its results are views.
@@ -93,7 +93,7 @@ def _argument(text: str) -> Argument:
 
 
 def with_defaults(operator: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an ATen operator's arguments, omitted ones with their defaults."""
+    """Return an ATen operator's arguments, with defaults for omitted ones."""
     defaults = {each.name: each.default for each in schema(operator) or () if each.default is not REQUIRED}
     return {**defaults, **given}
 
@@ -117,7 +117,7 @@ class ScalarType(int):
 
 
 class Meta(NamedTuple):
-    """What a program states of a tensor.
+    """Facts that a program states of a tensor.
 
     Attributes:
         sizes: Its shape: numbers, and expressions of symbols as text.
@@ -172,7 +172,7 @@ class CallGraph:
     symbols: dict[str, int | str] = field(default_factory=dict)
 
     def reads(self) -> Iterator[str]:
-        """Iterate over the tensors that outputs and calls read, those of sub-graphs too."""
+        """Iterate over the tensors that outputs and calls read, including sub-graphs."""
         yield from refs(self.outputs)
         for call in self.calls:
             yield from call.refs()

@@ -1,4 +1,4 @@
-"""Programs of torch.export, as ``.pt2`` archives hold them.
+"""Programs of torch.export from ``.pt2`` archives.
 
 The schema is torch/_export/serde/schema.py, major version 8.
 
@@ -92,7 +92,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
 
 @contextmanager
 def understood(where: str) -> Iterator[None]:
-    """Turn errors of an unexpected program into ModelError; add the path to others.
+    """Raise a ModelError for an unexpected program; add the path to other errors.
 
     Raises:
         ModelError: In its place.
@@ -280,7 +280,7 @@ class _Reader:
 
 
 def _names(value: Mapping[str, Any]) -> list[str]:
-    """Return the names of an input or result of a call; empty for unnamed ones."""
+    """Return the names of an input or result of a call; "" for unnamed ones."""
     ((_, held),) = value.items()
     many = held if isinstance(held, list) else [held]
     return [
@@ -335,7 +335,7 @@ def _paths(
 
 
 def joined(path: Sequence[Any]) -> str:
-    """Return a path as a name; empty if it consists of positions alone."""
+    """Return a path as a name; "" if it has only positions."""
     if all(isinstance(key, int) for key in path):
         return ""
     name = re.sub(r"\W", "_", "_".join(map(str, path)))[:_LONGEST]

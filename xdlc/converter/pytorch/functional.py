@@ -47,7 +47,7 @@ _REGIONS = {
 """Operators that run a graph once, by the position of the graph; operands follow."""
 _VMAP = "torch._functorch.predispatch."
 _DROPPED = frozenset(["torch._C._set_grad_enabled", "_C._set_grad_enabled"])
-"""Calls without meaning for values."""
+"""Calls without effect on values."""
 
 
 def inlined(graph: CallGraph) -> CallGraph:
@@ -73,7 +73,7 @@ def _substituted(value: Any, names: dict[str, Any]) -> Any:
 
 
 class _Inlining:
-    """Walk over calls of a graph and of those that run once inside it.
+    """Walk over calls of a graph, with called graphs that run once inlined.
 
     Attributes:
         calls: Calls so far.
@@ -220,7 +220,7 @@ def functional(graph: CallGraph) -> Functional:
 
 
 class _Walk:
-    """Walk over the calls of a graph in the order in which they run."""
+    """Walk over the calls of a graph in execution order."""
 
     def __init__(self, graph: CallGraph) -> None:
         self.calls: list[Call] = []
@@ -288,7 +288,7 @@ class _Walk:
         return self._emit(replace(call, arguments=arguments))
 
     def _emit(self, call: Call) -> Call:
-        """Add a call as it is; return it.
+        """Add a call unchanged; return it.
 
         Raises:
             UnsupportedOp: If there are too many values by now.
@@ -320,7 +320,7 @@ class _Walk:
     # ------------------------------------------------------------------ views
 
     def _add_views(self, call: Call, functional_call: Call) -> None:
-        """Note which results of a call are views, and of which tensor."""
+        """Record which results of a call are views, and of which tensor."""
         source: Any = call.arguments.get(viewed_argument(call))
         for index, output in enumerate(call.outputs):
             self._tensors[output] = Tensor(Storage(output, output), (), output)
@@ -390,7 +390,7 @@ class _Walk:
     # ------------------------------------------------------------------ graphs inside
 
     def _add_graphs(self, call: Call) -> None:
-        """Add a call that runs graphs; operands that they change become further results.
+        """Add a call that runs graphs; operands changed by them become extra results.
 
         Raises:
             UnsupportedOp: If they change a tensor in a way that has no functional form.
@@ -425,7 +425,7 @@ class _Walk:
 def _carried(
     name: str, arguments: dict[str, Any], forms: Mapping[str, Functional], changed: list[int]
 ) -> dict[str, Any]:
-    """Return a call's arguments, with graphs that also return what they change.
+    """Return a call's arguments, with graphs extended to return what they change.
 
     Args:
         name: ``cond`` or ``while_loop``.

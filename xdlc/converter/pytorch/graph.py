@@ -41,7 +41,7 @@ def source_graph(
         source_lines: Whether nodes have the lines of the network's source.
 
     Raises:
-        XdlcError: If the program has no form in a DLC.
+        XdlcError: If the program cannot be stored in a DLC.
     """
     return _Builder(program, bindings, source_lines).graph(frozen)
 
@@ -106,7 +106,7 @@ class _Builder:
         return found, Declarations(self.declared)
 
     def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
-        """Return the outputs by name; those that depend on bound dimensions as numbers."""
+        """Return the outputs by name; outputs of bound dimensions are numbers."""
         ends: dict[str, Any] = {}
         values = self._program.graph.values
         for name, output in zip(self._program.outputs, outputs, strict=True):
@@ -163,7 +163,7 @@ class _Builder:
         return self._program.inputs.get(value, value) if held is None else held.name
 
     def _hold(self, graph: CallGraph, written: Mapping[str, str]) -> None:
-        """Add the stored tensors that a graph reads; shared ones are added once."""
+        """Add the stored tensors that a graph reads; add shared ones only once."""
         used = set(graph.reads())
         names: dict[tuple[Any, ...], str] = {}
         stated = {value: parameter.name for value, parameter in self._program.parameters.items()}
@@ -198,7 +198,7 @@ class _Builder:
         return free
 
     def _named(self, value: str, name: str = "") -> str:
-        """Return the name of a value; name it as stated if it has none."""
+        """Return the name of a value; assign the stated name if it has none."""
         if value not in self._names:
             self._names[value] = self._free(name or value)
         return self._names[value]
@@ -290,7 +290,7 @@ def _has_slots(value: Any) -> bool:
 
 
 def _attribute(value: Any) -> Any:
-    """Return an argument as an attribute of a user-defined operation."""
+    """Return an argument as an attribute of a UDO."""
     if isinstance(value, ScalarType):
         found = stated_dtype(value)
         return TypeName(found.name if found else str(int(value)))

@@ -94,7 +94,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
 
 
 INSTALL = "install it: `pip install xdlc[torch]`"
-"""What to do where torch, or what it needs, is not installed."""
+"""Fix for a missing installation of torch, or of a package that it needs."""
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
 _MOST_TEXT = 400
@@ -104,9 +104,9 @@ _TENSORS = (
     "config.use_cache = False"
 )
 _ODD = ("not a known type", "Unsupported input type", "TreeSpec of")
-"""What torch states of other containers than those."""
+"""Words of torch's errors about other containers."""
 _DEPENDENT = ("data-dependent", "Data-dependent", "Data dependent", "_SYM_OPS")
-"""What torch states of Python that reads values of tensors."""
+"""Words of torch's errors about Python code that reads values of tensors."""
 _REWRITE = (
     "compute it with tensors, like torch.where and torch.cond, in place of .item(), int(), bool() and if"
 )
@@ -382,7 +382,7 @@ def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
 
 
 def check_surroundings(error: Exception) -> None:
-    """Raise an error of the installed packages as such.
+    """Raise a UsageError if an error is caused by the installed packages.
 
     Raises:
         UsageError: In its place.

@@ -1,4 +1,4 @@
-"""Export of a PyTorch file to ONNX by torch, as the script of a child process.
+"""Export of a PyTorch file to ONNX by torch: the script of a child process.
 
 Loading such a file executes code that it holds.  The script stands alone: ``python loading.py REQUEST``.
 The request is JSON with the arguments of ``main``, and so is an error that is printed.

@@ -1,4 +1,4 @@
-"""Values of PyTorch's pickles: plain values and tensors; nothing is run.
+"""Values of PyTorch's pickles: plain values and tensors; no code is executed.
 
 It executes the opcodes that torch and TorchScript write (torch/csrc/jit/serialization/pickler.cpp,
 Lib/pickletools.py).  Objects of any class, and results of functions that are not known, are ``Record``.
@@ -51,7 +51,7 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def run(self) -> Any:
-        """Return the value that the pickle ends with.
+        """Return the final value of the pickle.
 
         Raises:
             ValueError: If an opcode is not understood, or there are too many.
@@ -120,7 +120,7 @@ class _Machine:
         return values
 
     def last(self, count: int) -> list[Any]:
-        """Return the last values of the stack, which they leave."""
+        """Pop the last values of the stack and return them."""
         if count > len(self._stack):
             raise ValueError("the stack is empty")
         values = self._stack[len(self._stack) - count :]
@@ -327,7 +327,7 @@ def _quantized(storage: Any, offset: Any, shape: Any, strides: Any, quantizer: A
 
 
 def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
-    """Return a tensor subclass with its own rebuild function as a plain tensor."""
+    """Return a tensor subclass with a custom rebuild function as a plain tensor."""
     if function not in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"):
         raise TypeError(f"a tensor is made by {function}")
     if not isinstance(arguments, tuple) or len(arguments) > MOST_ARGUMENTS:
@@ -387,7 +387,7 @@ def check_depth(value: Any) -> None:
 
 
 def _depth(value: Any, level: int, depths: dict[int, int]) -> int:
-    """Return how deep a value at a level nests; results of all values are kept."""
+    """Return the nesting depth of a value at a level; results are cached."""
     if level > _MOST_DEPTH:
         raise ValueError(_TOO_DEEP)
     if id(value) not in depths:

@@ -282,7 +282,7 @@ def _typed(node: AtenNode, g: Operators, results: Any) -> Iterator[AnyValue]:
 
 
 def stated_dtype(number: int) -> ir.DType | None:
-    """Return the data type of a value that a program states, None if no DLC holds it."""
+    """Return the data type of a value in a program; None if a DLC cannot store it."""
     try:
         return dtype_of(number)
     except XdlcError:

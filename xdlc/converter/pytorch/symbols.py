@@ -50,7 +50,7 @@ _SIGNS = {"Add": ast.Add, "Mul": ast.Mult, "FloorDiv": ast.FloorDiv, "Mod": ast.
 
 
 class Unknown(Exception):
-    """An expression without a value: a symbol of it is not bound."""
+    """An expression without a value, because a symbol in it is not bound."""
 
 
 def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
@@ -82,7 +82,7 @@ class Bindings:
     values: Mapping[str, int] = field(default_factory=dict)
 
     def number(self, expression: Any) -> Any:
-        """Return the value of an expression, None if it is open."""
+        """Return the value of an expression; None if it is not known."""
         try:
             return evaluate(expression, self.values)
         except Unknown:
@@ -102,12 +102,12 @@ class Bindings:
 
 
 def symbol_name(expression: str) -> str | None:
-    """Return the symbol that an expression consists of, None if it is more than that."""
+    """Return the name if an expression is a single symbol, else None."""
     return _symbol(parsed(expression))
 
 
 def shown(expression: int | str) -> int | str:
-    """Return a number as it is, and an expression as people write it: ``2*s0``."""
+    """Return an expression in readable form, like ``2*s0``; a number as is."""
     return expression if not isinstance(expression, str) else ast.unparse(_written(parsed(expression)))
 
 

@@ -124,7 +124,7 @@ _PICKLED = {WEIGHTS: "serialized_state_dict", CONSTANTS: "serialized_constants"}
 
 @dataclass(slots=True)
 class Parameter:
-    """A tensor that a program holds: a parameter, a buffer or a constant.
+    """A tensor of a program: a parameter, a buffer or a constant.
 
     Attributes:
         name: Its name in the state_dict.
@@ -163,7 +163,7 @@ class Parameters:
         self._pickled |= {tensor: (inner, value) for tensor, value in held.items()}
 
     def find(self, name: str) -> Parameter:
-        """Return a tensor; its data are the reason if they cannot be read."""
+        """Return a tensor; if it cannot be read, its data is the reason."""
         where = f"{self._archive.path}: tensor {name!r}"
         try:
             if name in self._configured:

@@ -190,7 +190,7 @@ def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
 def _slice(
     name: str, call: Call, index: int, rank: int, values: Mapping[str, Meta]
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return operator and arguments that select one of several parts; None if none."""
+    """Return operator and arguments that select one of several parts, or None."""
     if not rank:
         return None
     dim = call.arguments.get("dim", 0) % rank if name in _SPLITS or name == "narrow" else 0
@@ -265,7 +265,7 @@ def inverse(
 
 
 def _order(name: str, arguments: Mapping[str, Any], rank: int) -> list[int] | None:
-    """Return the permutation of axes by a view; None if it is something else."""
+    """Return the permutation of axes by a view; None for other views."""
     order = list(range(rank))
     if name == "permute":
         return [axis % rank for axis in arguments["dims"]]

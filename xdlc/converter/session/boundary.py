@@ -51,7 +51,7 @@ def fixed_inputs(
         try:
             if name not in inputs:
                 raise UsageError(
-                    f"there is no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
+                    f"the model has no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
@@ -73,7 +73,7 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     import numpy as np
 
     if dtype is None:
-        raise UsageError("the input is no tensor of numbers", fix="omit the flag for it")
+        raise UsageError("the input is not a numeric tensor", fix="omit the flag for it")
     stated = _array(value)
     if stated.ndim and shape is not None:
         _check_shape(stated.shape, shape)  # before values are read from a file
@@ -115,14 +115,14 @@ def _array(value: Any) -> Array:
         try:
             array = np.asarray(json.loads(value) if isinstance(value, str) else value)
         except (ValueError, TypeError, RecursionError) as error:
-            raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX) from error
+            raise UsageError(f"{str(value)[:80]!r} is not numeric", fix=_FIX) from error
     if array.dtype.kind not in "biuf":
-        raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX)
+        raise UsageError(f"{str(value)[:80]!r} is not numeric", fix=_FIX)
     return array
 
 
 def in_words(array: Array) -> str:
-    """Return a value as a text, a large one by its type and shape."""
+    """Return a value as text; a large array as its type and shape."""
     if array.size <= _SHOWN:
         return json.dumps(array.tolist())
     return f"{array.dtype} {list(array.shape)}"
@@ -141,7 +141,7 @@ def input_shapes(
     batch: int | None,
     fixed: Collection[str] = (),
 ) -> dict[str, tuple[int | None, ...]]:
-    """Return the shape of each input; None is a dimension that stays dynamic.
+    """Return the shape of each input; None marks a dimension that stays dynamic.
 
     Args:
         inputs: The inputs of the model that are no constants.
@@ -226,7 +226,7 @@ def input_shapes(
 
 
 def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[GraphInput]:
-    """Return inputs whose open first dimension is 1, if nothing else is open.
+    """Return inputs with first dimension 1 where it is the only open dimension.
 
     Args:
         inputs: The inputs as a framework declares them that leaves the batch of every network open.
@@ -238,7 +238,7 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
     names = ", ".join(repr(entry.name) for entry in opened)
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
-        f"the batch of {names} is open: 1 is taken; {spell('batch')} N sets another, "
+        f"the batch of {names} is open: xdlc uses 1; {spell('batch')} N sets another, "
         f"{spell('input_dims')} {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
@@ -281,7 +281,7 @@ def blame_bindings(
     )
     own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
     contradicts = any(shape != tuple(dims) for (_, shape), (_, _, dims) in zip(own, changed, strict=True))
-    fix = f"check the dimensions that the options (like {spell('batch')}) give, then the model"
+    fix = f"check the dimensions that the options (like {spell('batch')}) set, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
         fix = f"give {shapes} with {spell('input_dims')}, as the model states, or omit it"
@@ -306,7 +306,7 @@ def blame_bindings(
 def _changed(
     inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
-    """Yield inputs with other dimensions than stated: name, labels, dimensions."""
+    """Yield inputs with changed dimensions: name, labels, dimensions."""
     for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
@@ -314,7 +314,7 @@ def _changed(
 
 
 def _with_open(labels: Labels, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the dimensions that a model states, where it states symbols those given."""
+    """Return stated dimensions, with symbols replaced by the sizes in ``dims``."""
     return tuple(size if isinstance(label, str) else label for label, size in zip(labels, dims, strict=True))
 
 
@@ -404,7 +404,7 @@ def _add_output(context: ImportContext, name: str) -> None:
 
 
 def _copied(context: ImportContext, name: str, tensor: ir.Tensor, value: Value) -> ir.Tensor:
-    """Return a tensor of its own for an output that shares one with something else."""
+    """Return a separate tensor for an output that shares its tensor."""
     builder = context.builder
     builder.node = name + COPY
     why = f"output {name!r} is a scalar, an input, a constant or another output"

@@ -68,7 +68,7 @@ class Scope(dict[str, AnyValue]):
         """
         value = self[name]
         if not isinstance(value, Value):
-            raise TypeError(f"{name!r} is no tensor")
+            raise TypeError(f"{name!r} is not a tensor")
         return value
 
 
@@ -93,7 +93,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Budget:
-    """Limits of one import, so that a small file cannot request everything.
+    """Limits of an import, so that a small file cannot request unlimited work.
 
     Attributes:
         unrolled_nodes: Nodes of iterations of loops, and of elements of sequences.
@@ -196,7 +196,7 @@ class ImportContext:
 
     @property
     def problems(self) -> list[XdlcError]:
-        """Everything that keeps the model from being converted, so far."""
+        """Problems that prevent the conversion, so far."""
         return self.diagnostics.problems
 
     # ------------------------------------------------------------------ results and problems of a node
@@ -239,7 +239,7 @@ class ImportContext:
             node.attributes = node.load(True)
 
     def accept(self, node: Node, results: Sequence[AnyValue], where: str) -> None:
-        """Bind the outputs of a node; those without a result are unoffered."""
+        """Bind the outputs of a node; outputs without result are marked as not offered."""
         frame = self.frame
         for name, value in zip(node.outputs, results, strict=False):
             if name:
@@ -250,7 +250,7 @@ class ImportContext:
         frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
 
     def resolve_stated(self, node: Node) -> None:
-        """Set dynamic dimensions of a node's outputs to those that the source states."""
+        """Set dynamic dimensions of a node's outputs to those stated in the source."""
         for name, stated in zip(node.outputs, node.stated, strict=False):
             value = self.values.get(name)
             if stated is None or not isinstance(value, Value) or self.frame.around:
@@ -283,7 +283,7 @@ class ImportContext:
 
     @contextmanager
     def reporting(self, node: Node, where: str) -> Iterator[None]:
-        """Report what is raised while the context is open as the problem of a node."""
+        """Report errors raised in the context as problems of a node."""
         try:
             yield
         except Unresolved:

@@ -85,7 +85,7 @@ class Diagnostics:
     requested: frozenset[str] = frozenset()
 
     def reset(self) -> None:
-        """Forget everything but the request, for another import."""
+        """Reset everything but the request, for another import."""
         self.__init__(requested=self.requested)  # type: ignore[misc]
 
     def note_node(
@@ -116,7 +116,7 @@ class Diagnostics:
             self.layouts[name] = LAYOUTS[value.rank]
 
     def note_values(self, values: Mapping[str, object]) -> None:
-        """Keep the tensors of the names of the main graph, before the passes; floats only."""
+        """Record the float tensors of names of the main graph, before the passes."""
         for name, value in values.items():
             if isinstance(value, Value) and value.dtype.is_float:
                 self.values[name] = tuple(_holders(value))
@@ -142,7 +142,7 @@ class Diagnostics:
         return names
 
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
-        """Give a reason to each node without ops, and leave only nodes in origins.
+        """Record a reason for each node without ops; keep only nodes in origins.
 
         Ops that bring an output into the source's form count for the node that makes it; those after an
         input count for none.
@@ -179,7 +179,7 @@ def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
 
 
 def _holders(value: Value) -> Iterator[Tensor]:
-    """Iterate over tensors that hold a value, maybe in another order or shape."""
+    """Iterate over tensors with the same value, maybe in another order or shape."""
     yield from value.forms.values()
     tensor: Tensor | None = value.tensor
     while tensor is not None:

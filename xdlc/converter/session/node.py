@@ -37,17 +37,17 @@ def bind_dims() -> str:
 
 
 def cut_before() -> str:
-    """Return the fix that leaves a node and those that follow out."""
+    """Return the fix that cuts the graph before a node."""
     return f"cut the graph before it with {spell('out_name')}"
 
 
 class TypeName(str):
-    """Name of a data type as an attribute that no UDO has to read."""
+    """Name of a data type, as an attribute that UDOs may ignore."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node of the source, or one that an importer applies on its behalf.
+    """A node of the source, or a node that an importer adds for it.
 
     Attributes:
         type: Operator.
@@ -98,11 +98,11 @@ class Node:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether it is an operator of ONNX, which needs no handler of its framework."""
+        """Whether it is an ONNX operator, which needs no handler of its framework."""
         return bool(self.opset)
 
     def graphs(self) -> list[SourceGraph]:
-        """Return the graphs inside the node, without those inside them."""
+        """Return the sub-graphs of the node, without nested ones."""
         graphs: list[SourceGraph] = []
         for value in self.attributes.values():
             if isinstance(value, SourceGraph):
@@ -128,7 +128,7 @@ class Node:
         return names
 
     def input(self, index: int) -> Value | None:
-        """Return an input, or None where it is omitted."""
+        """Return an input; None if it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def required(self, index: int) -> Value:
@@ -150,9 +150,8 @@ class Node:
         """
         count = len(self.inputs)
         if not least <= count <= most:
-            raise self.invalid(
-                f"{count} inputs instead of {least if most == least else f'{least} to {most}'}"
-            )
+            expected = f"at least {least}" if most == math.inf else f"{least} to {most}"
+            raise self.invalid(f"has {count} input(s) instead of {least if most == least else expected}")
         return [self.required(index) for index in range(count)]
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -172,7 +171,7 @@ class Node:
         return value
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an attribute that is 0 or 1; engines take other numbers for either.
+        """Return an attribute that is 0 or 1; refuse other numbers.
 
         Raises:
             ModelError: If it is something else.
@@ -224,7 +223,7 @@ class Node:
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
     def required_ints(self, index: int, attribute: str, what: str) -> list[int]:
-        """Return integers as ``ints`` does, which must be present.
+        """Return integers like ``ints``; raise an error if they are missing.
 
         Raises:
             ModelError: If they are omitted.
@@ -235,7 +234,7 @@ class Node:
         return numbers
 
     def check_types(self, *values: Value | None) -> None:
-        """Refuse operands whose types engines do not combine.
+        """Refuse operands with types that engines do not combine.
 
         Floats of 16 and 32 bits count as one type.
 
@@ -247,7 +246,7 @@ class Node:
             not dtype.is_fixed and not (dtype.is_float and dtype.bits <= 32) for dtype in dtypes
         ):
             names = " and ".join(sorted(dtype.name for dtype in dtypes))
-            raise self.invalid(f"its inputs are {names}: they need one type")
+            raise self.invalid(f"its inputs are {names}: they must have one type")
 
     def axis(self, given: int, rank: int) -> int:
         """Return an axis counted from the front.
@@ -301,7 +300,7 @@ class GraphInput(NamedTuple):
 
 
 class GraphState(NamedTuple):
-    """A variable of a source graph, which becomes an input and an output of the model.
+    """A variable of a source graph, which becomes an input and an output.
 
     Attributes:
         read: Name of the input that holds its value before a run.
@@ -317,7 +316,7 @@ class GraphState(NamedTuple):
 
 @dataclass(slots=True)
 class SourceGraph:
-    """A graph as the reader of a framework returns it.
+    """A graph in the form that a framework's reader returns.
 
     Attributes:
         inputs: Its inputs, those of states and those with a stored value among them.
@@ -338,7 +337,7 @@ class SourceGraph:
     output_dims: Mapping[str, Labels] = field(default_factory=dict)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Iterate over the nodes, and over those of the graphs inside them."""
+        """Iterate over the nodes, including those of sub-graphs."""
         for node in self.nodes:
             yield node
             for graph in node.graphs():
@@ -362,7 +361,7 @@ class Body(ABC):
 
     @property
     def size(self) -> int:
-        """Number of nodes that it expands to."""
+        """Number of nodes after expansion."""
         return 1
 
     def input_rank(self, index: int) -> int:
@@ -370,11 +369,11 @@ class Body(ABC):
         return 0
 
     def add_constants(self, context: ImportContext) -> None:  # noqa: B027 - most graphs have none
-        """Bind what does not depend on the inputs; done once for all iterations of a loop."""
+        """Bind values that do not depend on inputs; done once for all iterations."""
 
     @abstractmethod
     def add_nodes(self, context: ImportContext) -> None:
-        """Import the other nodes; the inputs are bound, the outputs must be after."""
+        """Import the other nodes; inputs are bound before, outputs must be bound after."""
 
     def only(self, positions: Sequence[int]) -> Self:
         """Return the graph with some of its outputs, which needs the nodes of these only."""
@@ -383,11 +382,11 @@ class Body(ABC):
         return part
 
     def reads(self) -> Sequence[str]:
-        """Return the names that it reads of the graphs around it, if known."""
+        """Return the names that it reads from enclosing graphs, if known."""
         return ()
 
     def producer(self, name: str) -> Node | None:
-        """Return the node that computes a value; None if no node does, or it is unknown."""
+        """Return the node that computes a value; None if unknown or if no node does."""
         return None
 
     def operands(self, name: str) -> Sequence[str] | None:
@@ -396,7 +395,7 @@ class Body(ABC):
 
 
 class Computed(Body):
-    """A graph that a function applies, where the source has none of this form.
+    """A graph node computed by a function, without a counterpart in the source.
 
     Args:
         function: Returns the outputs for the inputs.
@@ -416,7 +415,7 @@ class Computed(Body):
 
     @property
     def size(self) -> int:
-        """Number of nodes that it expands to."""
+        """Number of nodes after expansion."""
         return self._size
 
     def add_nodes(self, context: ImportContext) -> None:

@@ -12,7 +12,7 @@ SOURCE, ANY, CHANNEL_LAST = "source", "any", "channel_last"
 
 
 class Step(NamedTuple):
-    """A node of a graph, as far as its order depends on it.
+    """A node of a graph, with the facts that determine its order.
 
     Attributes:
         reads: Names that it reads, the graphs inside it included.

@@ -34,12 +34,12 @@ MAX_RANK = 32
 
 
 def is_stored_operation(op: Op) -> bool:
-    """Return whether a layer is a QNN operation that SNPE 1 does not have."""
+    """Return whether a layer stores a QNN operation that SNPE 1 lacks."""
     return MARK in op.type
 
 
 def restore_operation(node: Layer) -> None:
-    """Translate such a layer into the operation.
+    """Restore the QNN operation from a layer that stores it.
 
     Raises:
         UnsupportedOp: If something is missing, or does not fit together.

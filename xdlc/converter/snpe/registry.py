@@ -89,7 +89,7 @@ class Layer:
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """Return an attribute that is true or false, the latter if it is missing.
+        """Return a boolean attribute; False if it is missing.
 
         Raises:
             UnsupportedOp: If it is something else.
@@ -97,7 +97,7 @@ class Layer:
         return bool(self.whole(name, False))
 
     def floats(self, name: str) -> list[float]:
-        """Return an attribute that lists numbers; none if it is missing."""
+        """Return a numeric list attribute; [] if it is missing."""
         return [float(value) for value in self._list(name)] if name in self.op.params else []
 
     def _list(self, name: str) -> list[Any]:
@@ -117,7 +117,7 @@ class Layer:
         return values
 
     def naturals(self, values: Any, quantity: str) -> Tensor:
-        """Return numbers, of attributes or derived ones, as a uint32 tensor parameter.
+        """Return whole numbers as a uint32 tensor parameter.
 
         Raises:
             UnsupportedOp: If one is negative or too large.
@@ -161,7 +161,7 @@ class Layer:
         params: Mapping[str, Param] | None = None,
         outputs: Sequence[Tensor] | None = None,
     ) -> None:
-        """Append an op with the layer's outputs, or other ones.
+        """Append an op with the outputs of the layer or with stated outputs.
 
         SNPE 1 lets quantized layers follow float ones and the other way round; where both meet, the op
         computes in float, between Dequantize and Quantize.
@@ -186,7 +186,7 @@ class Layer:
         why: str | None = None,
         package: str = ir.NATIVE_PACKAGE,
     ) -> None:
-        """Append one op unchanged; its origin is that of the layer, or the layer itself."""
+        """Append an op without changes; its origin is the layer's origin or the layer."""
         origin = Origin(self.op.origin.nodes or (self.op.name,), why)
         name = self.op.name
         self.graph.append(
@@ -209,7 +209,7 @@ class Layer:
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
-        """Return an error about this layer, to be raised."""
+        """Return an error about this layer."""
         return UnsupportedOp(
             text,
             where=f"layer {self.op.name!r} ({self.op.type})",

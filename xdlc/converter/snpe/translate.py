@@ -14,7 +14,7 @@ KEPT = ("history", "layouts", "preprocessing", "symbols", "nodes", "tensors", "w
 
 
 def has_layers(model: Model) -> bool:
-    """Return whether a model holds layers of SNPE 1."""
+    """Return whether a model has layers of SNPE 1."""
     return any(op.package == PACKAGE for graph in model.graphs.values() for op in graph.ops)
 
 

@@ -144,7 +144,7 @@ def _unused(content: Content, outputs: Sequence[str], cut: set[str]) -> list[str
 
 
 def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -> dict[str, str]:
-    """Return the values that a graph without stated outputs ends at.
+    """Return the end values of a graph that states no outputs.
 
     They are computed from inputs and read by nothing.
 
@@ -179,7 +179,7 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = f"name the nodes to end at: {spell('out_node')}"
-        raise ModelError("each node of its graph is read by another one", where=content.path, fix=fix)
+        raise ModelError("each node of its graph is read by another node", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(
@@ -226,7 +226,7 @@ def _add_inputs(
 
 
 def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels | None]:
-    """Return data type and dimensions of an output of a node that becomes an input."""
+    """Return the data type and dimensions of a node output that becomes an input."""
     attributes = node.attributes
     lists = (attributes.get(name) for name in _LISTS)
     parsed = next((held for held in lists if isinstance(held, list)), [])
@@ -251,7 +251,7 @@ def _stated(node: Node, number: int) -> tuple[int | None, ...] | None:
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:
-    """Name inputs and outputs; rename other values of these names.
+    """Name inputs and outputs; rename other values with the same names.
 
     Args:
         graph: The graph, which is changed.

@@ -61,7 +61,7 @@ class Bundle:
 
     @property
     def keys(self) -> Iterator[str]:
-        """Names of its tensors, partitioned ones as a whole."""
+        """Names of the tensors, with partitioned tensors as a whole."""
         return (text(key) for key in self._entries if not key.startswith(b"\0"))
 
     @property
@@ -155,7 +155,7 @@ class Bundle:
             name = f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self._count:05d}"
             path = self.prefix.with_name(name)
             if not path.is_file():
-                fix = f"copy it beside {self.index.name}"
+                fix = f"copy it next to {self.index.name}"
                 raise ModelError(f"its data file {name} does not exist", where=where, fix=fix)
             self._shards[entry.shard_id] = ir.MappedFile(path)
         file = self._shards[entry.shard_id]

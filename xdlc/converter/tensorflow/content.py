@@ -1,4 +1,4 @@
-"""Content of a file's graph: nodes, functions, outputs, and what values need."""
+"""Content of a file's graph: nodes, functions, outputs, and dependencies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xdlc import ir
-from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.protobuf_fields import Blobs
 from xdlc.converter.tensorflow.nodes import Port, attribute_messages, data_inputs, port, text
 from xdlc.converter.tensorflow.tensors import tensor_data
 from xdlc.errors import ModelError
@@ -139,7 +139,7 @@ _AGAIN = "export the model again"
 
 
 class Content(NamedTuple):
-    """What a file holds of a graph.
+    """Content of a graph in a file.
 
     Attributes:
         functions: ``FunctionDef`` by name.

@@ -226,7 +226,7 @@ class Flat:
         yield from data_inputs(message)
 
     def _add_constant(self, message: Any, name: str) -> bool:
-        """Add a constant; return whether it could be, which one of strings cannot."""
+        """Add a constant; return whether that was possible (not for strings)."""
         value = attribute_messages(message).get("value")
         if value is not None and value.WhichOneof("kind") == "tensor":
             try:
@@ -237,13 +237,13 @@ class Flat:
         return True
 
     def _called(self, op: str, values: Mapping[str, Any]) -> str | None:
-        """Return the name of the function that a node calls, or None if it calls none."""
+        """Return the name of the function that a node calls; None if it calls none."""
         if op in CALLS and "f" in values and values["f"].WhichOneof("kind") == "func":
             return text(values["f"].func.name)
         return op if op in self._content.functions else None
 
     def _graph(self, name: str, within: tuple[str, ...]) -> SourceGraph | str:
-        """Return the graph of a function that a node holds."""
+        """Return the graph of a function that a node calls."""
         function = self._content.functions.get(name)
         if function is None:
             return name
@@ -285,7 +285,7 @@ class Flat:
         return end in self._makers or end in self.constants
 
     def _name_outputs(self, ends: Sequence[str]) -> None:
-        """Add outputs to nodes of which more are read than their operators state."""
+        """Add outputs to nodes with more outputs in use than their operators state."""
         producers = {node.own_name: node for node in self.nodes}
         for name in [*ends, *(name for node in self.nodes for name in node.names)]:
             source = port(name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from xdlc.converter.protobuf_scan import Layout
+from xdlc.converter.protobuf_fields import Layout
 
 _PACKAGE = "xdlc.tensorflow"
 _TABLE = """
@@ -124,7 +124,7 @@ def message(kind: str) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
-    """Return the message classes, in a pool apart: TensorFlow may be loaded too."""
+    """Return the message classes, in a separate pool because TensorFlow may be loaded."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="xdlc_tensorflow.proto", package=_PACKAGE, syntax="proto3")

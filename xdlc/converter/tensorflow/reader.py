@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph
@@ -45,7 +44,7 @@ def read(
             one.
 
     Raises:
-        XdlcError: If it is damaged, or has no form in a DLC.
+        XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     notices: list[str] = []
     ends = [*out_node, *(options.out_name or ())]

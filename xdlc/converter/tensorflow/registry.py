@@ -1,4 +1,4 @@
-"""Registry of the handlers of TensorFlow, and what these read from nodes."""
+"""Registry of the handlers of TensorFlow, and readers of their nodes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def complex_inputs(node: Node) -> list[Complex] | None:
 
 
 def complex_value(x: Complex) -> SequenceValue:
-    """Return a complex value as a handler's result: the sequence of its parts."""
+    """Return a complex value as a sequence of its parts, the result of a handler."""
     return SequenceValue(tuple(x))
 
 
@@ -82,7 +82,7 @@ def is_channel_first(node: Node) -> bool:
 
 
 def spatial(node: Node, attribute: str, stated: Sequence[int] | None = None) -> list[int]:
-    """Return an attribute's spatial entries; those of batch and channels must be 1.
+    """Return an attribute's spatial entries; refuse others unequal to 1.
 
     Args:
         attribute: Its name; an omitted one is 1 for every axis of a value of rank 4.

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.protobuf_scan import Blobs, without_blobs
+from xdlc.converter.protobuf_fields import Blobs, without_blobs
 from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.tensorflow.boundary import PLACEHOLDERS, Boundary
 from xdlc.converter.tensorflow.content import Content
@@ -27,7 +27,7 @@ LARGEST_TEXT = 1 << 28
 
 @dataclass(slots=True)
 class Loaded:
-    """A model as its files state it.
+    """A model in the form of its files.
 
     Attributes:
         boundary: Inputs and outputs.
@@ -171,7 +171,7 @@ def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outpu
 
 
 def meta_graph(path: Path, signature: str | None) -> Loaded:
-    """Return the content of a ``.meta`` file, with the checkpoint beside it.
+    """Return the content of a ``.meta`` file, and of the checkpoint next to it.
 
     Raises:
         ModelError: If it is another file, or its checkpoint has an unsupported form.
@@ -262,7 +262,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
 
 
 def _is_input(node: Any) -> bool:
-    """Return whether a node is a numeric placeholder; a string one is a path."""
+    """Return whether a node is a numeric placeholder; string placeholders are paths."""
     dtype = attribute_messages(node).get("dtype")
     return text(node.op) in PLACEHOLDERS and (dtype is None or dtype_name(dtype.type) != "string")
 

@@ -65,7 +65,7 @@ class Loops:
         return list(self._nodes.values())
 
     def _find(self, frame: _Frame) -> None:
-        """Find the parts of a loop."""
+        """Find the nodes of a loop."""
         for enter in frame.enters:
             self._frame_of[id(enter)] = frame
             for merge in self._readers.get(enter.outputs[0], ()):
@@ -182,7 +182,7 @@ class Loops:
     def _graph(
         self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
     ) -> SourceGraph:
-        """Return the graph from variables to values; invariants stay outside."""
+        """Return the graph from variables to values; loop invariants are captured."""
         starts = {*formals, *same}
         order: list[Node] = []
         readers: dict[str, list[Node]] = {}
@@ -215,7 +215,7 @@ def graphs_of(node: Node) -> list[SourceGraph]:
 
 
 def all_graphs(node: Node) -> Iterator[SourceGraph]:
-    """Iterate over the graphs inside a node, and those inside these."""
+    """Iterate over the sub-graphs of a node, including nested ones."""
     for graph in graphs_of(node):
         yield graph
         for inner in graph.nodes:
@@ -230,7 +230,7 @@ def reads(node: Node) -> Iterator[str]:
 
 
 def substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
-    """Replace names that a graph and those inside it read."""
+    """Replace names that a graph and its sub-graphs read."""
 
     def final(name: str) -> str:
         seen: set[str] = set()
@@ -251,7 +251,7 @@ def substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
 
 
 def prune(graph: SourceGraph) -> None:
-    """Remove the nodes that the outputs do not need."""
+    """Remove the nodes that the outputs do not depend on."""
     made = {name: node for node in graph.nodes for name in node.outputs if name}
     needed: set[int] = set()
     pending = list(graph.outputs)

@@ -91,7 +91,7 @@ class Variables:
         return Bundle(self._prefix)
 
     def _key(self, name: str) -> tuple[str | None, str]:
-        """Return key and part of a variable in the checkpoint; None if it is not there."""
+        """Return key and part of a variable in the checkpoint; None if it is missing."""
         if self._bundle is None:
             return None, ""
         if name in self._bound:
@@ -113,7 +113,7 @@ class Variables:
 
     @cached_property
     def _bound(self) -> dict[str, str]:
-        """Keys of the variables that calls of functions get, by name of the node."""
+        """Keys of variables passed to function calls, by name of the node."""
         keys: dict[str, str] = {}
         if self._saved is None or self._objects is None:
             return keys
@@ -154,7 +154,7 @@ class Variables:
 
     @cached_property
     def _restored(self) -> dict[str, tuple[str, str]]:
-        """Key and part of each variable that a restoring node is assigned to."""
+        """Key and part of each variable that a restore node is assigned to."""
         restored: dict[str, tuple[str, str]] = {}
         for name, value in self._assigned:
             source, node = self._source(value)
@@ -199,7 +199,7 @@ class Variables:
 
 
 def _part(data: ir.TensorData, sizes: str, where: str) -> ir.TensorData:
-    """Return the part of a partitioned variable that a node holds.
+    """Return the part of a partitioned variable that a node stores.
 
     Args:
         sizes: Sizes of the whole, then first index and size of the part by axis, or ``-`` for all of it:

@@ -91,7 +91,7 @@ _BY_NAME: dict[str, type[Table]] = {
 
 
 def options_of(name: str) -> type[Table] | None:
-    """Return the table of an operator's options, or None if it has no options."""
+    """Return the table of an operator's options; None if it has no options."""
     return _ODD.get(name) or _BY_NAME.get(_plain(name))
 
 
@@ -132,7 +132,7 @@ class TfliteFile:
         self.tensors = [self._tensors(number) for number in range(len(self.model.subgraphs))]
 
     def damaged(self, problem: str) -> ModelError:
-        """Return the error of a file that breaks the format's rules."""
+        """Return the error for a file that breaks the format's rules."""
         return ModelError(problem, where=str(self.path), fix="the file is damaged: obtain it again")
 
     @property
@@ -200,7 +200,7 @@ class TfliteFile:
         return list(map(_floats, tensors)) if self._is_float else tensors
 
     def _with_parameters(self, tensor: TensorInfo, table: Any, tensors: Sequence[TensorInfo]) -> TensorInfo:
-        """Return a tensor with the scales and zero points that other tensors hold."""
+        """Return a tensor with scales and zero points from the tensors that store them."""
         details: Any = getattr(table.quantization, "details", None)
         if details is None:
             return tensor
@@ -322,7 +322,7 @@ class TfliteFile:
         return {each.id: each for each in self.model.external_buffers or ()}
 
     def _external_range(self, tensor: TensorInfo) -> tuple[ir.MappedFile, int, int]:
-        """Return the range of another file that holds the data of a tensor."""
+        """Return the range of another file with the data of a tensor."""
         buffer = self._external_buffers.get(tensor.external)
         groups: Sequence[Any] = self.model.external_buffer_groups or ()
         if buffer is None:

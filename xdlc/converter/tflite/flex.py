@@ -15,7 +15,7 @@ from xdlc.converter.tensorflow.tensors import tensor_data
 from xdlc.errors import ModelError, UnsupportedOp
 
 FLEX = "Flex"
-"""Start of the names of custom operators that are TensorFlow's."""
+"""Prefix of the names of custom operators that are TensorFlow's."""
 
 
 def node_attributes(data: Any, where: str) -> dict[str, Any]:

@@ -113,14 +113,14 @@ class _Reader:
         raise ValueError(f"it has a value of type {kind}")
 
     def key(self, place: int) -> str:
-        """Return a text that a zero byte ends."""
+        """Return a zero-terminated text."""
         end = self._data.find(b"\0", place)
         if end < 0:
             raise ValueError(f"it has a key at byte {place} without its end")
         return str(self._data[place:end], "utf-8")
 
     def vector(self, place: int, width: int, kind: int | None, depth: int) -> list[Any]:
-        """Return a vector's elements; untyped ones have their types after the last."""
+        """Return a vector's elements; untyped vectors store types after the elements."""
         count = self.count(place, width, width + (kind is None))
         if kind is not None:
             return self.elements(place, width, kind, count, depth)

@@ -19,7 +19,7 @@ from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """What the file states of an operator: the ``message`` of its node.
+    """Description of an operator in the file: the ``message`` of its node.
 
     Attributes:
         index: Its position in the sub-graph.
@@ -62,7 +62,7 @@ class Graphs:
         return self._sized(index)[0]
 
     def _sized(self, index: int) -> tuple[SourceGraph, int]:
-        """Return a sub-graph as a source graph, and its node count with nested ones."""
+        """Return a sub-graph as a source graph, and its node count with nested graphs."""
         file = self._file
         file.index(index, "sub-graph", file.tensors)
         if index in self._open:

@@ -57,7 +57,7 @@ def is_implied(given: Quantization, dtype: np.dtype[Any], low: float, high: floa
 
 
 def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the floats that a quantized tensor denotes; other values as they are."""
+    """Return the float values of a quantized tensor; other values as is."""
     quantization = tensor.quantization
     if quantization is None or not value.dtype.is_integer:
         return value
@@ -70,7 +70,7 @@ def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
 
 
 def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the integers that a quantized tensor stores; other values as they are."""
+    """Return the stored integers of a quantized tensor; other values as is."""
     quantization = tensor.quantization
     if quantization is None or not value.dtype.is_float or not is_stored(tensor):
         return value
@@ -93,7 +93,7 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
 
 
 def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value, TensorInfo]:
-    """Return weights of 8 bits with the type that they are read with.
+    """Return weights of 8 bits in the type in which the operator reads them.
 
     Models of 2018 state the symmetric int8 weights of float operators as uint8 (LiteRT's hybrid kernels).
     """
@@ -107,7 +107,7 @@ def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value,
 
 
 def _name(g: Operators, made: Tensor, name: str) -> None:
-    """Name the floats that the node computed, which become fixed point."""
+    """Name the float tensor that the node computed and that becomes fixed point."""
     op, graph = made.producer, g.builder.graph
     if op is not None and op.origin.nodes[-1:] == (g.builder.node,) and name not in graph.tensors:
         graph.rename(made, name)
@@ -151,7 +151,7 @@ def _dequantized(g: Operators, value: Value, quantization: Quantization, dtype: 
 
 
 def _shifted(g: Operators, value: Value) -> Value | None:
-    """Return float values of unsigned integers, or of those they were made of."""
+    """Return the float values from which unsigned integers were computed."""
     maker = _made(_made(value.tensor, "Reinterpret"), "Quantize")
     if maker is None:
         maker = value.tensor

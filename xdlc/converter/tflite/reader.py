@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.tflite.boundary import cut, entry, open_dimensions
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.graphs import Graphs, TfliteSource
@@ -46,7 +45,7 @@ class DeclaredTensors(Declarations):
         return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
-        """Return the type that no DLC holds, like ``string``; empty for numbers."""
+        """Return the name of a non-numeric type, like ``string``; "" for numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")
 
@@ -71,7 +70,7 @@ def read(
         float: Whether quantized tensors become float ones, without encodings.
 
     Raises:
-        XdlcError: If it is damaged, or has no form in a DLC.
+        XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     file = TfliteFile(path, is_float=float)
     chosen = entry(file, signature_name)

@@ -1,4 +1,4 @@
-"""Handlers of TFLite operators, amid floats, and what these read from nodes."""
+"""Handlers of TFLite operators, on floats, and readers of their nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TfliteHandlers(Handlers):
         domain: str = "",
         wraps: bool = True,
     ) -> Callable[[F], F]:
-        """Register a function as the handler of operators, as ``Handlers`` does.
+        """Register a function as the handler of operators, like ``Handlers``.
 
         Args:
             layout: Layout in which the handler works.

@@ -132,7 +132,7 @@ class _Variables:
                 self._start[handles[node.names[0]]] = value
 
     def _bound(self, node: Node, computed: set[str]) -> Node:
-        """Return a node that reads and writes the values that variables have at its turn."""
+        """Return a node with the current values of the variables that it reads and writes."""
         if node.type == "READ_VARIABLE" and node.names and node.outputs and node.names[0] in self._handles:
             info = node.message.outputs[0]
             return replace(node, names=[self._value(self._handles[node.names[0]], info)])

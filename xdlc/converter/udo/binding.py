@@ -1,4 +1,4 @@
-"""Input binding: the inputs of a source node as those of a UDO."""
+"""Input binding: inputs of a source node as inputs of a UDO."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Slot(NamedTuple):
 def bind_inputs(
     definition: OpDef, values: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[list[Slot], list[Issue]]:
-    """Return the values at the inputs of an op, and what does not fit.
+    """Return the values of an op's inputs, and the problems.
 
     A repeated input takes all values from its position on.  Omitted values after the last one are dropped.
 
@@ -86,7 +86,7 @@ def _places(inputs: Sequence[TensorDef], count: int) -> Iterator[TensorDef]:
 
 
 def _misfit(slot: Slot) -> Issue | None:
-    """Return why a value does not fit its input, or None."""
+    """Return why a value does not fit its input; None if it fits."""
     place, definition, value = slot
     if value is None:
         return None if not definition.mandatory else _omitted(place)
@@ -122,7 +122,7 @@ def _omitted(place: str) -> Issue:
 def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
     if entry.name in attributes:
         return Issue(
-            f"input {index} ({entry.name!r}) is no input of the node but an attribute",
+            f"input {index} ({entry.name!r}) is an attribute of the node, not an input",
             f"make {entry.name!r} a parameter of the definition",
         )
     return _omitted(f"input {index} ({entry.name!r})")
@@ -212,7 +212,7 @@ def _static(definition: TensorDef, value: Value) -> Tensor:
 
 
 def _type_for(tensor: Tensor, definition: TensorDef) -> DType:
-    """Return the type of a tensor at an input that it fits."""
+    """Return the type of a tensor at an input that allows it."""
     if is_allowed(tensor.dtype, definition.dtypes):
         return tensor.dtype
     array = tensor.numpy() if tensor.is_static and tensor.dtype.is_integer else None
@@ -267,7 +267,7 @@ def is_quantized_only(allowed: Sequence[DType]) -> bool:
 
 
 def is_allowed(dtype: DType, allowed: Sequence[DType]) -> bool:
-    """Return whether a definition allows a type as it is."""
+    """Return whether a definition allows a type without conversion."""
     return not allowed or dtype in allowed or (dtype is FLOAT32 and is_quantized_only(allowed))
 
 

@@ -89,7 +89,7 @@ def _why(model: Model, unused: Sequence[Udo]) -> str:
     inputs = model.main.inputs
     if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
         return ""
-    return f"; nodes with dynamic dimensions become no operation of QNN: {bind_dims()}"
+    return f"; nodes with dynamic dimensions cannot become QNN ops: {bind_dims()}"
 
 
 def _dynamic_dims(op: Op) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _dynamic_dims(op: Op) -> Iterator[str]:
     for tensor in op.outputs:
         if tensor.dynamic_axes:
             yield (
-                f"nothing states the dimensions of {tensor.name!r}, an output of {op.package}::{op.type}: "
+                f"the model does not fix the dimensions of {tensor.name!r}, of {op.package}::{op.type}: "
                 "they stay dynamic, which accelerators do not support; a shape function would state them"
             )
 

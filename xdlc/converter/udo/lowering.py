@@ -84,7 +84,7 @@ def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
 
 
 def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
-    """Return a node's attributes, under a parameter's name where it is clear.
+    """Return a node's attributes; a unique match is renamed to the parameter.
 
     Those without meaning at inference that no parameter denotes are omitted.
     """
@@ -103,7 +103,7 @@ def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]
 def _stored(
     custom: Udo, name: str, inputs: list[Tensor | None], params: Mapping[str, Param]
 ) -> list[Tensor | None]:
-    """Return the inputs, static ones in the format in which the plugin stores them."""
+    """Return the inputs, with static ones in the plugin's storage format."""
     if custom.hooks is None:
         return inputs
     for index, data in custom.hooks.stored_inputs(make_view(custom.definition, name, inputs, params)).items():

@@ -105,7 +105,7 @@ def _accepts(custom: Udo, op: Op) -> bool:
 
 
 def _params(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
-    """Return an op's parameters as its replacement has them, and misfits."""
+    """Return an op's parameters for its replacement, and misfits."""
     definition, native = custom.definition, opdefs.find(op.type)
     native_params = dict(op.params)
     if definition.name != op.type:
@@ -154,8 +154,8 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
         tensor = tensors[index] if index < len(tensors) else None
         if place.layout not in _LAYOUTS:
             yield Issue(
-                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op works channels last",
-                "take the layout out, or set UseDefaultTranslation to false",
+                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op is channel-last",
+                "remove the layout, or set UseDefaultTranslation to false",
             )
         if tensor is None and place.mandatory:
             yield Issue(f"{what} {index} ({place.name!r}) is omitted", OPTIONAL)
@@ -184,7 +184,7 @@ _NAME = re.compile(r"(?=.{1,128}$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 def check_package_name(name: str) -> None:
-    """Refuse what cannot be a package of native operations.
+    """Refuse an invalid name for a package of native operations.
 
     Raises:
         UsageError: If it is no name of a package, or of one with a meaning of its own.

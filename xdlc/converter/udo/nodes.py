@@ -27,10 +27,10 @@ class Declarations:
         self._values = values or {}
 
     def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
-        """Take the shapes of the inputs, and the values of those that options fix."""
+        """Set the shapes of the inputs, and the values of inputs fixed by options."""
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the stated shape and type of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
@@ -38,7 +38,7 @@ class Declarations:
         return self._values.get(name) or Declared(read=bool(name))
 
     def oddity(self, name: str) -> str:
-        """Return what no DLC holds, like ``strings``; empty for tensors of numbers."""
+        """Return the kind of a non-tensor value, like ``strings``; "" for numbers."""
         return ""
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
@@ -46,7 +46,7 @@ class Declarations:
         yield from ()
 
     def inferred(self) -> Mapping[str, Spec]:
-        """Return what is known of values from the source as a whole, by name."""
+        """Return inferred shapes and types of values by name."""
         return {}
 
 
@@ -102,7 +102,7 @@ class UdoNodes:
         return bool(self._candidates(node))
 
     def covers_surely(self, node: Node) -> bool:
-        """Return whether a node certainly becomes a UDO: no object has to accept it first."""
+        """Return whether a node certainly becomes a UDO, without a plugin's consent."""
         return bool(self._udos.ops) and any(udo.hooks is None for udo in self._candidates(node))
 
     def uncovered(self, node: Node, where: str) -> str:
@@ -111,7 +111,7 @@ class UdoNodes:
         return self._elsewhere(node.domain, node.type)
 
     def _described(self, node: Node, where: str) -> UncoveredNode:
-        """Return what is known of a node, whose inputs may have no value."""
+        """Return the description of a node, whose inputs may have no value."""
         attributes = _attributes(node) if node.load is None else node.load(False)
         return UncoveredNode(
             node.type,
@@ -140,7 +140,7 @@ class UdoNodes:
         return Operand(name, found.shape, found.dtype)
 
     def _elsewhere(self, domain: str, type: str) -> str:
-        """Return the change to a plugin that has an operator of this name, if any."""
+        """Return the fix for a plugin that has an operator of this name, if any."""
         for udo in self._udos.ops:
             if type in udo.source_types and udo.hooks is not None:
                 if udo.frameworks and self._framework not in udo.frameworks:
@@ -150,7 +150,7 @@ class UdoNodes:
         return ""
 
     def import_node(self, node: Node, where: str) -> bool:
-        """Bind the outputs of a node to those of a UDO; return whether one matches.
+        """Bind the outputs of a node to the outputs of a UDO; return whether one matches.
 
         Raises:
             XdlcError: If the node does not fit it.
@@ -186,7 +186,7 @@ class UdoNodes:
         return True
 
     def contradictions(self) -> Iterator[str]:
-        """Yield contradictions between inferred shapes and those of the model."""
+        """Yield contradictions between inferred shapes and shapes in the model."""
         if not self._context.diagnostics.used:
             return
         values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
@@ -301,7 +301,7 @@ def _attributes(node: Node) -> dict[str, Any]:
 
 
 def _restates(value: Any) -> bool:
-    """Return whether an attribute is the type of a tensor, or a list of such types."""
+    """Return whether an attribute is the type of a tensor, or a list of types."""
     return isinstance(value, TypeName) or (
         isinstance(value, list) and bool(value) and all(map(_restates, value))
     )

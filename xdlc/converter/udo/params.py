@@ -29,7 +29,7 @@ _KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("fl
 
 
 def parameters(definition: OpDef, values: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
-    """Return the parameters of an op, defaults written out, and what does not fit.
+    """Return the parameters of an op including defaults, and the misfits.
 
     Args:
         values: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
@@ -60,7 +60,7 @@ def _in_layout(param: ParamDef, made: Param) -> Param:
 
 
 def _is_given(param: ParamDef, given: Mapping[str, Any]) -> bool:
-    """Return whether a value is set; exporters write empty lists for omitted ones."""
+    """Return whether a value is set; exporters write [] for omitted values."""
     value = given.get(param.name)
     is_empty = isinstance(value, list) and not value and not param.mandatory and param.default is None
     return value is not None and not is_empty
@@ -108,7 +108,7 @@ def _octets(value: bytes) -> Array:
 
 
 def _is_message(value: Any) -> bool:
-    """Return whether a value is a message of the source, such as a graph."""
+    """Return whether a value is a message of the source, for example a graph."""
     return any(hasattr(value, field) for field in ("node", "data_location", "tensor_type"))
 
 
@@ -220,7 +220,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
 
 
 def _holds(dtype: DType, array: Array) -> bool:
-    """Return whether a type holds all elements; floats may be rounded."""
+    """Return whether a type can represent all elements; floats may be rounded."""
     import numpy
 
     if dtype.is_fixed or dtype.bits not in (8, 16, 32, 64):
@@ -242,7 +242,7 @@ def _range(array: Array) -> str:
 
 
 def _scalar(param: ParamDef, value: Any) -> Scalar:
-    """Return a value as a parameter of the first allowed type that holds it.
+    """Return a value as a parameter of the first allowed type that can represent it.
 
     Types of the value's own kind come first: an integer becomes a float only where no integer type is
     allowed.  A list of strings is stored as the text of a JSON list, for a DLC has no tensors of strings.
@@ -287,7 +287,7 @@ def _number_of(param: ParamDef, value: Any) -> int:
 
 
 def _as_type(dtype: DType, value: Any) -> Scalar | None:
-    """Return a plain value as a scalar of a type, or None if it does not fit.
+    """Return a plain value as a scalar of a type; None if it does not fit.
 
     Example:
         >>> from xdlc.ir.dtype import UINT32
@@ -347,7 +347,7 @@ def _real(dtype: DType, value: float) -> Scalar | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a number without a fraction as an int; None for anything else."""
+    """Return a number without fraction as an int; None for other values."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     return int(value) if isinstance(value, int) else None
@@ -367,6 +367,6 @@ def _own(value: Any) -> tuple[DType, ...]:
 
 
 def _ordered(dtypes: Sequence[DType], value: Any) -> list[DType]:
-    """Return types with those of the value's own kind in front."""
+    """Return the types, first those of the value's kind."""
     kinds = _KINDS.get(type(value), ())
     return sorted(dtypes, key=lambda dtype: dtype.kind not in kinds)

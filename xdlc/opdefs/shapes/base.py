@@ -22,7 +22,7 @@ _FAULTS = (ModelError, TypeError, ValueError, LookupError, ArithmeticError, Attr
 
 
 class ShapeError(Exception):
-    """Operands or parameters of an op that do not go together."""
+    """Operands or parameters of an op that do not fit together."""
 
 
 def shape(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[ShapeFunction], ShapeFunction]:
@@ -38,7 +38,7 @@ def shape(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[ShapeFunction
 
 
 def infer(op: Op) -> list[Dims] | None:
-    """Return the shapes of the results of an op, or None if nothing determines them.
+    """Return the shapes of an op's results; None if they cannot be inferred.
 
     An op type without shape function of its own may have the law that its definition states.
 
@@ -85,7 +85,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
 
 
 def _fits(tensor: Tensor, dims: Dims) -> bool:
-    """Return whether a tensor has the dimensions; dynamic ones fit any.
+    """Return whether a tensor has the dimensions; dynamic dimensions always fit.
 
     A scalar may have the shape [1]: some tools and backends have no rank 0.
     """
@@ -109,7 +109,7 @@ def _stated_law(type: str) -> ShapeFunction | None:
 
 
 def like_first(op: Op) -> list[Dims]:
-    """Return the shape of the first operand, to which the others must broadcast."""
+    """Return the shape of the first operand; the others must broadcast to it."""
     source = operand(op, 0)
     for tensor in op.inputs[1:]:
         if tensor is not None and broadcast_shape([source, tensor]) != source.shape:
@@ -140,7 +140,7 @@ def broadcast_shape(tensors: Sequence[Tensor], *, last: int = 0) -> tuple[int, .
 
 
 def mismatch(tensors: Sequence[Tensor]) -> str:
-    """Return the text of an error about operands whose shapes do not go together."""
+    """Return the text of an error about operands with shapes that do not fit together."""
     shapes = " and ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in tensors)
     constant = next((tensor for tensor in tensors if tensor.is_static), None)
     because = f": constant {constant.name!r} was made for the old dimensions" if constant is not None else ""

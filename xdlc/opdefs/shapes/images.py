@@ -35,7 +35,7 @@ def crops(op: Op) -> list[Dims]:
 
 @shape("SpaceToDepth")
 def space_to_depth(op: Op) -> list[Dims]:
-    """Return blocks that have become channels."""
+    """Return the shape after blocks are moved to channels."""
     batch, height, width, depth = operand(op, 0).shape
     down, across = integers(op, "block_size", 2)
     if height % down or width % across:
@@ -45,7 +45,7 @@ def space_to_depth(op: Op) -> list[Dims]:
 
 @shape("DepthToSpace")
 def depth_to_space(op: Op) -> list[Dims]:
-    """Return channels that have become blocks."""
+    """Return the shape after channels are moved to blocks."""
     batch, height, width, depth = operand(op, 0).shape
     down, across = integers(op, "block_size", 2)
     return [(batch, height * down, width * across, depth // (down * across))]
@@ -53,7 +53,7 @@ def depth_to_space(op: Op) -> list[Dims]:
 
 @shape("SpaceToBatch")
 def space_to_batch(op: Op) -> list[Dims]:
-    """Return blocks of the padded image that have become items of the batch."""
+    """Return the shape after blocks of the padded image are moved to the batch."""
     batch, height, width, depth = operand(op, 0).shape
     down, across = integers(op, "block_size", 2)
     top, bottom, left, right = integers(op, "pad_amount", 4)
@@ -65,7 +65,7 @@ def space_to_batch(op: Op) -> list[Dims]:
 
 @shape("BatchToSpace")
 def batch_to_space(op: Op) -> list[Dims]:
-    """Return items of the batch that have become blocks, with the edges cropped."""
+    """Return the shape after the batch is moved to blocks and edges are cropped."""
     batch, height, width, depth = operand(op, 0).shape
     down, across = integers(op, "block_size", 2)
     top, bottom, left, right = integers(op, "crops", 4)

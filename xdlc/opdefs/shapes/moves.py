@@ -19,7 +19,7 @@ def same(op: Op) -> list[Dims]:
 
 @shape("If")
 def branches(_op: Op) -> list[Dims] | None:
-    """Return nothing: the outputs of the branches have the shapes."""
+    """Return None: only the graphs of the branches determine the shapes."""
     return None
 
 
@@ -91,7 +91,7 @@ def unpack(op: Op) -> list[Dims]:
 
 @shape("StridedSlice")
 def strided_slice(op: Op) -> list[Dims] | None:
-    """Return the number of elements of each range; None where it adds axes."""
+    """Return the shape after slicing; None if the op adds axes."""
     source = operand(op, 0)
     if int(op.param("new_axes_mask", 0)):
         return None
@@ -144,7 +144,7 @@ def gather_elements(op: Op) -> list[Dims]:
 
 @shape("GatherNd")
 def gather_nd(op: Op) -> list[Dims]:
-    """Return the shape of the positions followed by what they leave of the data."""
+    """Return the shape of the positions, followed by the unindexed axes of the data."""
     source, places = operand(op, 0), operand(op, 1)
     shared, depth = int(op.param("batch_dims", 0)), places.shape[-1]
     if source.shape[:shared] != places.shape[:shared]:

@@ -71,7 +71,7 @@ def transposed(op: Op) -> list[Dims]:
 
 @shape("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
 def pool(op: Op) -> list[Dims]:
-    """Return the positions of the window, as the output states if two are in use."""
+    """Return the output shape; the stated one if several rounding modes fit."""
     accepted = pool_shapes(op)
     return [op.outputs[0].shape if op.outputs[0].shape in accepted else accepted[0]]
 
@@ -90,7 +90,7 @@ def pool_shapes(op: Op) -> list[tuple[int, ...]]:
 
 @shape("Pad")
 def pad(op: Op) -> list[Dims]:
-    """Return the dimensions with what is added at both ends."""
+    """Return the dimensions plus the padding at both ends."""
     source = operand(op, 0)
     pads = integers(op, "pad_amount", 2 * source.rank)
     return [tuple(size + pads[2 * axis] + pads[2 * axis + 1] for axis, size in enumerate(source.shape))]
@@ -98,7 +98,7 @@ def pad(op: Op) -> list[Dims]:
 
 @shape("MatMul")
 def matmul(op: Op) -> list[Dims]:
-    """Return rows of one operand by columns of the other, for each of the matrices."""
+    """Return the shape of a batched matrix product."""
     first, second = operand(op, 0), operand(op, 1)
     if min(first.rank, second.rank) < 2:
         raise ShapeError("it multiplies a vector")

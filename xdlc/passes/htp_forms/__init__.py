@@ -1,1 +1,1 @@
-"""Forms of ops that HTP computes wrongly or does not support, by family."""
+"""Equivalent forms of ops that HTP computes wrongly or not at all, by family."""

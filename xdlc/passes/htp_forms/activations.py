@@ -32,7 +32,7 @@ _CLAMP_MOST = 2.0**13
 
 @form("ElementWiseNeuron")
 def _elu(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write Elu as a polynomial for small steps, as a maximum for large ones.
+    """Write Elu as a polynomial for small steps, as a maximum for large steps.
 
     The polynomial is ``max(x, 0) + alpha * (t + t^2 / 2)``, t = min(x, 0).  Numbers of small steps are
     below 0.2, so that it is right to 0.005 of them.
@@ -93,7 +93,7 @@ def _fine_clamp(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseNeuron")
 def _fused_neuron(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep Tanh and Sigmoid apart from the product or sum before them.
+    """Separate Tanh and Sigmoid from the product or sum before them.
 
     HTP rounds them to 9 bits within it.
     """
@@ -124,7 +124,7 @@ def is_fused(w: Writer, op: Op, x: Tensor) -> bool:
 
 @form("ElementWiseNeuron")
 def _fused_hard_swish(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep an 8-bit HardSwish apart from a product of mostly negative range.
+    """Separate an 8-bit HardSwish from a product of mostly negative range.
 
     HTP overflows there.
     """

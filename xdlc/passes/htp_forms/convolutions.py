@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones, and FullyConnected."""
+"""Convolutions, transposed convolutions, and FullyConnected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _large_kernel(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("DepthWiseConv2d")
 def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve one channel as a whole, which for each is the same."""
+    """Replace a depthwise convolution of one channel by a convolution."""
     if source.shape[-1] != 1 or not source.dtype.is_float:
         return False
     params = {**op.params, "group": ir.u32(1)}
@@ -112,7 +112,7 @@ def _dilated_kernel(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Conv2d", "Conv3d", "DepthWiseConv2d")
 def _wide_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad apart where the padding at the start is as wide as the kernel.
+    """Use a separate Pad if the padding at the start is as wide as the kernel.
 
     A convolution by a kernel of one tap pads.
 
@@ -161,7 +161,7 @@ def _leading_pads(source: Tensor) -> Array:
 
 @form("DepthWiseConv2d")
 def _strided_taps(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add taps of 0 at the end.
+    """Append taps of zero to the kernel.
 
     Single taps of floats get one along the axis that has a stride of 2, the other of 1, for more than 32
     channels; 2x2 taps of 8 bits with strides of 2 get one along each axis, for 1 to 4 channels beyond a
@@ -190,7 +190,7 @@ def _strided_taps(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Conv2d")
 def _dilated_whole_window(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write out a dilated float kernel as large as the plane.
+    """Write a dilated float kernel as large as the plane without dilation.
 
     HTP forgets its dilation.
     """
@@ -289,7 +289,7 @@ def _output_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("TransposeConv3d")
 def _uneven_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Cut padding off afterwards where it differs between axes.
+    """Pad equally and slice the result, if padding differs between axes.
 
     HTP computes other numbers.
     """

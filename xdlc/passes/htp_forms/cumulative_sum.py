@@ -1,4 +1,4 @@
-"""Sums of the elements before, or from the end."""
+"""Cumulative sums, exclusive and reverse."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _wider(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("CumulativeSum")
 def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Sum integers along the last axis where more than 32 others lie between them."""
+    """Sum integers along the last axis if the axis has a stride above 32."""
     axis, result = int(op.param("axis")), op.outputs[0]
     if not source.dtype.is_integer or math.prod(source.shape[axis + 1 :]) <= _MOST_BEHIND:
         return False
@@ -62,7 +62,7 @@ def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("CumulativeSum", reason=MISSING)
 def _plain(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write exclusive and reverse sums by plain ones.
+    """Write exclusive and reverse sums with plain cumulative sums.
 
     A 0 shifts the elements of an exclusive sum; those of a reverse one are turned around.
     """

@@ -65,7 +65,7 @@ def _select_operands(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Tile")
 def _repeated_last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply by ones in place of a Tile of a last axis of 1.
+    """Replace a Tile of a last axis of 1 by a multiplication with ones.
 
     HTP drops such a Tile before a sum or product.
     """
@@ -120,7 +120,7 @@ _NEAR = 1e-4
 
 @form("ElementWiseBinary", reason=MISSING)
 def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
-    """Subtract multiples of the divisor; correct the rounded quotient by one."""
+    """Compute remainders from the quotient, corrected by one."""
     operation, divisor = op.param("operation"), op.inputs[1]
     if operation not in (FLOOR_DIV, FMOD, MOD) or divisor is None or not source.dtype.is_float:
         return False

@@ -108,7 +108,7 @@ def _cast_to_64_bits(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_from_floats(x: Tensor) -> bool:
-    """Return whether floats become a tensor by casts and Reshapes."""
+    """Return whether a tensor is computed from floats by Casts and Reshapes."""
     while not x.dtype.is_float:
         before = x.producer
         if before is None or before.type not in ("Cast", "Reshape") or before.inputs[0] is None:

@@ -14,7 +14,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.avoid_faults import MISSING, form
 
 _SHORT, _FEWEST = (8, 16, 32), 32
-"""Bytes of rows, and the least number of indices, that HTP gathers in another way."""
+"""Bytes of rows, and the least number of indices, for which HTP gathers differently."""
 _MANY = 256
 _NONE, _ADD, _MUL = 0, 1, 2
 """Reductions that ScatterNd of HTP has."""
@@ -22,7 +22,7 @@ _NONE, _ADD, _MUL = 0, 1, 2
 
 @form("Gather")
 def _indices_of_several_axes(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by indices of one axis."""
+    """Gather by indices flattened to one axis."""
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
     if index is None or index.rank < 2 or not _is_counted(w, index):
         return False
@@ -97,7 +97,7 @@ def _is_counted(w: Writer, index: Tensor) -> bool:
 
 
 def _is_short(source: Tensor, size: int) -> bool:
-    """Return whether rows have one of three sizes on HTP.
+    """Return whether rows have a size for which HTP gathers wrongly.
 
     HTP stores integers in 8 or 32 bits.
     """
@@ -107,7 +107,7 @@ def _is_short(source: Tensor, size: int) -> bool:
 
 @form("GatherNd")
 def _batch_indices(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by known indices of batches from the axes that they count as one."""
+    """Gather by known indices with the batch axes merged."""
     index, axes, result = op.inputs[1], int(op.param("batch_dims", 0)), op.outputs[0]
     if not axes or index is None or index.data is None:
         return False
@@ -146,7 +146,7 @@ def _negative_indices(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ScatterElements", reason=MISSING)
 def _one_row(w: Writer, op: Op, source: Tensor) -> bool:
-    """Scatter into one row.
+    """Write a scatter into an axis of size 1.
 
     Places are the index times a step plus known numbers.
     """

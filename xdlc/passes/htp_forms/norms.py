@@ -13,7 +13,7 @@ from xdlc.passes.avoid_faults import MISSING, form
 
 _BLOCK = 64
 _BELOW = 12.0
-"""How far below all others an entry of fixed point is, so that it adds less than a step of 16 bits."""
+"""Distance of a fixed-point entry below all others at which it adds less than a step."""
 
 
 @form("Batchnorm")
@@ -47,7 +47,7 @@ def _sequences(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("LogSoftmax")
 def _log_softmax(w: Writer, op: Op, source: Tensor) -> bool:
-    """Append an entry that adds nothing, and drop its result.
+    """Append an entry without influence on the sum, and slice its result off.
 
     HTP omits the last entry of an axis of one more than a multiple of 64.
     """
@@ -75,7 +75,7 @@ def _log_softmax(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Tensor:
-    """Return numbers less 1 in 16 bits, 0 of which is so far below the least of them.
+    """Return numbers less 1 in 16 bits, with a range that reaches below the least.
 
     Without the 1, which no result shows, HTP joins in 8 bits and converts afterwards.
     """
@@ -92,7 +92,7 @@ def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Te
 
 @form("RmsNorm")
 def _rms_norm_of_rows(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold all axes but the last into one where rows are normed along the last."""
+    """Merge all axes but the last, along which rows are normalized."""
     axes, last = [int(axis) for axis in op.param("axes")], source.rank - 1
     if source.rank < 3 or axes != [last]:
         return False

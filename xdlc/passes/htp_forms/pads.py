@@ -47,7 +47,7 @@ def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Pad")
 def _last_axis_apart(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the last axis after the others.
+    """Pad the last axis after the other axes.
 
     HTP pads it together with another axis wrongly by numbers.
     """
@@ -67,7 +67,7 @@ def _last_axis_apart(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Pad", reason=MISSING)
 def _one_axis_at_a_time(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad one axis after the other by the values of five axes or more."""
+    """Pad one axis at a time in tensors of five axes or more."""
     if source.rank < 5 or op.param("scheme") == _CONSTANT or source.encoding != op.outputs[0].encoding:
         return False
     x = source

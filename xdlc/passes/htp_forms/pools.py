@@ -78,7 +78,7 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
 
 @form("PoolAvg2d")
 def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pool fixed point as a volume of one plane, in 16 bits.
+    """Pool fixed point as a volume with one plane, in 16 bits.
 
     HTP counts the padding of planes wrongly.
 
@@ -104,7 +104,7 @@ def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_right(op: Op, source: Tensor) -> bool:
-    """Return whether HTP pools fixed point as the op states it."""
+    """Return whether HTP pools fixed point as the op specifies."""
     pads, reached = op.param("pad_amount", numpy.zeros((2, 2))).astype(int), _reached_pads(op)
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
     is_like = bool((pads == pads[0, 0]).all() and (stride < kernel).all())
@@ -129,7 +129,7 @@ def _counted_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("PoolAvg3d")
 def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the end of the width too, and cut that off.
+    """Pad the end of the width too, and slice the result.
 
     HTP is wrong where other axes alone are padded.
 
@@ -231,7 +231,7 @@ def _pool_max(
 
 
 def _covered(op: Op) -> Array:
-    """Return the part of each window of a pool that covers no padding."""
+    """Return the share of each pooling window that covers no padding."""
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
     assert op.inputs[0] is not None
     parts = []

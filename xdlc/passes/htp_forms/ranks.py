@@ -1,4 +1,4 @@
-"""Ops of more axes than HTP supports, with neighbouring axes as one."""
+"""Ops of more axes than HTP supports, with neighbouring axes merged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _has(op: Op, source: Tensor) -> bool:
 
 @form("Transpose", reason=MISSING)
 def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold axes that stay together.
+    """Merge axes that stay adjacent.
 
     If more than five groups remain, the first two of the result are joined by a Transpose
     before.
@@ -85,7 +85,7 @@ def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Reshape", reason=MISSING)
 def _reshape(w: Writer, op: Op, source: Tensor) -> bool:
-    """Read what another Reshape reads, and lower the ranks of inputs and outputs."""
+    """Read the input of a preceding Reshape, and lower the ranks of the operands."""
     result, before = op.outputs[0], source.producer
     if result.rank > 5 and w.graph.is_output(result) and _is_reshaped(w, result):
         result.shape = (result.size,)
@@ -104,13 +104,13 @@ def _reshape(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_reshaped(w: Writer, x: Tensor) -> bool:
-    """Return whether nothing but Reshapes reads a tensor."""
+    """Return whether only Reshapes read a tensor."""
     return all(op.type == "Reshape" and op.package == ir.NATIVE_PACKAGE for op in w.graph.consumers(x))
 
 
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", reason=MISSING)
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reduce one folded axis, after a Transpose of axes that are apart."""
+    """Reduce one merged axis, after a Transpose if the axes are not adjacent."""
     axes = sorted(int(axis) for axis in op.param("axes"))
     is_extreme, is_integer = op.type in ("ReduceMax", "ReduceMin"), source.dtype.is_integer
     if source.rank < (5 if is_integer or is_extreme else 6) or not axes:
@@ -131,7 +131,7 @@ def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _each(w: Writer, op: Op, source: Tensor, axes: Sequence[int]) -> bool:
-    """Reduce integers along one axis after the other.
+    """Reduce integers along one axis at a time.
 
     HTP has no Transpose of five axes of integers.
     """
@@ -146,7 +146,7 @@ def _each(w: Writer, op: Op, source: Tensor, axes: Sequence[int]) -> bool:
 
 @form("L2Norm", "LayerNorm", "LogSoftmax", "Softmax", reason=MISSING)
 def _last(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold the axes before the last ones, along which values are normalized."""
+    """Merge the axes before the last axes, along which values are normalized."""
     name = "axes" if "axes" in op.params else "axis"
     axes = sorted(int(axis) for axis in numpy.reshape(op.param(name, source.rank - 1), -1))
     first = source.rank - len(axes)
@@ -163,7 +163,7 @@ def _last(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Batchnorm", "GroupNorm", "InstanceNorm", reason=MISSING)
 def _channels(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold axes so that a norm of instances or groups has rank 4."""
+    """Merge axes so that an instance or group norm has rank 4."""
     shape = source.shape
     if op.type == "Batchnorm" and source.rank > 4:
         shape = (math.prod(shape[:-1]), shape[-1])

@@ -26,7 +26,7 @@ def _product(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 def _single_elements(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reshape where each result is one element: HTP outputs other numbers for some."""
+    """Reshape if each result is one element, which HTP reduces wrongly for some types."""
     result = op.outputs[0]
     if source.size != result.size or source.dtype is not result.dtype:
         return False
@@ -39,7 +39,7 @@ def _single_elements(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ReduceMax", "ReduceMin", "ReduceSum")
 def _axes_of_one(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reduce fixed point along the axes of several elements alone.
+    """Reduce fixed point only along axes with several elements.
 
     HTP outputs 0 now and then with axes of one.
     """

@@ -30,7 +30,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.avoid_faults import form
 
 _LARGEST = 16000.0
-"""A number whose reciprocal is no denormal float16, all of which are 0 on HTP."""
+"""Largest number whose reciprocal is not a denormal float16, which is 0 on HTP."""
 _FAR = 10.0
 """Softplus of larger numbers is the number in float16."""
 _SERIES = (2.0, 0.66667764, 0.39823071, 0.3269395)
@@ -94,7 +94,7 @@ def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseBinary")
 def _fused_swish(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep a 16-bit Sigmoid apart from the product by a Relu.
+    """Separate a 16-bit Sigmoid from the product by a Relu.
 
     HTP's kernel of both repeats 8 rows.
     """

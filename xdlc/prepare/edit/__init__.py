@@ -1,4 +1,4 @@
-"""Changes to a model before it is compiled: other outputs, types and dimensions."""
+"""Changes of a model before compilation: other outputs, types and dimensions."""
 
 from xdlc.prepare.edit.edit import edit, optimize
 

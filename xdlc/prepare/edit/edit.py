@@ -1,4 +1,4 @@
-"""Changes to a model before it is compiled, in one call."""
+"""Changes of a model before compilation, in one call."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def edit(
 
 
 def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
-    """Refuse a configuration that states other shapes or outputs than the model has."""
+    """Refuse a configuration with shapes or outputs that differ from the model's."""
     from xdlc.boundary.files import read
 
     held, shapes = read(path, has_sections=True), {tensor.name: tensor.shape for tensor in model.main.inputs}
@@ -130,7 +130,7 @@ def optimize(model: Model, names: Sequence[str]) -> Model:
 
 
 def _words(form: Names, more: Sequence[str]) -> str:
-    """Return names as a user would write them."""
+    """Return names in the form that a user writes."""
     if isinstance(form, Mapping):
         texts = [f"{graph} {','.join(names)}" for graph, names in form.items()]
     else:
@@ -139,7 +139,7 @@ def _words(form: Names, more: Sequence[str]) -> str:
 
 
 def _drop_stale(model: Model, edited: Model) -> None:
-    """Drop what was compiled for the network before."""
+    """Drop caches and sections compiled for the previous network."""
     sections = [name for name in model.records if is_about_sections(name)]
     stale = [*(cache.name for cache in caches(model)), *sections]
     if not stale or all(

@@ -136,7 +136,7 @@ def extra_outputs(
     every: bool = False,
     running: Collection[str] = (),
 ) -> list[str]:
-    """Return the names of requested tensors that are no outputs of the main graph.
+    """Return the names of requested tensors that are not yet outputs.
 
     Args:
         tensors: Names of tensors, in any number of forms.

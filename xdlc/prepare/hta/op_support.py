@@ -25,7 +25,7 @@ MOST_INPUT_CHANNELS = 16
 
 @dataclass(frozen=True, slots=True)
 class RejectedOp:
-    """An op that HTA does not take.
+    """An op that HTA does not support.
 
     Attributes:
         layer: Its layer id.
@@ -135,7 +135,7 @@ def _batch(graph: Graph) -> int:
 
 
 def _for_one(op: Op, batch: int) -> Op:
-    """Return an op on tensors as they were if the batch was 1."""
+    """Return a copy of an op with tensors of batch size 1."""
     twins: dict[Tensor, Tensor] = {}
 
     def twin(tensor: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ _RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
 
 class Range(NamedTuple):
-    """Layers from one id to another, both included."""
+    """Layers from a first to a last id, inclusive."""
 
     first: int
     last: int
@@ -195,7 +195,7 @@ def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
 
 
 def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
-    """Return the runs of the ops of ranges on HTA, and of the rest of ``ops`` on HNN.
+    """Return runs of ops: those in ``ranges`` on HTA, the rest on HNN.
 
     Ranges that touch stay sections of their own.
     """
@@ -256,7 +256,7 @@ def fewest_changes(
 
 
 def _order(readers: dict[Op, set[Op]], sides: dict[Op, bool], side: bool) -> list[Op]:
-    """Return the groups, each as early as its engine and sources permit."""
+    """Return the groups in order, each as early as engine and sources permit."""
     positions = {first: position for position, first in enumerate(readers)}
     waits = dict.fromkeys(readers, 0)
     for group in readers.values():

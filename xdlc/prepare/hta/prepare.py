@@ -34,18 +34,19 @@ from xdlc.prepare.hta.partitioner import (
     parse_ranges,
     work,
 )
-from xdlc.runtime.htp_fusion import Bond, Partition, bonds, came_quantized, partitions_of
+from xdlc.runtime.htp_fusion import Bond, Partition, bonds, partitions_of
+from xdlc.runtime.plan import came_quantized
 from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
 
 MANY_CROSSINGS = 4
 MUCH = 0.05
-"""Part of the work of all layers that many crossings may cost without a warning."""
+"""Share of the work of all layers that crossings may cost without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossings:
-    """Borders between sections, with what passes over them in one inference.
+    """Borders between sections, with the data that crosses them in an inference.
 
     Attributes:
         count: Borders.
@@ -161,7 +162,7 @@ def without_sections(model: Model) -> Model:
 
 
 def sections_in(records: Mapping[str, TensorData]) -> list[str]:
-    """Return a line for each AIP record: its name, and the layers that it has on HTA."""
+    """Return a line for each AIP record: its name, and its layers on HTA."""
     lines = []
     for name in filter(is_aip, records):
         try:
@@ -205,7 +206,7 @@ class _Sections:
 
     @property
     def rejected(self) -> tuple[RejectedOp, ...]:
-        """The ops that HTA does not take."""
+        """Ops that HTA does not support."""
         return tuple([RejectedOp(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
     def by_cost(self, order: Sequence[Op] = ()) -> list[Run]:
@@ -287,7 +288,7 @@ class _Sections:
         return problems
 
     def _spans(self, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
-        """Yield the first and last id of each run; empty ids belong to HNN beside them."""
+        """Yield the first and last id of each run; gaps belong to the adjacent HNN run."""
         first = 0
         for run, following in zip(runs, [*runs[1:], None], strict=True):
             last = self.ids[run.ops[-1]]
@@ -310,7 +311,7 @@ class _Sections:
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:
-        """Return why the border of a section may not divide ops that are computed as one."""
+        """Return errors for borders of a section that divide ops computed together."""
         first, last = (self.given[part.ops[index]] for index in (0, -1))
         return [
             ConstraintError(

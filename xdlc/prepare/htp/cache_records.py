@@ -1,4 +1,4 @@
-"""Cache records of a model: graphs, reuse of existing ones, storage."""
+"""Cache records of a model: graphs, reuse of existing caches, storage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdlc.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class ExistingCache:
-    """A cache that the model holds for a SoC.
+    """A cache for a SoC that is stored in the model.
 
     Attributes:
         cache: The cache; of several, the first.
@@ -34,7 +34,7 @@ class ExistingCache:
 
 
 def held_caches(model: Model) -> dict[str, ExistingCache]:
-    """Return the cache that a model holds for each SoC, by the SoC's name.
+    """Return the stored cache of a model for each SoC, by SoC name.
 
     Raises:
         ContainerError: If the record with the facts about them is damaged.
@@ -78,7 +78,7 @@ def difference(
     if existing.cache.problem:
         return existing.cache.problem
     if existing.facts.graphs != selection.graphs:
-        return "is of another graph: what was compiled has changed since"
+        return "is of another graph: its graph has changed since"
     given, wanted = (_option_words(source) for source in (existing.facts, options))
     changed = [f"{key} {given[key]} instead of {wanted[key]}" for key in wanted if given[key] != wanted[key]]
     if changed:
@@ -94,7 +94,7 @@ def _option_words(source: CacheFacts | CompileOptions) -> dict[str, Any]:
 
 
 def check(target: Target, compiled: Compiled, where: str) -> None:
-    """Refuse a result of the compiler that is no cache for a SoC.
+    """Refuse a compiler result that is not a valid cache for the SoC.
 
     Raises:
         BackendError: Naming what is wrong with it.
@@ -108,7 +108,7 @@ def check(target: Target, compiled: Compiled, where: str) -> None:
 
 
 def store(model: Model, target: Target, compiled: Compiled, selection: Selection) -> None:
-    """Put a cache and its facts into a model, in the place of those for its SoC."""
+    """Store a cache and its facts in a model; replace those of the same SoC."""
     remove_caches(model, target.name)
     name = add_cache(model, target.name, compiled.data, compiled.entry, compiled.shared)
     facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION)
@@ -146,7 +146,7 @@ def _own_signature(tensor: Tensor) -> _Signature:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The graphs that a cache is to hold.
+    """Graphs to compile into a cache.
 
     Attributes:
         model: A model with these graphs, or the path of a DLC with them.

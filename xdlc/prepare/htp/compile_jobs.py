@@ -16,7 +16,7 @@ from xdlc.runtime.htp import Compiled, build_id, compile_for
 from xdlc.runtime.htp.process import ForkServer
 
 Step = Callable[[str, int, int], None]
-"""Called with what is under way, the number of SoCs finished, and of all."""
+"""Called with the current step, the number of finished SoCs, and of all SoCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CompileJobs:
         targets: What to compile for.
         existing: Caches by SoC.
         selections: The graphs to compile, by SoC.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         server: Starts the processes.
     """
 
@@ -90,7 +90,7 @@ class CompileJobs:
                 yield target, result
 
     def failures(self) -> dict[str, XdlcError]:
-        """Return the errors of the others by name, in the order wanted."""
+        """Return the errors of failed SoCs by name, in the order of the request."""
         results = ((soc, self._results[soc]) for soc in self._wanted)
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 
@@ -124,8 +124,8 @@ def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
         return "it is up to date"
     return (
-        "xdlc did not make it and its graph is not recorded, but its inputs, outputs and options are those "
-        "requested"
+        "xdlc did not compile it and its graph is not recorded, but inputs, outputs and options match "
+        "the request"
     )
 
 

@@ -1,4 +1,4 @@
-"""Partition plans: what of a model runs on the HTP of a SoC, by a cost model.
+"""Partition plans: parts of a model for the HTP of a SoC, by a cost model.
 
 There are as few partitions as possible.  Those whose computation does not make up for the copies to HTP and
 back go to the CPU.  Branches and loop bodies are divided in the same way, as if they ran once.
@@ -21,7 +21,7 @@ from xdlc.runtime.htp.partition_schedule import partition_name
 CALL = 1 << 16
 """Cost of starting a partition, in bytes copied to HTP: about what takes as long to copy."""
 AT_ONCE = 8
-"""Of so many partitions that gain too little, one is dropped at a time: a network can have thousands."""
+"""Beyond this number of unprofitable partitions, several are dropped at a time."""
 
 
 def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
@@ -42,7 +42,7 @@ def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
 
 
 def move_later(graph: Graph, numbers: dict[Op, int]) -> None:
-    """Move ops to later partitions if that does not increase traffic between them.
+    """Move ops to later partitions if that does not increase traffic.
 
     Args:
         graph: The graph.
@@ -100,7 +100,7 @@ def connected(graph: Graph, numbers: Mapping[Op, int]) -> list[list[Op]]:
 
 
 def work(op: Op) -> int:
-    """Return the operations of an op: multiply-accumulates, or one a result.
+    """Return the operations of an op: multiply-accumulates, or one per element.
 
     Moving and copying counts as none, as the copy to HTP already is one.
     """
@@ -108,7 +108,7 @@ def work(op: Op) -> int:
 
 
 def partition(taken: Mapping[Graph, Collection[Op]]) -> dict[Graph, dict[Op, int]]:
-    """Return the partition of each op on HTP, for a graph and those that it runs.
+    """Return the partition of each op on HTP, for a graph and its sub-graphs.
 
     Components with fewer operations than bytes to copy between CPU and HTP for them go to the CPU, and so do
     partitions that do not make up for starting them besides.  If that would be all of a graph, the latter
@@ -142,7 +142,7 @@ def _numbers(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
 
 
 def _costly(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
-    """Return the ops of components that do not pay off, or of the worst partitions.
+    """Return the ops of unprofitable components, or of the worst partitions.
 
     Without them others may be joined, so that few are dropped at a time: one, or of very many an eighth.
     """
@@ -215,7 +215,7 @@ class PartitionPlan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the cache holds the graphs as they are."""
+        """Whether the cache contains the complete graphs."""
         return not self.left and all(partition.ops is None for partition in self.partitions)
 
     @property
@@ -224,7 +224,7 @@ class PartitionPlan:
         return sum(partition.count for partition in self.partitions)
 
     def lines(self) -> list[str]:
-        """Return how many ops are cached, and what stays on the CPU, and why."""
+        """Return lines: the number of cached ops, and ops on the CPU with reasons."""
         ops = self.cached + len(self.left)
         lines = [f"{self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
         inner = [graph for graph, role in self.roles.items() if not role.startswith(CONDITION)]
@@ -329,7 +329,7 @@ def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str,
 
 
 def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:
-    """Make what leaves a partition of any plan an output; return the names.
+    """Make all tensors that leave a partition outputs; return their names.
 
     The outputs that were there stay first; the others follow in the order of the ops.  A graph with ``If`` or
     ``While`` keeps its outputs: the vendor's runtime, which wants them marked, does not run it.

@@ -29,9 +29,7 @@ from xdlc.runtime.htp.process import ForkServer, stored_model
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
-_FORGOTTEN = (
-    f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
-)
+_FORGOTTEN = f"record {cache_provenance.RECORD!r} was damaged: its facts about existing caches are lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class PrepareError(ProblemList):
 
 
 def by_cause(prepared: Prepared) -> list[XdlcError]:
-    """Return the problems of all SoCs, alike ones once."""
+    """Return the problems of all SoCs, each distinct problem once."""
     groups: dict[tuple[str, ...], tuple[XdlcError, list[str]]] = {}
     for soc, error in zip(prepared.failed, prepared.problems, strict=True):
         for problem in each_problem(error):
@@ -142,7 +140,7 @@ def prepare_all(
     timeout: float = 1800,
     step: Step | None = None,
 ) -> Prepared:
-    """Compile a model for each SoC; return a copy with the caches, and what failed.
+    """Compile a model for each SoC; return a copy with the caches, and failures.
 
     The vendor's own compiler plans for 4 MB of VTCM by default; here the default is all that the SoC has,
     which is faster there but does not run on a SoC with less.  Caches hold all graphs of the model.  The host
@@ -172,7 +170,7 @@ def prepare_all(
         partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
         jobs: SoCs to compile at a time; default: one per processor.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         step: Called with the title of what is done, which names the SoCs that are under way, the number of
             SoCs finished, and of all.
 
@@ -236,7 +234,7 @@ def prepare_all(
 def _stored(
     model: Model, work: CompileJobs | PartitionJobs, kind: str, args: Mapping[str, object]
 ) -> Prepared:
-    """Put what was compiled into a model.
+    """Store compiled caches in a model.
 
     Args:
         model: The model; it is changed, unless partitions of it were compiled.

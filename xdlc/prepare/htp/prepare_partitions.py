@@ -37,7 +37,7 @@ ROUNDS = 8
 
 @dataclass(slots=True)
 class _State:
-    """What is known about a SoC so far."""
+    """State of the partitioning for a SoC."""
 
     target: Target
     report: SupportReport
@@ -55,7 +55,7 @@ class PartitionJobs:
         name: What messages call it.
         targets: What to compile for.
         existing: Caches by SoC.
-        timeout: Seconds that one SoC may take.
+        timeout: Time limit in seconds per SoC.
         server: Starts the processes.
         strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
 
@@ -113,7 +113,7 @@ class PartitionJobs:
         return [(state.target, state.outcome) for _, state in found if state.outcome is not None]
 
     def failures(self) -> dict[str, XdlcError]:
-        """Return the errors of the others by name, in the order wanted."""
+        """Return the errors of failed SoCs by name, in the order of the request."""
         return {soc: self._failed[soc] for soc in self._wanted if soc in self._failed}
 
     def plans(self) -> tuple[PartitionPlan, ...]:
@@ -209,7 +209,7 @@ class PartitionJobs:
         return self._prints[key]
 
     def _learn(self, soc: str, selection: Selection, error: XdlcError, attempt: int) -> bool:
-        """Remove ops on which the compiler fails; return whether there are any."""
+        """Remove ops that fail to compile; return whether there are any."""
         state = self._states[soc]
         if state.plan is None or not _is_about_parts(error):
             return False
@@ -235,7 +235,7 @@ class PartitionJobs:
         return bool(blamed)
 
     def _blamed(self, state: _State, error: XdlcError) -> dict[PlannedPartition, XdlcError]:
-        """Return the partitions that do not even compile alone, and why."""
+        """Return the partitions that do not compile even singly, with the errors."""
         assert state.plan is not None
         if len(state.plan.partitions) == 1:
             return {state.plan.partitions[0]: error}
@@ -262,7 +262,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     if problems:
         return _all_of(problems, place)
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
-    why = "; ".join(sorted(reasons)) or "it has no op that computes anything"
+    why = "; ".join(sorted(reasons)) or "no op of it computes values"
     return ConstraintError(
         f"HTP supports no partition of it: {why}",
         where=place,

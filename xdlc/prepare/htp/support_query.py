@@ -20,7 +20,7 @@ from xdlc.runtime.htp.validator_log import FIXED_DIMS
 
 @dataclass(frozen=True, slots=True)
 class CpuFallback:
-    """An op that stays on the CPU.
+    """An op that falls back to the CPU.
 
     Attributes:
         graph: Name of its graph.
@@ -51,7 +51,7 @@ class SupportReport:
     blocking: list[XdlcError] = field(default_factory=list)
 
     def reject(self, graph: str, op: Op, reason: str) -> None:
-        """Add an op, unless there is a reason for it already."""
+        """Add an unsupported op, unless it has a reason already."""
         self.unsupported.setdefault((graph, op.name), CpuFallback(graph, op.name, op.type, reason))
 
 
@@ -106,7 +106,7 @@ def query_support(
 
 
 def _sources(unsupported: RefusedOp, graph: Graph, adapted: Graph) -> Iterator[Op]:
-    """Yield the op itself, or those around one that only HTP's form of the graph has."""
+    """Yield the op, or the original ops around an op that exists only in HTP's form."""
     ops = {op.name: op for op in graph.ops}
     if unsupported.op in ops:
         yield ops[unsupported.op]

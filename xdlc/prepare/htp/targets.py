@@ -40,7 +40,7 @@ def targets(
     htp_dlbc: bool,
     share_weights: bool,
 ) -> list[Target]:
-    """Return the compile targets by the SoCs' ids, in whatever order they are named.
+    """Return the compile targets, sorted by id of the SoCs.
 
     A cache runs on SoCs of its architecture and later ones that have as much VTCM as it plans for.  One
     for an architecture is therefore compiled for the architecture only, and plans for the smallest VTCM
@@ -115,5 +115,5 @@ def _number(given: str | int) -> int:
     text = str(given).strip().lower().removeprefix("v")
     if not (text.isascii() and text.isdecimal() and len(text) < 4):
         known = ",".join(f"v{number}" for number in arch_numbers() if number >= FIRST_HTP)
-        raise UsageError(f"{given!r} is no architecture", fix=f"use one of {known}")
+        raise UsageError(f"{given!r} is not an architecture", fix=f"use one of {known}")
     return int(text)

@@ -1,4 +1,4 @@
-"""AdaRound: weights rounded up or down so that each layer's results change least.
+"""AdaRound: weights rounded up or down to minimize the change of layer results.
 
 After "Up or Down? Adaptive Rounding for Post-Training Quantization" (Nagel et al., 2020,
 https://arxiv.org/abs/2004.10568), with the same aim: per layer, the least squared error of the

@@ -46,7 +46,7 @@ class Means:
         self._left = dict(limits)
 
     def __call__(self, lowered: Lowered) -> None:
-        """Add what this part of the graph is the first to have."""
+        """Add means of the tensors that this part is the first to contain."""
         import numpy as np
 
         for name in [name for name in self._left if name in lowered.graph.tensors]:
@@ -112,7 +112,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
             f"SQNR of the outputs {start.mean_db:.1f} dB before, {best.mean_db:.1f} dB after"
         )
     _restore(before)
-    return plan.noted("bias_correction: refused, the outputs did not gain by it")
+    return plan.noted("bias_correction: refused, the outputs did not improve")
 
 
 def _is_correctable(plan: Plan, op: Op) -> bool:
@@ -136,7 +136,7 @@ def _name(op: Op) -> str:
 
 
 def _limit(plan: Plan, op: Op) -> Range | None:
-    """Return the range that the encoding of an op's result holds, or None."""
+    """Return the range of an op's result encoding, or None."""
     dtype, encoding = plan.decision.activations[op.outputs[0]]
     return representable(encoding, dtype) if isinstance(encoding, ScaleOffset) else None
 
@@ -191,7 +191,7 @@ def _plus(array: Array, *, summand: Array) -> Array:
 def _trial(
     plan: Plan, calibration: Calibration, engine: Engine, guard: Guard, group: list[Op]
 ) -> tuple[Score, dict[str, Array]]:
-    """Return a score of the network as it is, and the means of some results.
+    """Return a score of the present network, and the means of some results.
 
     The means are those of each sample.
     """

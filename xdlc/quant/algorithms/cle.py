@@ -1,4 +1,4 @@
-"""Cross-layer equalization: channels of like range, kept only where it helps.
+"""Cross-layer equalization of channel ranges, kept only if it helps.
 
 Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, 2019.  There
 it spares weights with one scale; with a scale per channel it is the activations that gain.

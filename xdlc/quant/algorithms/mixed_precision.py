@@ -1,4 +1,4 @@
-"""The cheapest widths that keep a goal, found by trial.
+"""Search by trial for the cheapest widths that reach a goal.
 
 All activations at 8 bits may be hopeless where all at 16 are more than enough.  The ops that have to
 have one width form groups (``mixed/groups.py``); the search (``mixed/search.py``) raises all of them until
@@ -26,14 +26,14 @@ from xdlc.quant.samples import is_held_out
 MOST_JUDGED = 16
 """Samples that widths are judged on."""
 MARGIN = 0.3
-"""What is kept beyond the goal, in dB: the choice fits the samples that it was made on a little."""
+"""Reserve above the goal in dB, because the choice fits its own samples best."""
 MOST_SEARCHES = 8
 """Searches, each corrected by the result of the network as stored after the one before."""
 
 
 @algorithm("mixed_precision", Stage.PRECISION)
 def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the cheapest widths found that keep the options' goal.
+    """Return a plan with the cheapest widths found that reach the options' goal.
 
     If no widths keep the goal, the plan has the best ones.
 
@@ -73,7 +73,7 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
 
 
 def _judged(plan: Plan, calibration: Calibration, engine: Engine) -> list[KeptSample]:
-    """Return the samples to judge by: those held out, and others where these are few.
+    """Return the samples for judging: held-out ones, and others if these are few.
 
     The choice of many widths fits few samples, by more than ranges flatter those that they have seen.
     """
@@ -90,7 +90,7 @@ def _judged(plan: Plan, calibration: Calibration, engine: Engine) -> list[KeptSa
 
 
 def _search(trials: Trials, engine: Engine) -> SearchResult:
-    """Return what is found under the goal of the options, as the network is stored."""
+    """Return the search result for the options' goal, measured in the stored form."""
     least = _least_sqnr(trials)
     trials.goal = Goal(least, MARGIN, engine.metric)
     best, tried = None, set()
@@ -112,7 +112,7 @@ def _search(trials: Trials, engine: Engine) -> SearchResult:
 
 
 def _least_sqnr(trials: Trials) -> float | None:
-    """Return the SQNR that has to be kept, the higher of the two in the options."""
+    """Return the SQNR to reach: the higher of the options' two limits."""
     options = trials.plan.options
     asked = [] if options.min_sqnr is None else [options.min_sqnr]
     if options.max_sqnr_drop is not None:

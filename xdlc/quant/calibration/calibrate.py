@@ -70,7 +70,7 @@ class KeptSample:
 
 
 class Spread:
-    """Keeps a copy of every n-th sample, n doubling as they come.
+    """Keeps every n-th sample; n doubles as samples arrive.
 
     Args:
         most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
@@ -84,7 +84,7 @@ class Spread:
         self.count = 0
 
     def add(self, number: int, sample: Sample) -> None:
-        """Count a sample, and keep every n-th.
+        """Count a sample; keep every n-th.
 
         Args:
             number: Its number among all samples, of which some may not be added.
@@ -100,7 +100,7 @@ class Spread:
         self.count += 1
 
     def give(self, number: int, floats: Mapping[str, Array]) -> None:
-        """Add the float model's values to a sample, if it is kept."""
+        """Add the float model's values to a kept sample."""
         for kept in self.kept:
             if kept.number == number:
                 kept.floats = floats
@@ -108,7 +108,7 @@ class Spread:
                 return
 
     def evenly(self, most: int) -> list[KeptSample]:
-        """Return at most some of what is kept, spread evenly from first to last.
+        """Return at most ``most`` kept samples, evenly distributed.
 
         Args:
             most: At least two.
@@ -160,7 +160,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration without the samples that are held out, or itself."""
+        """The calibration without held-out samples, or itself if it has none."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property
@@ -348,7 +348,7 @@ def _most_compared(graph: Graph) -> int:
 
 
 def _merge_derived(plan: Plan, calibration: Calibration) -> None:
-    """Add statistics of tensors that hold values of others.
+    """Add statistics of tensors with the same values as measured tensors.
 
     Under other widths they may be groups of their own.
     """
@@ -361,7 +361,7 @@ def _merge_derived(plan: Plan, calibration: Calibration) -> None:
 
 
 def measure_with(plan: Plan, calibration: Calibration, samples: Iterable[Sample], engine: Engine) -> None:
-    """Measure outputs with samples that did not calibrate, in place of those held out.
+    """Measure outputs with separate samples instead of held-out ones.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or holds NaN or infinite values.

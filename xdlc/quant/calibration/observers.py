@@ -30,7 +30,7 @@ _KINDS = (_LOW, _HIGH, _SUM, _MEAN, _SAMPLE)
 
 @dataclass
 class PartTaps:
-    """The taps of a part of the graph, and where their results lie in its vector.
+    """Taps of a part of the graph, and the positions of their results in its vector.
 
     Attributes:
         name: Name of the vector among the results.
@@ -126,7 +126,7 @@ class PartTaps:
         self.sizes[kind].append(size)
 
     def close(self, lowered: Lowered) -> bool:
-        """Join all results to one; return whether there are any."""
+        """Concatenate all results; return whether there are any."""
         values = [value for kind in _KINDS for value in self.parts[kind]]
         if not values:
             return False
@@ -136,7 +136,7 @@ class PartTaps:
         return True
 
     def read(self, results: Mapping[str, Array], reading: SampleStatistics) -> None:
-        """Add the part's vector."""
+        """Add the result vector of a part to a sample's statistics."""
         import numpy as np
 
         self.runs += 1
@@ -188,7 +188,7 @@ def _starts(sizes: Sequence[int]) -> Array:
 
 
 def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
-    """Return the axis that reductions keep, so that threads share its rows.
+    """Return the axis that reductions keep, so that threads can share its rows.
 
     None where there is no such axis; the result is a single number then.
 
@@ -203,7 +203,7 @@ def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
 
 
 class Taps:
-    """Reductions that are added to each part of a graph and of those it runs.
+    """Reductions that are added to each part of a graph and of its sub-graphs.
 
     A tensor is measured in the first part that has it.
 
@@ -222,7 +222,7 @@ class Taps:
         self._reading = self._fresh()
 
     def refine(self, lowered: Lowered) -> None:
-        """Add what is wanted of the tensors that this part is the first to have."""
+        """Add reductions of the watched tensors that this part is the first to contain."""
         graph, without = lowered.graph, dropped(lowered.graph)
         part = PartTaps(f"calibration:{len(self._parts)}")
         # If two nodes can run, onnxruntime runs the one that was added last.

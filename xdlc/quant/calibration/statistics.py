@@ -19,16 +19,16 @@ BINS = 2048
 """Most bins of a histogram."""
 
 DECAY = 0.9
-"""Weight of what went before in the moving average of minima and maxima."""
+"""Weight of earlier samples in the moving average of minima and maxima."""
 
 CLIPS = 5
-"""Least samples of a mean that leaves the least and the largest out."""
+"""Least samples for a mean without the smallest and the largest."""
 
 RULED = 0.25
-"""How far these two move a mean, over the mean of the others, where it is theirs."""
+"""Shift of a mean by its two extremes, relative to the other mean, that excludes them."""
 
 FAR = 8.0
-"""How many times as far as the one at the other end an outlier is."""
+"""Ratio of the distances of an outlier and of the other end from the centre."""
 
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""
@@ -56,7 +56,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: Array) -> Histogram:
-        """Return the histogram of an array of any shape; that of an empty one is empty.
+        """Return the histogram of an array; it is empty if the array is.
 
         Args:
             values: Finite float values in the range of float32.
@@ -97,7 +97,7 @@ class Histogram:
 
     @property
     def edges(self) -> Array:
-        """Edges of the bins, float64, one more than there are bins."""
+        """Edges of the bins, float64: one more than there are bins."""
         import numpy as np
 
         return (self.first + np.arange(self.counts.size + 1)) * self.width
@@ -137,7 +137,7 @@ class Histogram:
 
 
 def share_below(sizes: Array, counts: Array, share: float) -> float:
-    """Return the least size that a share of the counted values does not exceed.
+    """Return the smallest magnitude that covers a share of the counted values.
 
     Args:
         sizes: The size of the values of each bin, [bins], in any order.
@@ -168,7 +168,7 @@ def _fitting(low: float, high: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What calibration knows of a tensor.
+    """Statistics of a tensor.
 
     Attributes:
         seen: Smallest and largest value, exact.
@@ -186,7 +186,7 @@ class Statistics:
 
     @classmethod
     def of(cls, seen: Range, histogram: Histogram | None = None) -> Statistics:
-        """Return the statistics of one sample; those of an empty one are of no sample."""
+        """Return the statistics of one sample; without values they count no sample."""
         if seen.is_empty:
             return cls()
         return cls(seen, 1, seen.low, seen.high, Histogram() if histogram is None else histogram)
@@ -203,7 +203,7 @@ class Statistics:
         return Range(self.lows / weight, self.highs / weight)
 
     def merge(self, later: Statistics) -> Statistics:
-        """Return the statistics of these samples and then those of ``later``; associative."""
+        """Return the statistics of these samples followed by ``later``; associative."""
         fade = DECAY**later.count
         return Statistics(
             self.seen.merge(later.seen),
@@ -279,13 +279,13 @@ class ChannelMeans:
 
     @classmethod
     def of(cls, mean: Array) -> ChannelMeans:
-        """Return those of one sample."""
+        """Return the channel means of one sample."""
         import numpy as np
 
         return cls(1, np.stack([mean, mean, mean]))
 
     def merge(self, other: ChannelMeans) -> ChannelMeans:
-        """Return those of both sets of samples."""
+        """Return the channel means of both sets of samples."""
         import numpy as np
 
         (total, low, high), (more, lower, higher) = self.table, other.table
@@ -294,7 +294,7 @@ class ChannelMeans:
 
     @property
     def clipped(self) -> Array:
-        """The mean of each channel, without its two extreme samples if they rule it."""
+        """The mean of each channel, without its two extreme samples if they dominate."""
         import numpy as np
 
         total, low, high = self.table
@@ -323,7 +323,7 @@ class ModelStatistics:
     means: dict[Key, ChannelMeans] = field(default_factory=dict)
 
     def merge(self, later: ModelStatistics) -> ModelStatistics:
-        """Return the statistics of these samples and then those of ``later``."""
+        """Return the statistics of these samples followed by ``later``."""
         merged, means = dict(self.found), dict(self.means)
         for name, statistics in later.found.items():
             merged[name] = merged[name].merge(statistics) if name in merged else statistics
@@ -353,7 +353,7 @@ class ModelStatistics:
 
     @classmethod
     def load(cls, file: IO[bytes]) -> ModelStatistics:
-        """Return what ``save`` wrote."""
+        """Return the statistics that ``save`` wrote."""
         import numpy as np
 
         file.seek(0)

@@ -1,4 +1,4 @@
-"""Measurement of activations of the float model, in this process or in several.
+"""Measurement of the float model's activations, in this process or several.
 
 Chunks of samples go to children, statistics come back in order.  The module is the service of these children,
 too: ``commands`` has what they do.
@@ -53,7 +53,7 @@ Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a calibration measures.
+    """Quantities that a calibration measures.
 
     Attributes:
         tensors: Activations whose statistics are wanted.
@@ -118,7 +118,7 @@ class Meter:
         give: Give | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[ModelStatistics, ModelStatistics]:
-        """Return the statistics of some samples, and of those of them that are held out.
+        """Return the statistics of some samples, and those of the held-out ones.
 
         Args:
             samples: Arrays by input name; few, for values for histograms are kept up to the last one.
@@ -360,7 +360,7 @@ class _Team:
 
 
 def commands() -> dict[str, Any]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     watch_memory()
     return {"measure": _Calibration().measure}
 
@@ -373,7 +373,7 @@ class _Calibration:
         self._stack = ExitStack()
 
     def measure(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Measure the samples of the first file; store results in the others."""
+        """Measure the samples of the first file; store results in the other files."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
             if self._meter is None:

@@ -41,7 +41,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops that share widths: by an encoding, or as HTP computes them as one.
+    """Ops that share bit widths, because of an encoding or because HTP fuses them.
 
     Attributes:
         ops: In execution order; the first is the one that computes.
@@ -64,7 +64,7 @@ class Group:
         return max(place for place, own in enumerate(stages) if own <= stage)
 
     def set(self, precision: Precision, level: Level) -> None:
-        """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
+        """Set the widths of a level on the ops; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:
             rule = rule_of(op)
             has = is_udo(op) or (
@@ -108,7 +108,7 @@ def find_groups(
 
 
 def _bound(graph: Graph, shared: EncodingGroups, tensor: Tensor) -> list[tuple[Op, Op]]:
-    """Return pairs of ops that ``tensor`` binds to each other."""
+    """Return pairs of ops that must share a width because of ``tensor``."""
     pairs = []
     writer = tensor.producer
     if writer is None:
@@ -138,7 +138,7 @@ def _can_widen(op: Op, precision: Precision) -> bool:
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
-    """Return the widths of a group from the requested ones to float, ascending."""
+    """Return the widths of a group from the requested ones up to float."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
@@ -164,7 +164,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an inference costs.
+    """Cost of an inference.
 
     Attributes:
         bit_operations: Multiply-accumulates times bits of one factor times bits of the other.

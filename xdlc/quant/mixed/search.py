@@ -1,4 +1,4 @@
-"""Search for the cheapest levels that keep a goal, and the record of it.
+"""Search for the cheapest levels that reach a goal, and the record of the search.
 
 It knows no networks.
 
@@ -32,15 +32,15 @@ Part: TypeAlias = tuple[int, ...]
 MOST_FAILURES = 24
 """Groups that are tried in vain once most are lowered."""
 NEAR = 0.1
-"""How far above the goal, in dB, no more groups are tried."""
+"""Distance from the goal in dB at which the search stops."""
 FAR = 0.7
 """How far above the goal, in dB, groups are swapped."""
 MOST_ISLANDS = 100
 """Runs of lowered neighbours of which the cost of raising them again is computed."""
 NEGLIGIBLE = 0.0002
-"""Part of the lowest cost that is not worth going all the way down for: other samples may want the bits."""
+"""Share of the lowest cost below which lowering further is not worthwhile."""
 TINY = 1e-20
-"""Noise over signal, or a saving, that counts as none."""
+"""Noise over signal, or saving, that counts as zero."""
 
 
 class LevelQueries(Protocol):
@@ -53,7 +53,7 @@ class LevelQueries(Protocol):
         """Return the SQNR in dB."""
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return the noise over signal that levels add to others, in any unit.
+        """Return the noise over signal that levels add to ``base``, in any unit.
 
         This has to be fast.
         """
@@ -62,10 +62,10 @@ class LevelQueries(Protocol):
         """Return the cost, in any unit."""
 
     def own_cost(self, group: int, level: int) -> float:
-        """Return the cost of a group alone: without changes of width around it."""
+        """Return the cost of a group, without conversions of width at its borders."""
 
     def most_parts(self, groups: int) -> int:
-        """Return how many of so many groups may be tried alone."""
+        """Return how many of the groups may be tried singly."""
 
     def is_affordable(self) -> bool:
         """Return whether more trials may be made."""
@@ -88,7 +88,7 @@ class SearchResult:
 
 
 def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
-    """Return the cheapest levels found that keep the goal, or the best there are.
+    """Return the cheapest levels that reach the goal, or the best levels if none do.
 
     Args:
         ceilings: Levels to come down from, the lowest that keep the goal; the first are all 0.
@@ -108,7 +108,7 @@ def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
 
 
 def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
-    """Lower groups to level ``target`` and return those that have to stay.
+    """Lower groups to level ``target``; return the groups that must not be lowered.
 
     The first of these cost least noise.
     """
@@ -137,12 +137,12 @@ def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part
 
 
 def _split(parts: Sequence[Part], size: int) -> list[Part]:
-    """Return the parts in pieces of at most ``size`` groups, in the same order."""
+    """Return the parts split into pieces of at most ``size`` groups, in order."""
     return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
 
 
 def _ranked(result: SearchResult, parts: Sequence[Part], target: int, trials: LevelQueries) -> list[Part]:
-    """Return the parts, those first that add least noise for what lowering them saves."""
+    """Return the parts, sorted by added noise per saved cost."""
     ranked: list[tuple[float, Part]] = []
     for part in parts:
         saved = sum(
@@ -156,7 +156,7 @@ def _ranked(result: SearchResult, parts: Sequence[Part], target: int, trials: Le
 
 
 def _fill(result: SearchResult, rest: list[Part], target: int, trials: LevelQueries) -> list[Part]:
-    """Lower parts one by one, or more at once while that works; return the rest."""
+    """Lower parts one by one, or several at once while that works; return the rest."""
     left: list[Part] = []
     start, size, failures = 0, 1, 0
     while start < len(rest) and failures < MOST_FAILURES and trials.is_affordable():
@@ -209,7 +209,7 @@ def _swap(result: SearchResult, before: Levels, trials: LevelQueries) -> None:
 
 
 def _fits(result: SearchResult, levels: Levels, slack: float) -> bool:
-    """Return whether levels keep the goal if noise adds up.
+    """Return whether levels reach the goal if noise is additive.
 
     A trial that passes although noise does not fit is luck.
     """
@@ -221,7 +221,7 @@ def _fits(result: SearchResult, levels: Levels, slack: float) -> bool:
 
 
 def _raise_islands(result: SearchResult, before: Levels, trials: LevelQueries) -> bool:
-    """Raise runs of lowered groups whose changes of width cost more than they save."""
+    """Raise runs of lowered groups whose width conversions cost more than they save."""
     runs: list[list[int]] = []
     for group, (now, then) in enumerate(zip(result.levels, before, strict=True)):
         if now == then:
@@ -275,7 +275,7 @@ class RaisedOp:
 
 @dataclass(frozen=True, slots=True)
 class WidthSearch:
-    """What mixed precision tried, and what it raised.
+    """Result of a mixed precision search: the tried levels and the raised ops.
 
     Attributes:
         raised: The ops whose widths were raised.
@@ -290,7 +290,7 @@ class WidthSearch:
 
 
 def raised_records(trials: Trials, result: SearchResult) -> list[RaisedOp]:
-    """Return a record of each op that was raised, those that are needed most first."""
+    """Return a record of each raised op, the most needed ones first."""
     total = sum(macs(op) for op in trials.plan.graph.ops)
     records = []
     for index, (group, level) in enumerate(zip(trials.groups, result.levels, strict=True)):
@@ -317,7 +317,7 @@ def raised_records(trials: Trials, result: SearchResult) -> list[RaisedOp]:
 
 
 def summary(trials: Trials, result: SearchResult) -> list[str]:
-    """Return what was done, in lines for people.
+    """Return a summary of the search, in lines for users.
 
     Args:
         trials: The trials, with their goal.
@@ -331,7 +331,7 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     parts = [f"of {len(result.levels)} groups of ops raised: {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(result.levels), trials.exact(base)
-        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
+        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} as reserve for other samples"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.metric is not None:
@@ -346,7 +346,7 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     if not result.reached and str(goal):
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, result)}; "
-            f"lower the goal, omit what narrows the choice ({narrowing}), or calibrate with more samples of "
+            f"lower the goal, omit restrictions ({narrowing}), or calibrate with more samples of "
             "what the network will see"
         )
     return lines

@@ -92,7 +92,7 @@ class Emulation:
         self._session = AdjustableSession(model, names)
 
     def encodings(self, precision: Precision) -> dict[str, Any]:
-        """Return what is to be fed so that activations have some widths.
+        """Return the encodings to feed to the network for some activation widths.
 
         Args:
             precision: Widths between the narrowest and the widest.
@@ -120,14 +120,14 @@ class Emulation:
         return self._session.run(sample, fed)
 
     def _is_edge(self, graph: Graph, op: Op, tensor: Tensor) -> bool:
-        """Return whether an op may read a tensor in another width than it has."""
+        """Return whether an op may read a tensor in a width of its own."""
         writer = tensor.producer
         if writer is not None and writer.type not in ("Quantize", "Convert"):
             return self._group.get(writer.name) != self._group.get(op.name)
         return len({self._group.get(reader.name) for reader in graph.consumers(tensor)}) > 1
 
     def _round_constant(self, graph: Graph, op: Op, use: Use) -> None:
-        """Round a constant in the run that has fewer bits beside narrower activations."""
+        """Round a constant in the run, if its bits follow narrower activations."""
         wanted, (writer, index) = self._narrow.get(use), use
         rule, real, tensor = rule_of(writer), writer.inputs[index], op.inputs[index]
         if (
@@ -159,7 +159,7 @@ class Emulation:
 
 
 def _encoding(form: QuantType | None) -> Encoding:
-    """Return the encoding of a form, with the bits that it uses."""
+    """Return the encoding of a stored form, with its number of used bits."""
     assert form is not None
     dtype, encoding = form
     if isinstance(encoding, ScaleOffset) and not dtype.is_signed:
@@ -177,12 +177,12 @@ work of calibrating, and of its overhead with small networks."""
 NEARLY = 0.01
 """How far below a goal in dB levels count that reach it and keep too little of the task."""
 RUNS_A_SESSION = 10
-"""Runs that making a session counts as."""
+"""Number of runs that opening a session costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What has to be kept.
+    """Goal of a search.
 
     Attributes:
         sqnr: Least SQNR of each output in dB; None: any.
@@ -256,7 +256,7 @@ class Trials:
 
     @property
     def held_out_count(self) -> int:
-        """The number of those that ranges have not seen."""
+        """Number of held-out samples."""
         return sum(is_held_out(kept.number) for kept in self._samples) if self._calibration.holds_out else 0
 
     def _tried(self) -> None:
@@ -268,7 +268,7 @@ class Trials:
         return self.runs + len(self._samples) <= self.most_runs
 
     def most_parts(self, groups: int) -> int:
-        """Return how many of some groups may be tried alone.
+        """Return how many of the groups may be tried singly.
 
         They may use half of the runs that are left.
         """
@@ -289,7 +289,7 @@ class Trials:
         return self._precision([group.levels[at] for group, at in zip(self.groups, levels, strict=True)])
 
     def added(self, base: Levels, levels: Levels) -> float:
-        """Return noise over signal that levels add to others, on a few samples.
+        """Return the noise over signal that levels add to ``base``, on a few samples.
 
         It is the sum over the outputs.
         """
@@ -335,7 +335,7 @@ class Trials:
         return not score.is_worse(self._scores[best])
 
     def exact(self, levels: Levels) -> float:
-        """Return the SQNR of the network as it will be stored."""
+        """Return the SQNR of the network in its stored form."""
         if levels not in self._exact:
             self._exact[levels] = self._measure(levels, self._session(levels, is_judged=True))
         return self._exact[levels]
@@ -381,11 +381,11 @@ class Trials:
         return self.whole_cost(levels).relative(self.unit)
 
     def own_cost(self, group: int, level: int) -> float:
-        """Return the cost of a group alone, in the same unit."""
+        """Return the cost of a group, in the unit of the whole network."""
         return self.group_cost(group, level).relative(self.unit)
 
     def group_cost(self, group: int, level: int) -> Cost:
-        """Return the cost of a group alone."""
+        """Return the cost of a group."""
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:
@@ -411,7 +411,7 @@ class Trials:
         return self._engine.session(quantized_copy(plan, self._calibration)).run
 
     def _runner(self, levels: Levels) -> Run:
-        """Return what runs a sample under some levels, nearly as they will be stored."""
+        """Return a runner of samples that approximates the stored form of some levels."""
         if not self._is_emulated:
             return self._session(levels, is_judged=True)
         wide = tuple(map(_widened, self.groups, levels))

@@ -1,4 +1,4 @@
-"""Encodings of a quantized model as a file, under the names of the source."""
+"""Encodings of a quantized model as a file, with tensor names of the source."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     graph = model.main
     if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
         raise UsageError(
-            "has no encodings: nothing of it is quantized",
+            "has no encodings: it is not quantized",
             where=f"graph {graph.name!r}",
             fix="quantize the model first",
         )
@@ -101,7 +101,7 @@ def save_encodings(model: Model, path: str | os.PathLike[str], version: str = ai
 
 
 def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
-    """Iterate over tensors that stay float, then over those with encodings."""
+    """Iterate over tensors that remain float, then over those with encodings."""
     for op in graph.ops if floats else ():
         rule = rule_of(op)
         if rule is None or rule.selects:  # stays float with what it reads
@@ -138,13 +138,13 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
         grain, scales = Grain.CHANNEL if channels else Grain.BLOCK, tuple(encoding.scales)
     else:
         raise UsageError(
-            f"{type(encoding).__name__} has no form in a file of encodings",
+            f"{type(encoding).__name__} cannot be stored in a file of encodings",
             where=f"tensor {name!r}",
             fix="export a model whose weights have scales",
         )
     if any(encoding.offsets) or not signed:
         raise UsageError(
-            "has several scales but is not symmetric, which no file of encodings holds",
+            "has several scales but is not symmetric, which files of encodings cannot store",
             where=f"tensor {name!r}",
             fix="export a model whose weights are symmetric",
         )
@@ -224,7 +224,7 @@ def encodings_content(
 def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
     if override.grain not in (Grain.TENSOR, Grain.CHANNEL):
         raise UsageError(
-            f"scales per block have no form in version {version.name}",
+            f"scales per block cannot be stored in version {version.name}",
             where=f"tensor {override.name!r}",
             fix="export version 1.0.0 or 2.0.0",
         )
@@ -246,7 +246,7 @@ def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
 
 
 def _arguments(overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return AIMET's arguments: what most encodings have in common."""
+    """Return the common fields of most encodings, as AIMET's arguments."""
     arguments: dict[str, Any] = {"dtype": "int"}
     for key, kind in (("activation_bitwidth", "activation"), ("param_bitwidth", "param")):
         bits = [entry.bits for entry in overrides if entry.kind == kind and not entry.is_float]
@@ -297,7 +297,7 @@ def _entry(override: Override, rank: int, channels: int) -> dict[str, Any]:
 
 
 def _nested(values: Sequence[float], channels: int, axes: tuple[int, int], rank: int) -> Any:
-    """Return the values of each channel in turn as an array in the source's axes."""
+    """Return values, sorted by channel, as an array with the source's axes."""
     import numpy as np
 
     array = np.array(values).reshape((channels, -1) + (1,) * (rank - 2))

@@ -49,7 +49,7 @@ _STORED = "is stored as integers already"
 
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
-"""A file of encodings, or what such a file holds."""
+"""A file of encodings, or its content."""
 
 
 class Importing:
@@ -82,7 +82,7 @@ class Importing:
         self._summary = ""
 
     def match(self, model: Model, options: QuantOptions) -> list[str]:
-        """Find the tensors of the float model, before it is changed; return notes.
+        """Match the encodings with tensors of the unchanged float model; return notes.
 
         Raises:
             UsageError: For names that match nothing, unless these are to be warned of.
@@ -92,7 +92,7 @@ class Importing:
         return [f"{forget_given(model.main)} encoding(s) of the model were ignored"] if self._ignore else []
 
     def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
-        """Set the encodings of tensors; collect stored forms and ops that stay float.
+        """Set the encodings of tensors; collect stored forms and ops that remain float.
 
         Args:
             graph: The main graph in the form that is quantized.
@@ -134,7 +134,7 @@ class Importing:
             tensor.encoding = form[1]
 
     def settle(self, graph: Graph, precision: Precision) -> None:
-        """Change bit widths, those of the options, to those of encodings.
+        """Replace the bit widths of the options by those of the encodings.
 
         Raises:
             UsageError: If weights of 16 bits are given to an op of 8-bit activations.
@@ -206,12 +206,12 @@ class Importing:
         return f"{text}, {len(self._floats)} op(s) float" if self._floats else text
 
     def sign(self, model: Model) -> None:
-        """Add to the last step of the history what became of the encodings."""
+        """Add a summary of the encodings to the last step of the history."""
         if self._overrides is not None:
             model.metadata["history"][-1]["args"]["quantization_overrides"] = self._summary
 
     def stored(self, notify: Callable[[str], None] | None) -> str:
-        """Return a summary of the stored encodings; report those that are left."""
+        """Return a summary of the stored encodings; report encodings without effect."""
         stays = dict.fromkeys(sorted(self._floats), f"stays float with {spell('quantize.float_ops')}")
         left = {**stays, **self._matching.left}
         if notify is not None:
@@ -262,7 +262,7 @@ def _is_bias(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the ops that stay float with a tensor: its writer, else its readers."""
+    """Return the ops that an encoding of float keeps float: the writer, else readers."""
     if tensor.producer is not None:
         return [tensor.producer]
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
@@ -295,7 +295,7 @@ def activation_form(override: Override) -> QuantType:
         UsageError: If it has not 8 or 16 bits, or more than one scale.
     """
     if override.grain is not Grain.TENSOR:
-        raise override.error("has several scales, but is no weight", "write one scale for the tensor")
+        raise override.error("has several scales, but is not a weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
         raise override.error(
             f"has {override.bits} bits; activations and constants have 8 or 16",
@@ -318,22 +318,21 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     if bits not in (2, 4, 8, 16):
         raise override.error(f"has {bits} bits; weights have 2, 4, 8 or 16", "use one of these")
     used = bits if bits < 8 else None
-    if not override.symmetric:
-        if bits < 8:
-            raise override.error(
-                f"is not symmetric; weights of {bits} bits are",
-                f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
-            )
-        stored = UFIXED8 if bits == 8 else UFIXED16
-        return stored, ScaleOffset(override.scales[0], override.offsets[0])
-    if override.grain is Grain.TENSOR:
-        axis = _channel_axis(op, rule)
-        if per_channel and axis is not None and weight.shape[axis] == 1:
-            return weight_type(bits), AxisScaleOffset(axis, override.scales, bits=used)
-        return weight_type(bits), ScaleOffset(override.scales[0], 0, used)
+    if bits < 8 and not override.symmetric:
+        raise override.error(
+            f"is not symmetric; weights of {bits} bits are",
+            f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
+        )
+    encoding: Encoding = ScaleOffset(override.scales[0], 0, used)
     if override.grain is Grain.CHANNEL:
-        return weight_type(bits), _by_channel(override, op, rule, weight, used)
-    return weight_type(bits), _by_block(override, op, rule, weight, used)
+        encoding = _by_channel(override, op, rule, weight, used)
+    elif override.grain is not Grain.TENSOR:
+        encoding = _by_block(override, op, rule, weight, used)
+    elif per_channel and (axis := _channel_axis(op, rule)) is not None and weight.shape[axis] == 1:
+        encoding = AxisScaleOffset(axis, override.scales, bits=used)
+    if override.symmetric:
+        return weight_type(bits), encoding
+    return UFIXED8 if bits == 8 else UFIXED16, ScaleOffset(override.scales[0], override.offsets[0])
 
 
 def _channel_axis(op: Op, rule: Traits) -> int | None:

@@ -1,4 +1,4 @@
-"""Matching of encodings with the tensors that hold the source's tensors.
+"""Matching of encodings by source tensor with tensors of the graph.
 
 Names may have paths of modules.  Programs of PyTorch name nodes ``layer1.0.conv1.conv2d``, exports to ONNX
 ``/layer1/layer1.0/conv1/Conv``, and AIMET ``layer1.0.conv1``: all are of module ``layer1.0.conv1``, which
@@ -31,7 +31,7 @@ TENSOR = "tensor"
 INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
 FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
 _ROLES = ("weight", "bias")
-_PORT = re.compile(r"(.+) (input|output) (\d+)")
+_PORT = re.compile(r"(.+) (input|output) ([0-9]{1,9})")
 """Name of an input or output of a module by its position."""
 _FITS, _UNLIKE = 0.1, 0.2
 """Logarithms by which scales are off that fit the largest values of channels, and that do not."""
@@ -39,7 +39,7 @@ _FITS, _UNLIKE = 0.1, 0.2
 
 @dataclass(slots=True)
 class Matching:
-    """Encodings and the tensors that they are for.
+    """Encodings, and the tensors that they belong to.
 
     Attributes:
         found: Encodings with the tensors that hold what they are for.
@@ -151,7 +151,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
 
 
 def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> None:
-    """Remap encodings of reshaped static tensors; report those whose tensor is gone.
+    """Move encodings to reshaped static tensors; report encodings of removed tensors.
 
     Args:
         matching: What was found before; changed.
@@ -192,7 +192,7 @@ def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
 
 
 def _quantized(tensor: Tensor) -> str | None:
-    """Return the name of the float tensor that a Quantize stores as this one."""
+    """Return the name of the float tensor that a Quantize converts to this tensor."""
     op = tensor.producer
     source = op.inputs[0] if op is not None and single_name(op) == "Quantize" else None
     return source.name if source is not None else None
@@ -245,7 +245,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
 
 
 def _factors(text: str, count: int) -> list[float]:
-    """Return the factors that a text encodes, if there are ``count``."""
+    """Return the factors that a text encodes; [] if there are not ``count``."""
     try:
         factors = struct.unpack(f"<{count}f", base64.b64decode(text))
     except (ValueError, struct.error):
@@ -332,14 +332,14 @@ class Modules:
         return [tensor] if tensor is not None and self._is_whole(module, side, tensor, ops) else []
 
     def _read(self, ops: Collection[Op]) -> Iterator[Tensor]:
-        """Iterate over the computed tensors that ops read and others write."""
+        """Iterate over computed tensors that the ops read and other ops write."""
         for op in ops:
             for tensor in op.inputs:
                 if tensor is not None and not tensor.is_static and not _is_of(tensor.producer, ops):
                     yield tensor
 
     def _written(self, ops: Collection[Op]) -> Iterator[Tensor]:
-        """Iterate over the tensors that ops write and others read."""
+        """Iterate over tensors that the ops write and other ops read."""
         for op in ops:
             for tensor in op.outputs:
                 readers = self._graph.consumers(tensor)
@@ -347,7 +347,7 @@ class Modules:
                     yield tensor
 
     def _is_whole(self, module: str, side: str, tensor: Tensor, ops: Collection[Op]) -> bool:
-        """Return whether no op between tensor and module is of other modules too."""
+        """Return whether all ops between tensor and module belong to the module only."""
         if side == "output":
             writer = tensor.producer
             return writer is not None and module in _paths(writer.origin.nodes[-1])

@@ -15,7 +15,7 @@ from xdlc.quant.ranges import Range
 
 
 class Grain(Enum):
-    """What shares a scale."""
+    """What shares one scale: a tensor, a channel or a block."""
 
     TENSOR = "tensor"
     CHANNEL = "channel"
@@ -161,7 +161,7 @@ def _as_float32(scales: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One scale as a file states it.
+    """A scale as stated in a file.
 
     Attributes:
         bits: Bits of a quantized value.

@@ -49,7 +49,7 @@ class Overrides:
 
 
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overrides:
-    """Return the encodings of a file, or of what such a file holds.
+    """Return the encodings of a file, or of the content of such a file.
 
     The vendor's quantization_overrides and AIMET's formats 0.4.0, 0.5.0, 0.6.1, 1.0.0, 2.0.0 and 2.1.0 are
     recognized by their structure.
@@ -118,7 +118,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _override(entry: Entry, version: Version, scope: Scope) -> Override | None:
-    """Return the encoding of one tensor, or None after a report of what is wrong.
+    """Return the encoding of a tensor; None after reporting its faults.
 
     Raises:
         UsageError: If the fields of the entry contradict each other.
@@ -290,7 +290,7 @@ def _scaled_blocks(row: Fields) -> Override | None:
 def _expansion(
     row: Fields, bits: int, scale_bits: int, scales: list[float] | None, integers: list[int] | None
 ) -> Override | None:
-    """Return an encoding of blocks with integer scales over those of channels.
+    """Return a block encoding: integer scales of blocks times scales of channels.
 
     Raises:
         UsageError: If the integers are no scales of blocks, or their number is no multiple of the channels.

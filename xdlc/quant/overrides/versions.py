@@ -125,7 +125,7 @@ def version_of(top: Fields) -> Version:
 
 
 class Entry(NamedTuple):
-    """What a file has for a tensor; the kind is None if the file has none."""
+    """Entry of a file for a tensor; the kind is None if the file states none."""
 
     kind: str | None
     name: str
@@ -133,7 +133,7 @@ class Entry(NamedTuple):
 
 
 def entries(top: Fields, version: Version) -> Iterator[Entry]:
-    """Iterate over what a file has for each tensor; report faulty entries."""
+    """Iterate over the entries of a file by tensor; report faulty entries."""
     if version.layout is Layout.ONE_LIST:
         yield from _listed(top, LIST, None)
         return

@@ -50,7 +50,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A range method and what it keeps if it is ``percentile``."""
+    """A range method, and the kept share if it is ``percentile``."""
 
     method: str
     percentile: float = 100.0
@@ -60,7 +60,7 @@ class Choice:
 
 
 Find: TypeAlias = Callable[[Statistics, Grid], Range]
-"""Returns the range to be covered, within the one seen; empty where nothing was seen."""
+"""Returns the range to cover, within the seen range; empty if no value was seen."""
 
 Fit: TypeAlias = Callable[[Array, Steps], Array]
 """Returns a scale, float64, for each row of finite float32 numbers [rows, elements]; 0 for a row of zeros."""
@@ -147,7 +147,7 @@ def legacy(name: str) -> tuple[str, str | None]:
 
 
 def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
-    """Return the range method of a name, which may be one of the vendor's older tools.
+    """Return a range method by name, also by names of the vendor's older tools.
 
     Args:
         weights: Whether it is for weights.
@@ -171,7 +171,7 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
 
 
 def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
-    """Yield ranges from the widest on, both ends drawn in by one factor.
+    """Yield ranges from the widest to narrower ones, both ends scaled by one factor.
 
     The factors are squares, so that they are closer together where the range is small.
 

@@ -24,14 +24,14 @@ from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
 
 HEADROOM = 2.0
-"""How much farther from zero the ends are than the values that were seen."""
+"""Ratio of the ends' distance from zero to the seen values'."""
 
 _LARGEST_FITTED = 7
 """Largest quantized weight of four bits."""
 
 
 def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
-    """Return a range widened by ``HEADROOM``, unless that does harm.
+    """Return a range widened by ``HEADROOM``, unless that is harmful.
 
     An end at or beyond zero stays there, as after a Relu, and so do bounds of the op itself.
     Where all readers take a square root or logarithm, after sums perhaps, small values matter most: a wider
@@ -70,7 +70,7 @@ def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
 
 
 def auto_scales(rows: Array, steps: Steps) -> Array:
-    """Return scales of least squared error up to four bits, else unclipped ones."""
+    """Return scales of least squared error for up to four bits, else unclipped scales."""
     return (mse_scales if steps.high <= _LARGEST_FITTED else unclipped_scales)(rows, steps)
 
 

@@ -1,4 +1,4 @@
-"""Range that keeps most of the distribution: least Kullback-Leibler divergence."""
+"""Range with the least Kullback-Leibler divergence from the distribution."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _divergence(counts: Array, first: int, last: int, levels: int) -> float:
 
 
 def entropy_scales(rows: Array, steps: Steps) -> Array:
-    """Return the scales whose rounded magnitudes diverge least from the clipped ones.
+    """Return the scales with the least divergence of rounded from clipped magnitudes.
 
     After Migacz, 8-bit Inference with TensorRT (2017), as :func:`entropy_range`, on histograms of
     magnitudes.  Where a row's histogram has fewer bins than there are integers, as for 16 bits, merging
@@ -79,7 +79,7 @@ def entropy_scales(rows: Array, steps: Steps) -> Array:
 
 
 def _kept(rows: Array, levels: int) -> Array:
-    """Return which part of its range each row keeps."""
+    """Return the part of its range that each row keeps, as a factor."""
     import numpy as np
 
     magnitudes = np.abs(rows)

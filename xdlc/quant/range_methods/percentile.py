@@ -9,7 +9,7 @@ from xdlc.quant.ranges import Range
 
 
 def percentile_range(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range between two quantiles, with half of the rest beyond each.
+    """Return the range between two quantiles, which clip equal shares on both sides.
 
     With 99.99 percent that is one value in 20,000 at each end.  Values of a bin
     count as spread evenly over it.

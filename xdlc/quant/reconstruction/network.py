@@ -1,4 +1,4 @@
-"""Fit of a network's layers in turn, kept if it helps on other samples.
+"""Layer-by-layer fit of weights, kept if it improves other samples.
 
 The network runs level by level on several samples, so that layers change as their turn comes.
 """
@@ -34,13 +34,13 @@ MEMORY = 96 << 20
 """Bytes of activations between two levels, over all samples; there are fewer samples if one needs more."""
 LEAST_SAMPLES = 4
 EACH = 8
-"""Of so many samples one is held out."""
+"""One sample in this many is held out."""
 LEAST_JUDGED = 8
 """Least samples to judge the outputs by."""
 ROWS = 4096
 """Rows of a layer, over all samples; twice its inputs if those are more."""
 Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
-"""From a layer, what it has to fit, its float weights [G, K, M] and its scales to what it is to store."""
+"""Fits a layer: from plan, site, sums, float weights [G, K, M] and scales."""
 
 
 class Walk:
@@ -75,11 +75,11 @@ class Walk:
         return 1 + max((level for op, level in self._levels.items() if self._parts(op)), default=-1)
 
     def waiting(self) -> list[Op]:
-        """Return the ops that part the graph at the present level."""
+        """Return the ops that divide the graph at the present level."""
         return [op for op, level in self._levels.items() if level == self.level and self._parts(op)]
 
     def advance(self) -> None:
-        """Run the ops that waited, as they are now, and go on to the next level."""
+        """Run the waiting ops in their present state, and go to the next level."""
         self.level += 1
         # The result of an op that parts the graph belongs to the level after it.
         turn = {op: level + self._parts(op) for op, level in self._levels.items()}
@@ -110,7 +110,7 @@ class Walk:
         return max(total)
 
     def has(self, tensor: Tensor) -> bool:
-        """Return whether an activation is there at the present level."""
+        """Return whether an activation is available at the present level."""
         return bool(self._values) and tensor.name in self._values[0]
 
     def value(self, sample: int, tensor: Tensor) -> Array:
@@ -132,7 +132,7 @@ class Walk:
         return any(op not in done for op in self.graph.consumers(self.graph.tensors[name]))
 
     def _entered(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs as later levels read them, rounded if the graph does so."""
+        """Return the inputs in the form for later levels, rounded if the graph rounds."""
         import numpy as np
 
         values: dict[str, Array] = {}
@@ -225,7 +225,7 @@ def _result(op: Op) -> str:
 
 
 def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
-    """Return the other term of a sum that only a layer's result goes into.
+    """Return the other operand of a sum that is the only reader of a layer's result.
 
     The layer makes up for the error of that too, as far as it can.  The result is None if there is no such
     sum, or the term is not known yet.

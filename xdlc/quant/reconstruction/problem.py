@@ -22,7 +22,7 @@ LEAST = 1e-20
 DAMPING = 0.05
 """Damping of a layer with many rows."""
 SCARCE = 1.0
-"""The same for each input a row: with few rows the samples show little of how inputs go together."""
+"""Damping factor per input and row, for few rows."""
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
 TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
@@ -31,14 +31,14 @@ BLOCK = 64
 Round = Callable[[Array, Array], Array]
 """From real weights [G, K, N] and scales [G, 1, N] to integers, for any number of columns N."""
 FEW = 64
-"""With fewer integers than that it is worth clipping the largest weights."""
+"""Number of integers below which clipping the largest weights can help."""
 AT_ONCE = 1 << 21
 """Weights that are rounded at once."""
 
 
 @dataclass(slots=True)
 class Problem:
-    """Sums over rows; per row, and about the means where a bias can absorb those.
+    """Sums over rows, divided by rows, and centred if a bias absorbs the means.
 
     Attributes:
         gram: Products of inputs, float32 [G, K, K], damped.
@@ -59,12 +59,12 @@ class Problem:
         return np.linalg.solve(self.gram, self.cross)
 
     def bias(self, real: Array) -> Array:
-        """Return the bias that goes best with weights, [G, M]."""
+        """Return the best bias [G, M] for weights."""
         return self.mean_results - (self.mean_rows[:, None, :] @ real)[:, 0]
 
 
 class Sums:
-    """Sums over rows, of which any part can be added to the others.
+    """Sums over rows; sums of several parts can be added.
 
     Args:
         matrix: Float weights, [G, K, M].
@@ -83,7 +83,7 @@ class Sums:
 
     @classmethod
     def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> tuple[Sums, Sums]:
-        """Return the sums of every other chunk of rows, and those of the rest.
+        """Return the sums of even and of odd chunks of rows.
 
         With more than ``DEEPEST`` inputs the second sums have no rows.
 
@@ -103,7 +103,7 @@ class Sums:
         return halves
 
     def add(self, rows: Array, results: Array) -> None:
-        """Add rows [G, P, K] and what is wanted of them [G, P, M]."""
+        """Add rows [G, P, K] and their target results [G, P, M]."""
         import numpy as np
 
         centred, centred_results = rows - self.origin[0][:, None], results - self.origin[1][:, None]
@@ -176,7 +176,7 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
 
 
 def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) -> float:
-    """Return the damping of a layer; with few rows, the one best on other rows.
+    """Return the damping of a layer; with few rows, the best one on other rows.
 
     Args:
         halves: Sums over two parts of the rows.
@@ -219,7 +219,7 @@ def error_of(gram: Array, difference: Array) -> Array:
 
 
 def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, int]) -> Array:
-    """Return integers [G, K, M], each chosen knowing the errors of those before.
+    """Return integers [G, K, M], rounded in turn to compensate earlier errors.
 
     Args:
         gram: Positive definite, [G, K, K].
@@ -255,7 +255,7 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
 def descended(
     gram: Array, real: Array, integers: Array, scales: Array, limits: tuple[int, int], sweeps: int
 ) -> Array:
-    """Return integers of which no single one can move to a smaller error.
+    """Return integers of which no single change reduces the error.
 
     After ``sweeps`` rounds some still may.
 
@@ -298,7 +298,7 @@ def descended(
 def scales_to_try(
     decided: Array, matrix: Array, top: int, least: Array, factors: Sequence[float], *, shared: bool
 ) -> list[Array]:
-    """Return the decided scales, and parts of those that hold the largest weight.
+    """Return the decided scales, and fractions of scales that fit the largest weight.
 
     Args:
         decided: [G, 1, M].

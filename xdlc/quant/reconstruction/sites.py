@@ -42,7 +42,7 @@ class Layout(ABC):
 
     @abstractmethod
     def weight(self, matrix: Array) -> Array:
-        """Return what ``matrix`` makes [G, K, M] of in the weight's shape."""
+        """Return a matrix [G, K, M] in the weight's shape."""
 
     @abstractmethod
     def positions(self, shape: Sequence[int]) -> int:
@@ -152,7 +152,7 @@ class Convolution(Layout):
     def _read(
         self, place: Array, taps: int, size: int, stride: int, dilation: int, pad: int
     ) -> tuple[Array, Array]:
-        """Return which element each tap reads, [positions, taps], and where there is one."""
+        """Return the element that each tap reads, [positions, taps], and if it exists."""
         import numpy as np
 
         taken = np.arange(taps) * dilation
@@ -212,7 +212,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What a layer is to store.
+    """Fitted weights and bias of a layer.
 
     Attributes:
         integers: Stored integers, [G, K, M].
@@ -226,7 +226,7 @@ class Fitted:
 
 
 def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
-    """Return the layers that can be fitted, and why others with weights cannot."""
+    """Return the layers that can be fitted, and why other layers with weights cannot."""
     sites: dict[Op, Site] = {}
     others: list[str] = []
     for op in plan.placement.fixed:
@@ -239,7 +239,7 @@ def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
         if isinstance(found, Site):
             sites[op] = found
         else:
-            others.append(f"{op.name!r} is left as it is: {found}")
+            others.append(f"{op.name!r} is not changed: {found}")
     return sites, others
 
 
@@ -250,7 +250,7 @@ def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     if not weight.dtype.is_float:
         return "its weight comes quantized"
     if layout.depth > DEEPEST:
-        return f"each result has {layout.depth} inputs, and more than {DEEPEST} take too much memory"
+        return f"each result has {layout.depth} inputs, and more than {DEEPEST} need too much memory"
     if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
     dtype, encoding = plan.decision.statics[op, 1]
@@ -293,7 +293,7 @@ def scales_of(site: Site, decision: Decision) -> Array:
 
 
 def least_scales(site: Site, decision: Decision) -> Array:
-    """Return the smallest scales [G, 1, M] with which the bias fits 32 bits."""
+    """Return the smallest scales [G, 1, M] for which the bias fits in 32 bits."""
     import numpy as np
 
     decided, bias = scales_of(site, decision), site.op.inputs[2] if len(site.op.inputs) > 2 else None
@@ -354,7 +354,7 @@ def _following(encoding: Encoding, ratios: Array) -> Encoding:
 
 
 def show(decision: Decision, site: Site, fitted: Fitted, twin: Op) -> None:
-    """Put what a layer is to store into its op of a quantized copy."""
+    """Write the fitted values of a layer to its op in a quantized copy."""
     import numpy as np
 
     weight, bias = twin.inputs[1], twin.inputs[2] if len(twin.inputs) > 2 else None

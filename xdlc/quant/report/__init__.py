@@ -1,4 +1,4 @@
-"""Report of what a quantization costs, as HTML, JSON or CSV."""
+"""Report of the loss of a quantization, as HTML, JSON or CSV."""
 
 from xdlc.quant.report.measure import measure
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport

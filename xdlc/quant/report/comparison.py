@@ -84,7 +84,7 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Float activations that quantization keeps, in order of execution."""
+        """Float activations that exist after quantization, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         real = (tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size)
         return [tensor for tensor in real if tensor.name in self.trial.main.tensors]
@@ -114,11 +114,11 @@ class Subject:
         return {op.name: op for op in self.trial.main.ops}
 
     def form(self, tensor: Tensor) -> QuantType | None:
-        """Return the stored form of an activation, None if it stays float."""
+        """Return the stored form of an activation; None if it is float."""
         return self.plan.decision.activations.get(tensor)
 
     def effect(self, tensor: Tensor) -> EffectiveRange:
-        """Return the part of an activation that affects its readers."""
+        """Return the range of an activation that affects its readers."""
         form = self.form(tensor)
         if form is None:
             return EffectiveRange()
@@ -238,7 +238,7 @@ def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list
 
 
 def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
-    """Return the results of a session for a held-out sample, which an error names."""
+    """Return a session's results for a held-out sample; errors name the sample."""
     return run_sample(session, sample, f"held-out sample {index}")
 
 
@@ -270,7 +270,7 @@ def spread(values: Array) -> Array:
 
 @dataclass(slots=True)
 class Quality:
-    """What was measured of an activation.
+    """Measurements of an activation.
 
     Attributes:
         form: Its stored form; None if it stays float.

@@ -1,4 +1,4 @@
-"""Measurement of a plan for a report: held-out samples, and static data as stored."""
+"""Measurement of a plan for a report, with held-out samples and stored data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SHARED = 16
 
 
 def bars(histogram: Histogram) -> Bars | None:
-    """Return a histogram of at most ``MOST`` joined bins, None if it is empty.
+    """Return a histogram with at most ``MOST`` bins; None if it is empty.
 
     Example:
         >>> import numpy as np
@@ -67,7 +67,7 @@ def bars(histogram: Histogram) -> Bars | None:
 
 
 def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
-    """Return the bits that a quantized value uses, None for other types."""
+    """Return the bits that quantized values use; None for other types."""
     if not dtype.is_fixed:
         return None
     return getattr(encoding, "bits", None) or dtype.bits
@@ -76,7 +76,7 @@ def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
 def report_static(
     subject: Subject, op: Op, index: int, order: int, sensitivity: float | None = None
 ) -> TensorReport:
-    """Return what becomes of a static tensor of an op.
+    """Return the report entry of a static tensor of an op.
 
     Args:
         order: Place of the op in the order of execution.
@@ -152,7 +152,7 @@ def _granularity(encoding: Encoding) -> str:
 
 
 def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
-    """Return the ranges of the parts that an encoding divides an axis into.
+    """Return the range of each channel of an encoding with an axis.
 
     The result is None if it divides no axis.
     """
@@ -177,7 +177,7 @@ def measure(
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
-    """Return what a quantization costs, tensor by tensor and op by op.
+    """Return the loss of a quantization by tensor and by op.
 
     Everything is measured on the main graph; branches and loop bodies count with the op that runs them.
 
@@ -230,7 +230,7 @@ def measure(
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return measures of activations, outputs and trials, and what was omitted."""
+    """Return measures of activations, outputs and trials, and notes on omitted ones."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)
@@ -250,13 +250,13 @@ def _measured(
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
     if most is not None:
-        yield f"no more than {most} held-out samples were measured: the network is large"
+        yield f"only {most} held-out samples were measured, because the network is large"
     if left is not None:
         yield left
 
 
 def _lost(remedies: Remedies, phrase: Phrase) -> Iterator[str]:
-    """Yield the warnings of a plan: those of its decisions, and of its outputs."""
+    """Yield the warnings of a plan, about decisions and outputs."""
     for line in (*remedies.plan.notes, *warnings(remedies)):
         if line.startswith("warning: "):
             yield phrase(line).removeprefix("warning: ")
@@ -431,6 +431,6 @@ def _together(effects: Sequence[Effect]) -> float | None:
 
 
 def _mean_db(noises: Iterable[Noise]) -> float | None:
-    """Return the mean ratio of the outputs in dB, None if there are no outputs."""
+    """Return the mean ratio of the outputs in dB; None if there are no outputs."""
     ratios = [noise.db for noise in noises]
     return sum(ratios) / len(ratios) if ratios else None

@@ -8,7 +8,7 @@ field, or its removal, changes ``SCHEMA``; new fields do not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 SCHEMA = 1
@@ -258,7 +258,7 @@ class QuantReport:
 
     @property
     def reached(self) -> float | None:
-        """Mean of the outputs' ratios, of what goes into a Softmax in place of its result."""
+        """Mean ratio of the outputs; for a Softmax output, the ratio of its input."""
         found = [o.sqnr if o.judged is None else o.judged for o in self.outputs if o.sqnr is not None]
         return sum(found) / len(found) if found else None
 
@@ -267,7 +267,7 @@ class QuantReport:
 
         Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
         """
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = _plain(asdict(replace(self, phrase=str)))
         del plain["phrase"]
         return plain
 

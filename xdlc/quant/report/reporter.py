@@ -46,7 +46,7 @@ def as_json(report: QuantReport) -> str:
 
 
 def as_html(report: QuantReport) -> str:
-    """Return the report as the text of an HTML page."""
+    """Return the text of an HTML page with the report."""
     style, script = _page_part("page.css"), _page_part("page.js")
     figures = {
         **report.as_json(),
@@ -115,7 +115,7 @@ def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
 
 
 class Reporter:
-    """Makes a report of the quantization that it is given to as ``report=``.
+    """Makes a report of the quantization that gets it as ``report=``.
 
     Args:
         path: Where to write the report, ``.html``, ``.json`` or ``.csv``; None: nowhere, see ``result``.
@@ -162,7 +162,7 @@ class Reporter:
         self._is_own = False
 
     def begin(self, samples: Samples, *, is_own: bool) -> None:
-        """Take the samples to measure with.
+        """Set the samples for measuring.
 
         Args:
             samples: Those of calibration, or ones that have not calibrated.
@@ -237,7 +237,7 @@ CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
 
 
 def summary(report: QuantReport) -> list[str]:
-    """Return about ten lines: quality of the outputs, worst parts, and advice."""
+    """Return about ten lines: quality of the outputs, worst tensors and ops, advice."""
     classes = [output for output in report.outputs if output.top1 is not None]
     sure = ", ".join(f"{output.top1:.1%}" for output in classes[:FEW])
     lines = [
@@ -274,7 +274,7 @@ def _part(op: OpReport) -> str:
 
 
 def roughest(report: QuantReport) -> list[str]:
-    """Return the tensors that their own encoding holds worst, one line each."""
+    """Return the tensors with the largest error of their own encoding, one line each."""
     found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:FEW]
     return [
         f"{printable(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
@@ -295,7 +295,7 @@ def _why(tensor: TensorReport) -> str:
 
 
 def advice(report: QuantReport) -> Iterator[str]:
-    """Return advice as sentences that end in options, none of them set already."""
+    """Return advice as sentences that end with options, excluding options already set."""
     return (printable(report.phrase(line)) for line in _advice(report))
 
 
@@ -330,7 +330,7 @@ def _is_starved(report: QuantReport, tensor: TensorReport) -> bool:
 
 
 def _remedies(report: QuantReport) -> Iterator[str]:
-    """Yield what would help an output that is poor."""
+    """Yield remedies for a poor output."""
     weights, acts = report.weights_only, report.activations_only
     asked = report.options
     wide, ladder = asked.get("act_bitwidth") == "16", {"accuracy": "best"}

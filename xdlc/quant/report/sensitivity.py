@@ -1,4 +1,4 @@
-"""Sensitivity: the loss of the network's outputs if one tensor alone is quantized.
+"""Sensitivity: loss of the outputs if only one tensor is quantized.
 
 The float network gets an input after each tensor in question, which is added to it: zero, or what the
 stored form of the tensor, or of its op's weights, differs by.  One session serves all trials.
@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
 
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
-    """Return what runs the float network with an input for a shift of each tensor.
+    """Return a runner of the float network with an input that shifts each tensor.
 
     The graph runs no other graphs.
     """
@@ -115,7 +115,7 @@ MOST_SAMPLES = 32
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One thing to quantize alone.
+    """A tensor or group to quantize while all others are float.
 
     Attributes:
         tensor: The activation that it changes.
@@ -133,7 +133,7 @@ Effect: TypeAlias = dict[str, Noise]
 def plan_trials(
     subject: Subject, qualities: dict[Tensor, Quality], most: int | None = None
 ) -> tuple[list[Trial], int, str | None]:
-    """Return what to try, on how many samples, and what is omitted and why.
+    """Return the trials, their number of samples, and the reason for omitted trials.
 
     Not tried are tensors that nobody reads rounded, and those that hold values of others, as after a
     Reshape or a Relu that shares its input's encoding: they round nothing anew.

@@ -99,7 +99,7 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
 
 
 def _normed_by(op: Op) -> Tensor | None:
-    """Return what LayerNorm, RmsNorm or a mean of squares normalizes."""
+    """Return the input that LayerNorm, RmsNorm or a mean of squares normalizes."""
     source = op.inputs[0] if op.inputs else None
     if single_name(op) in _NORMS or source is None:
         return source
@@ -148,10 +148,10 @@ MOST_BYTES = 1.15
 """How many times as many bytes may be moved before arithmetic in front of a join keeps its 8 bits."""
 
 FEW_BYTES = 0.03
-"""What that arithmetic may add in any case: boxes are few beside the scores of many classes."""
+"""Additional bytes that are always acceptable: boxes are few compared to scores."""
 
 LARGEST = 1 << 14
-"""How many times as large values may be for 16 bits to hold others beside them."""
+"""Largest ratio of values that 16 bits can represent together."""
 
 _FLOAT_BITS = 32
 
@@ -226,14 +226,14 @@ def _moved_bytes(plan: Plan, ops: Iterable[Op]) -> float:
 def _lost(join: Join, reason: str, options: Options | None = None) -> Advice:
     return Advice(
         f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} "
-        f"in 8 bits, which the small ones do not survive: {reason}",
+        f"in 8 bits, which round the small ones to zero: {reason}",
         options,
     )
 
 
 def _for_more_bytes(join: Join) -> tuple[str, Options]:
     options = {"act_bitwidth_of": {op.name: 16 for op in join.onward}}
-    return "16 bits there and in what reads it move many more bytes; to accept that", options
+    return "16 bits there and in its readers move many more bytes; to accept that", options
 
 
 def _in_float(plan: Plan, *ops: Op) -> Options:

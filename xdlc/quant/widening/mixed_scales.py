@@ -56,7 +56,7 @@ class TensorSlice:
     sources: tuple[Tensor, ...] = ()
 
     def of(self, array: Any) -> Any:
-        """Return this part of an array of the tensor's shape."""
+        """Return this slice of an array of the tensor's shape."""
         return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
 
 
@@ -64,7 +64,7 @@ Parts = tuple[TensorSlice, ...]
 
 
 def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
-    """Return the parts of a tensor, like neighbours joined.
+    """Return the parts of a tensor; similar neighbours are merged.
 
     Neighbours are alike if their largest values differ by less than ``UNLIKE`` times.
 
@@ -90,7 +90,7 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
 
 
 def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
-    """Return the parts of a tensor along one axis, none if it is one whole.
+    """Return the parts of a tensor along one axis; () if it has no parts.
 
     They follow from the graph alone, back through ops that move values or compute element by element: a
     Concat parts its result, a ScatterNd that fills a slice, and a product with numbers per channel that
@@ -117,7 +117,7 @@ def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int
 
 
 def _followed(op: Op, result: Tensor) -> Tensor | None:
-    """Return the one input whose parts an op passes on, or None."""
+    """Return the only input whose parts an op passes on, or None."""
     facts = traits(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     moving = [tensor for tensor in reals if not tensor.is_static]
@@ -129,7 +129,7 @@ def _followed(op: Op, result: Tensor) -> Tensor | None:
 
 
 def _made(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Parts:
-    """Return the parts of the result of an op of several sources."""
+    """Return the parts of the result of an op with several sources."""
     if op.type in _JOINS:
         return _joined(op, result, memo, depth)
     if op.type in _SCATTERS:
@@ -205,7 +205,7 @@ def _filled(op: Op, result: Tensor) -> Parts:
 
 
 def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
-    """Return the parts of an op's input in its result, none if they are mixed."""
+    """Return the parts of an op's input in its result; () if they are mixed."""
     if not parts:
         return ()
     old = parts[0].axis
@@ -220,7 +220,7 @@ def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
 
 
 def _reshaped(parts: Parts, source: Tensor, result: Tensor) -> Parts:
-    """Return the parts after a Reshape that keeps their axis, or cuts it.
+    """Return the parts after a Reshape that keeps or splits their axis.
 
     It may cut the axis between whole parts.
     """
@@ -344,7 +344,7 @@ def _gathered(op: Op) -> list[Tensor]:
 
 
 def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
-    """Return what an op joins, and the width of the range of each.
+    """Return the operands that an op joins, with the width of the range of each.
 
     Inputs of zeros alone are omitted.
     """
@@ -367,7 +367,7 @@ def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
 
 
 def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
-    """Return the range of a tensor's values, or the one that its op sets."""
+    """Return the range of a tensor's values, or the range that its op fixes."""
     if tensor.is_static:
         return range_of(tensor.numpy()) if tensor.dtype.is_float else NOTHING
     op = writer(tensor)
@@ -381,7 +381,7 @@ def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
 def _onward(
     graph: Graph, placement: Placement, first: Op, order: dict[Op, int]
 ) -> tuple[tuple[Op, ...], tuple[Tensor, ...], bool]:
-    """Return the ops that carry a result on, what they write, and if it is final.
+    """Return the ops that pass a result on, their outputs, and whether it ends there.
 
     A result is final if it reaches an output.
 

@@ -1,4 +1,4 @@
-"""16-bit weights as two of 8 bits, for generations of HTP that have no wider ones.
+"""16-bit weights split in two 8-bit weights, for DSP generations without 16 bits.
 
 A 16-bit weight is 256 * high + low, both signed bytes.  The op computes with the high bytes and the bias, a
 twin of it with the low ones, and a sum adds the results: twice the products, for the accuracy of 16 bits.
@@ -111,7 +111,7 @@ def _scales(encoding: Encoding) -> tuple[float, ...]:
 
 
 def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, QuantType]:
-    """Split an op into one of the weights' high bytes and one of the low bytes.
+    """Split an op into an op of the weights' high bytes and an op of the low bytes.
 
     Their results are added.
 
@@ -174,7 +174,7 @@ def _half(graph: Graph, op: Op, encoding: Encoding, *, is_high: bool) -> Tensor:
 
 
 def _times(encoding: Encoding, factors: tuple[float, ...]) -> Encoding:
-    """Return an encoding with its scales times one factor, or one each."""
+    """Return an encoding with scales multiplied by a factor, or by one factor each."""
     if isinstance(encoding, AxisScaleOffset):
         each = factors * (len(encoding.scales) // len(factors))
         return replace(encoding, scales=tuple(map(mul, encoding.scales, each)))

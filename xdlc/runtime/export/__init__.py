@@ -40,7 +40,7 @@ def export(
     encodings: str = "qdq",
     external_data: bool = False,
 ) -> tuple[Path, ...]:
-    """Write a graph as an ONNX model that onnxruntime runs.
+    """Write a graph as an ONNX model for onnxruntime.
 
     Inputs, outputs, nodes and intermediate values keep the names of the graph's tensors and ops, and
     the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  A UDO becomes
@@ -70,8 +70,8 @@ def export(
     from xdlc.runtime.export import parts
     from xdlc.runtime.export.aimet import encodings_file
     from xdlc.runtime.export.naming import carry_names
-    from xdlc.runtime.htp_fusion import came_quantized
     from xdlc.runtime.lower import lower
+    from xdlc.runtime.plan import came_quantized
 
     graphs = model.graphs if isinstance(model, Model) else None
     lowered = lower(
@@ -113,7 +113,7 @@ def _chosen(model: Model | Graph, name: str | None) -> Graph:
 
 
 def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:
-    """Write a UDO as a node: its package is the domain, its parameters are attributes.
+    """Write a UDO as an ONNX node; its package is the domain.
 
     Operands whose layout the definition states are transposed to the order of a source whose channels are
     axis 1: there a converter with the same definition finds them.  Enumerations are written by name.
@@ -252,7 +252,7 @@ def _write(file: IO[bytes], proto: ModelProto, weights: Mapping[str, TensorData]
 
 
 def _header(tensor: TensorProto, nbytes: int) -> bytes:
-    """Return a tensor's fields up to its data, of which only the length is written."""
+    """Return a tensor's encoded fields up to its data, and the length of the data."""
     from onnx import TensorProto
 
     bare = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)

@@ -82,14 +82,14 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
             "per_block_int_scale": list(encoding.block_scales),
         }
     raise UnsupportedOp(
-        f"{type(encoding).__name__} has no form in a file of encodings",
+        f"{type(encoding).__name__} cannot be stored in a file of encodings",
         where=f"tensor {tensor.name!r}",
         fix=f"export with {spell('encodings', 'none')}, or quantize the tensor with scales and offsets",
     )
 
 
 def by_channel(values: Sequence[T], tensor: Tensor) -> Sequence[T]:
-    """Return values of blocks with those of each output channel in sequence.
+    """Return block values, grouped by output channel.
 
     Args:
         values: One for each block, row-major over the blocks of the tensor.

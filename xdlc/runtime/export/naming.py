@@ -50,7 +50,7 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
 
 
 def _rename_reads(node: NodeProto, renamed: dict[str, str]) -> None:
-    """Rename what a node and the nodes of its graphs read, and what these compute."""
+    """Rename the inputs of a node and of its sub-graphs, and the sub-graphs' results."""
     node.input[:] = [renamed.get(name, name) for name in node.input]
     for attribute in node.attribute:
         for inner in attribute.g.node:
@@ -61,7 +61,7 @@ def _rename_reads(node: NodeProto, renamed: dict[str, str]) -> None:
 
 
 def _holders(lowered: Lowered, renamed: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the values that hold each tensor, by the tensor's name."""
+    """Return the names of values by the name of the tensor that they represent."""
     return {
         tensor.name: tuple(dict.fromkeys(renamed.get(name, name) for name in values))
         for tensor in lowered.graph.tensors.values()
@@ -97,7 +97,7 @@ def _inner_graphs(
 
 
 def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
-    """Return new names by old ones."""
+    """Return new value names by old ones."""
     fixed = {entry.name for entry in (*proto.graph.input, *proto.graph.initializer)}
     renamed: dict[str, str] = {}
     for node in proto.graph.node:

@@ -36,7 +36,7 @@ ModelOrPath = Model | Graph | str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A cache for one SoC.
+    """A cache for a SoC.
 
     Attributes:
         data: The QNN context binary, in a nameless file that is removed after its last use.
@@ -101,7 +101,7 @@ def compile_for(
     name: str | None = None,
     launch: Launch = start,
 ) -> Compiled:
-    """Return the cache of all graphs of a model for one SoC.
+    """Return the cache of all graphs of a model for a SoC.
 
     Args:
         model: A model, a graph, or the path of a DLC.

@@ -1,4 +1,4 @@
-"""Backend on libQnnHtp for one SoC: validates, compiles and executes graphs.
+"""Backend on libQnnHtp for a SoC: validates, compiles and executes graphs.
 
 Runs in a child process only.  The library does not support a second SoC in one process.
 """
@@ -35,7 +35,7 @@ _USUAL_RANK = 4
 
 
 class Htp:
-    """A backend, device and context of libQnnHtp for one SoC.
+    """A backend, device and context of libQnnHtp for a SoC.
 
     Args:
         soc_id: The SoC's number in the QNN API.
@@ -111,7 +111,7 @@ class Htp:
         return text.value.decode(errors="replace")
 
     def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[RefusedOp]:
-        """Query each op of a graph by itself; return those that HTP does not support.
+        """Query each op of a graph; return the ops that HTP does not support.
 
         Args:
             graph: The graph; nothing of it is built.
@@ -197,7 +197,7 @@ class Htp:
         return CompiledGraph(self, name, handle, inputs, outputs)
 
     def binary(self) -> ctypes.Array[ctypes.c_char]:
-        """Return the context with its compiled graphs, as a context binary."""
+        """Return the context, with its compiled graphs, as a context binary."""
         size, written = c_uint64(), c_uint64()
         self._call("contextGetBinarySize", self._context, byref(size), doing="sizing the cache")
         buffer = (ctypes.c_char * size.value)()

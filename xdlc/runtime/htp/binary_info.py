@@ -24,7 +24,7 @@ _MB = 1 << 20
 
 
 class BinaryDescription:
-    """The library's description of a context binary, alive as long as this object.
+    """Description of a context binary by the library; valid while this object lives.
 
     Raises:
         BackendError: If the library cannot read it.
@@ -118,7 +118,7 @@ _BLOB_V2 = "<I4xQQB7xQQQQQ"
 
 
 def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
-    """Return HTP's own facts about a graph: two structs, one after the other.
+    """Return HTP's facts about a graph: two structs in sequence.
 
     The second one's layout was found by comparing its numbers with those of a written entry.
     """
@@ -195,7 +195,7 @@ def shape(tensor: st.QnnTensor) -> tuple[int, ...]:
 
 
 def tensor_dtype(tensor: st.QnnTensor) -> DType:
-    """Return a tensor's data type; the undefined type for one that is not known."""
+    """Return a tensor's data type; UNDEFINED if the code is unknown."""
     return dt.BY_CODE.get(tensor.data_type, dt.UNDEFINED)
 
 

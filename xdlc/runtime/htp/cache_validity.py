@@ -1,4 +1,4 @@
-"""Rules of a cache: on a device, and whether its graph is still the model's."""
+"""Rules of a cache: whether it fits a device and the current model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUNDING = 2.0**-23
 def judge(
     entry: CacheEntry, made_for: Soc | None, device: Soc, sdk: tuple[int, ...] | None, *, strict: bool
 ) -> Iterator[Finding | Unchecked]:
-    """Yield the rules that a cache breaks on a device, and the unknown ones.
+    """Yield the rules that a cache breaks on a device, and rules that are unknown.
 
     Args:
         entry: The cache's description.
@@ -99,7 +99,7 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that is broken.
+    """A broken rule.
 
     Attributes:
         rule: Its id, a key of ``RULES``.
@@ -155,7 +155,7 @@ class CacheValidity:
             self._damage = f"the record of the caches {error.problem}"
 
     def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
-        """Yield violations of rules ``outputs`` and ``graph``, and unknown ones."""
+        """Yield violations of rules ``outputs`` and ``graph``, and rules that are unknown."""
         facts = self._facts.get(record)
         yield from self._outputs(entry, facts)
         if self._main is None:
@@ -170,7 +170,7 @@ class CacheValidity:
                 yield Unchecked("graph", f"{reason}; inputs and outputs are those of the model")
 
     def judge_precision(self, record: str, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
-        """Yield a finding if a record computes floats, which the device does not."""
+        """Yield a finding if a cache computes in float and the device does not."""
         if self._main is None or device.fp16 or (made_for is not None and not made_for.fp16):
             return
         facts = self._facts.get(record)
@@ -215,7 +215,7 @@ class CacheValidity:
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
     def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unchecked]:
-        """Yield the graphs that a cache lacks; the main one is required."""
+        """Yield the graphs that a cache lacks; the main graph is required."""
         for graph in outer_graphs(self._model):
             if any(each.name in held for each in reachable(graph, self._model.graphs)):
                 continue
@@ -228,7 +228,7 @@ class CacheValidity:
         return _listed(list(self._model.graphs))
 
     def _hash(self, source: Graph, facts: GraphFacts) -> str | None:
-        """Return the hash of what was compiled as it is now; None if ops of it are gone."""
+        """Return the present hash of a compiled graph; None if its ops no longer exist."""
         key = (facts.source, facts.ops)
         if key not in self._hashes:
             try:
@@ -351,7 +351,7 @@ def _short(name: str | None) -> str:
 
 
 def _listed(names: Sequence[str | None]) -> str:
-    """Return names in one order whatever order they have, as many as one can read."""
+    """Return sorted names as text, shortened if there are many."""
     found = sorted(map(_short, names))
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(found[:_SHOWN]) + more if found else "none"

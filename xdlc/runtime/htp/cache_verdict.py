@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The broken rules with actual and accepted values; empty if there are none."""
+        """The broken rules with actual and accepted values; "" if there are none."""
         return "; ".join(map(str, self.failed))
 
     def words(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ DEFAULT_SOC = "sm8650"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a device runs.
+    """Caches that a device can run.
 
     Attributes:
         soc: Name of the device's SoC.

@@ -102,7 +102,7 @@ class GraphIO:
 
 
 def _holds(dtype: Any, array: Array) -> bool:
-    """Whether a conversion loses nothing but float precision."""
+    """Return whether a conversion to a dtype is exact but for float precision."""
     import numpy
 
     if dtype.kind == "f" or dtype == dt.BFLOAT16.numpy:

@@ -79,7 +79,7 @@ def library_folder() -> Path:
 
 
 def check_folder(parent: str) -> None:
-    """Refuse to load other libraries than the process found that has started this one.
+    """Refuse to load other libraries than the parent process.
 
     Args:
         parent: The folder that it found.
@@ -218,7 +218,7 @@ def installed_sdk() -> tuple[int, ...] | None:
 
 
 def unswept() -> str | None:
-    """Return a notice that the version was not swept for faults; None if it was."""
+    """Return a notice if the SDK's faults are unknown to xdlc; None if they are known."""
     sdk = installed_sdk()
     if sdk is None or sdk[:2] == SWEPT_SDK:
         return None
@@ -230,7 +230,7 @@ _HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs tha
 
 
 class VendorLog:
-    """Collects what the library logs; give ``callback`` to logCreate."""
+    """Collects log lines of the library; pass ``callback`` to logCreate."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Lowering of the IR to the structs of the QNN API, one to one."""
+"""Lowering of the IR to the structs of the QNN API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _S = TypeVar("_S", bound=Structure)
 
 
 class Lowering:
-    """Builds API structs and keeps alive what they point to.
+    """Builds API structs and keeps alive the objects that they point to.
 
     A struct stays valid as long as the Lowering that built it; ``forget_data`` drops the static data,
     which the library copies when a tensor is created.
@@ -194,7 +194,7 @@ class Lowering:
             self._keep.append(expansion)
             return st.BLOCKWISE_EXPANSION, ctypes.c_void_p(ctypes.addressof(expansion))
         raise ConstraintError(
-            f"has an encoding that HTP has no place for ({type(encoding).__name__})",
+            f"has an encoding that HTP cannot store ({type(encoding).__name__})",
             where=f"tensor {name!r}",
             fix="quantize the tensor with a scale and offset per tensor or per axis",
         )

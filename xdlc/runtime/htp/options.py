@@ -1,4 +1,4 @@
-"""Options of the HTP compiler, and the configuration structs that they become."""
+"""Options of the HTP compiler, and their configuration structs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def context_options(share_weights: bool) -> list[st.HtpConfig]:
 
 
 def graph_options(options: CompileOptions) -> list[st.HtpConfig]:
-    """Return the options of a graph without those left to the library."""
+    """Return the options of a graph, without options at the library's default."""
     chosen = []
 
     def option(number: int, *words: int) -> None:

@@ -33,7 +33,7 @@ Command = Callable[[dict[str, Any], list[int], Step], dict[str, Any]]
 
 
 def commands() -> dict[str, Any]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     service = _Service()
     by_name: dict[str, Command] = {
         "build": _build,
@@ -46,7 +46,7 @@ def commands() -> dict[str, Any]:
 
 
 class _Service:
-    """What requests share: note of steps, watch of memory, graphs of ``open``."""
+    """State shared by requests: last step, watch of memory, graphs of ``open``."""
 
     def __init__(self) -> None:
         self._note = -1
@@ -137,7 +137,7 @@ def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> 
 def _objections(
     htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the answer with the ops that HTP does not support; None without any."""
+    """Return the answer with unsupported ops; None if HTP supports all."""
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"
@@ -166,7 +166,7 @@ def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
 
 
 def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-    """Read a model for copies of this process; they report its errors."""
+    """Load a model for copies of this process; the copies report its errors."""
     with contextlib.suppress(XdlcError):
         model = load(request["model"])
         _adapt(model.graphs.values())
@@ -199,7 +199,7 @@ def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str,
     for graph in model.graphs.values():
         if not reads_inputs(graph):
             raise ConstraintError(
-                "no op reads an input, and the vendor's library makes no cache of such a graph",
+                "no op reads an input, and the vendor's library compiles no cache for such a graph",
                 where=f"graph {graph.name!r}",
                 fix="run the model without a cache: its outputs are constants",
             )
@@ -223,7 +223,7 @@ def _chosen(model: Model, name: str | None) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A graph with what callers know of its inputs and outputs."""
+    """A graph, with the caller's description of its inputs and outputs."""
 
     graph: CompiledGraph
     inputs: Sequence[GraphIO]

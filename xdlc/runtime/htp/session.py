@@ -129,7 +129,7 @@ class HtpSession:
         self._served.run_timeout = run_timeout
 
     def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> CacheSession | None:
-        """Load the best accepted cache; add the errors of others to ``failures``."""
+        """Load the best accepted cache; add the errors of other caches to ``failures``."""
         for cache in self.choice.records:
             try:
                 stored = CacheSession(self._model, cache, **self._options)
@@ -142,7 +142,7 @@ class HtpSession:
                     doubts = "; ".join(map(str, row.unjudged))
                     notify(f"{cache.name} is used without a verdict on all rules: {doubts}")
             if failures:
-                notify(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
+                notify(f"{cache.name} is used, because better caches do not load: {'; '.join(failures)}")
             self._served, self.partitions = stored.served, stored.partitions
             return stored
         return None
@@ -306,7 +306,7 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
     stated = read_entry(cache.entry).soc_id
     if served.soc_id != stated:
         raise BackendError(
-            f"is described as one for the SoC with id {stated}, but was compiled for id {served.soc_id}",
+            f"is described as a cache for the SoC with id {stated}, but was compiled for id {served.soc_id}",
             where=cache.name,
             fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
         )
@@ -323,14 +323,14 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     else:
         return
     raise BackendError(
-        f"{problem}, which its description does not have",
+        f"{problem}, unlike its description",
         where=cache.name,
         fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
     )
 
 
 class Emulation(Protocol):
-    """Runs the graphs of a cache, as ``WorkerSession`` does."""
+    """Runs the graphs of a cache, like ``WorkerSession``."""
 
     def run(self, feeds: Mapping[str, Array], *, native: bool, graph: str) -> dict[str, Array]:
         """Return the outputs of a graph by name."""
@@ -371,7 +371,7 @@ class _Step:
 def emulated_partitions(
     model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
 ) -> Accelerator:
-    """Return what divides graphs into steps on the emulation and ops of the CPU.
+    """Return the function that divides graphs into emulated steps and ops of the CPU.
 
     It raises a ContainerError if the partitions do not fit a graph.
 
@@ -387,8 +387,8 @@ def emulated_partitions(
 
     def scheduled(graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
         return [
-            (None if group.name is None else step(graph.name, group.name), group.ops)
-            for group in schedule(graph, partitions.get(graph.name, {}))
+            (None if name is None else step(graph.name, name), ops)
+            for name, ops in schedule(graph, partitions.get(graph.name, {}))
         ]
 
     return scheduled

@@ -58,7 +58,7 @@ class QnnBlock(Structure):
 
 
 class QnnExpansion(Structure):
-    """What encoding 5 points to; ``storage`` 0 keeps block scales in 8 bits, 1 in 16."""
+    """Data of encoding 5; ``storage`` 0 stores block scales in 8 bits, 1 in 16."""
 
     _fields_ = (
         ("axis", c_int32),
@@ -101,13 +101,13 @@ class QnnScalar(Structure):
 
 
 class QnnParam(Structure):
-    """Qnn_Param_t: ``kind`` 0 holds a QnnScalar in ``payload``, 1 a QnnTensor."""
+    """Qnn_Param_t: ``payload`` is a QnnScalar for ``kind`` 0, a QnnTensor for 1."""
 
     _fields_ = (("kind", c_uint32), ("name", c_char_p), ("payload", c_uint64 * 18))
 
 
 class QnnOpConfig(Structure):
-    """Qnn_OpConfig_t, which the API takes by value."""
+    """Qnn_OpConfig_t, which the API receives by value."""
 
     _fields_ = (
         ("version", c_uint32),

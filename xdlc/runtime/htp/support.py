@@ -177,7 +177,7 @@ def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> It
 
 
 def _computes_floats(op: Op) -> bool:
-    """Return whether an op outputs floats other than dequantized ones."""
+    """Return whether an op outputs floats that are not dequantized values."""
     source = op.inputs[0] if op.inputs else None
     makes = op.type in ("Cast", "Dequantize") and source is not None and not source.dtype.is_float
     return not makes and any(tensor.dtype.is_float for tensor in op.outputs)

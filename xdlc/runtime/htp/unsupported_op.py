@@ -1,4 +1,4 @@
-"""Ops that HTP does not support, and the errors that report them."""
+"""Ops that HTP does not support, and their errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _problem(ops: Sequence[RefusedOp], place: str) -> ConstraintError:
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Return the first of some names, and the number of the others."""
+    """Return the first names as text, and the number of the others."""
     more = f" and {len(names) - MAX_BLOCKERS} more" if len(names) > MAX_BLOCKERS else ""
     return f"{', '.join(names[:MAX_BLOCKERS])}{more}"
 

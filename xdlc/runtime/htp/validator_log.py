@@ -80,7 +80,7 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
         return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
-    reason, fix = _first_match(op, lines) or ("HTP does not support it", "change what the log names")
+    reason, fix = _first_match(op, lines) or ("HTP does not support it", "change the part that the log names")
     return f"{reason}; the library logs: {' | '.join(' '.join(line.split()) for line in lines)}", fix
 
 
@@ -95,7 +95,7 @@ def _first_match(op: Op, lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _without_reason(op: Op, code: int) -> tuple[str, str]:
-    """Return the reason and the fix where the library logs nothing."""
+    """Return reason and fix for an unsupported op if the library logs nothing."""
     operation, chosen = _params(op.type).get("operation"), _numbers(op).get("operation", ())
     names = operation.enumeration if operation is not None else ()
     form = f"{op.type} {names[int(chosen[0])]}" if chosen and 0 <= chosen[0] < len(names) else op.type
@@ -160,10 +160,10 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
     if name in params and value is not None and value not in params[name]:  # the line names another one
         found = [f"parameter {other!r}" for other, values in params.items() if value in values]
         shown, name = (" or ".join(found), "") if found else (shown, name)
-    accepted = "other values, or not in this combination"
+    accepted = "other values, or another combination"
     if name:
         rules = [rule.text for rule in definitions[name].constraints if rule.type in ("Value", "Number")]
-        accepted = f"values {' and '.join(rules)}" if rules else "other values, or not with these shapes"
+        accepted = f"values {' and '.join(rules)}" if rules else "other values, or other shapes"
         depth = next((tensor.rank for tensor in _tensors(op).values()), 0)
         if definitions[name].enumeration:
             accepted = (
@@ -207,7 +207,7 @@ def _ranks(side: str, exact: int | None, rank: int) -> str:
         return f"rank {exact}"
     if rank > MAX_RANK:
         return f"at most rank {MAX_RANK}"
-    return "other ranks, of many ops up to 4 only" if rank else "rank 1 or more"
+    return "other ranks; many ops support ranks up to 4" if rank else "rank 1 or more"
 
 
 def _input_count(definition: OpDef | None) -> str:
@@ -245,7 +245,7 @@ def _params(kind: str) -> Mapping[str, ParamDef]:
 
 
 def _numbers(op: Op) -> dict[str, list[float]]:
-    """Return the numbers of each parameter, of a tensor the first ones."""
+    """Return the numbers of each parameter; of a tensor only the first ones."""
     numbers = {}
     for name, param in op.params.items():
         values = (

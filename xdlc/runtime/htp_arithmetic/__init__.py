@@ -40,7 +40,7 @@ class Product:
     target: Tensor
 
     def bits(self, b: Builder) -> int | None:
-        """Return the activations' bits if the host computes as HTP does, else None."""
+        """Return the activations' bits if the host can compute like HTP, else None."""
         kind = self.source.dtype
         fits = (
             are_rounded(b, self.source, self.target)
@@ -108,7 +108,7 @@ class Product:
         return unpacked(self.weight).numpy().sum(axis=others, dtype=np.int64)
 
     def constant(self, b: Builder, values: Array, dtype: Any) -> str:
-        """Return numbers per output channel as a constant, channels on axis 1."""
+        """Return one number per output channel as a constant, channels on axis 1."""
         import numpy as np
 
         whole = np.broadcast_to(np.asarray(values, dtype), (self.channels,))
@@ -212,7 +212,7 @@ def clipped(b: Builder, value: str, dtype: Any, stored: Any) -> str:
 
 
 def _offsets(tensor: Tensor) -> tuple[int, ...]:
-    """Return the offsets of a tensor's encoding; a nonzero one for other kinds."""
+    """Return the offsets of a tensor's encoding; nonzero for unknown kinds."""
     encoding = tensor.encoding
     if isinstance(encoding, AxisScaleOffset):
         return tuple(encoding.offsets)

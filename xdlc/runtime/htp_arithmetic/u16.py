@@ -110,7 +110,7 @@ def bytes_of(b: Builder, value: str) -> tuple[str, str]:
 
 
 def half_down(values: Array) -> Array:
-    """Return whole numbers next to real ones, the lower of two that are as near."""
+    """Return values rounded to the nearest integer; halves are rounded down."""
     import numpy as np
 
     return np.ceil(np.asarray(values, np.float64) - 0.5)

@@ -44,7 +44,7 @@ def known_types() -> tuple[tuple[str, str], ...]:
 
 
 def is_uint64(*tensors: Tensor) -> bool:
-    """Return whether all tensors hold unsigned integers of 64 bits."""
+    """Return whether all tensors are 64-bit unsigned integers."""
     return all(tensor.dtype.name == "uint64" for tensor in tensors)
 
 

@@ -1,4 +1,4 @@
-"""Operators that no QNN operation carries, executed by onnxruntime as they are."""
+"""Operators without a QNN operation, executed by onnxruntime."""
 
 from __future__ import annotations
 

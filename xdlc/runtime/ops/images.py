@@ -107,7 +107,7 @@ def resize_bilinear(op: Op, b: Builder) -> None:
 
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
-    """Lower to a Resize, or to Gathers where it picks other elements."""
+    """Lower to Resize, or to Gathers if Resize would pick other elements."""
     flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
     source, target = args.operand(op, 0), args.result(op)
     _check_ranks(source, target)

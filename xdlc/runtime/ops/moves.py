@@ -16,7 +16,7 @@ from xdlc.runtime.ops import lowering
 
 @lowering("Reshape", "ExpandDims", "Squeeze")
 def reshape(op: Op, b: Builder) -> None:
-    """Lower to Reshape: its shape is that of the output."""
+    """Lower to Reshape, with the shape of the output."""
     source, target = args.operand(op, 0), args.result(op)
     if source.size != target.size and not (source.dynamic_axes or target.dynamic_axes):
         raise ModelError(f"{list(source.shape)} does not have as many elements as {list(target.shape)}")
@@ -31,7 +31,7 @@ def reshape(op: Op, b: Builder) -> None:
 
 @lowering("Transpose")
 def transpose(op: Op, b: Builder) -> None:
-    """Keep the value; readers of another axis order insert a Transpose."""
+    """Lower to no node: readers insert a Transpose if they need another order."""
     source = args.operand(op, 0)
     perm = args.axes(op, source.rank, name="perm")
     if len(perm) != source.rank:
@@ -279,7 +279,7 @@ def space_to_batch(op: Op, b: Builder) -> None:
 
 @lowering("ChannelShuffle")
 def channel_shuffle(op: Op, b: Builder) -> None:
-    """Lower to Reshape, Transpose, Reshape: element (group, i) goes to (i, group)."""
+    """Lower to Reshape, Transpose, Reshape: element (group, i) moves to (i, group)."""
     source, target = args.operand(op, 0), args.result(op)
     axis = args.axis(op, source.rank, default=source.rank - 1)
     groups = int(args.required(op, "num_groups"))

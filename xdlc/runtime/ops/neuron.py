@@ -122,7 +122,7 @@ def prelu(op: Op, b: Builder) -> None:
 
 
 def _lower_fixed_point(b: Builder, source: Tensor, target: Tensor, function: str) -> bool:
-    """Write a function that is fixed point in the source; return whether it is."""
+    """Lower a function in fixed point if possible; return whether it was."""
     bits = _integer_bits(source, target, function) if b.stated and not b.native else None
     if bits is None:
         return False

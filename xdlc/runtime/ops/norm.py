@@ -80,7 +80,7 @@ def rms_norm(op: Op, b: Builder) -> None:
 
 @lowering("InstanceNorm")
 def instance_norm(op: Op, b: Builder) -> None:
-    """Lower to InstanceNormalization, other modes and regions to their formula.
+    """Lower to InstanceNormalization, or to its formula for other modes and regions.
 
     The RMS mode has no beta: the vendor's emulation of HTP (SDK 2.51) leaves it out.
     """

@@ -28,7 +28,7 @@ FLOAT = numpy.dtype(numpy.float32)
 
 
 def _stacked(b: Builder, hint: str, parts: Sequence[Part], shape: tuple[int, ...]) -> str:
-    """Return the parts joined under ``shape``: one initializer if all are static."""
+    """Return the parts joined in a shape: one initializer if all are static."""
     data = [part for part in parts if isinstance(part, TensorData)]
     if len(data) == len(parts):
         whole = Transform(data, lambda *arrays: _joined(arrays).reshape(shape), shape, FLOAT)

@@ -103,7 +103,7 @@ def _covers_all(window: dict[str, Any], source: Tensor, target: Tensor) -> bool:
 
 
 def _extend(window: dict[str, Any], source: Tensor, target: Tensor) -> None:
-    """Pad the ends so far that the windows of all outputs lie within."""
+    """Increase the end pads until the windows of all outputs fit."""
     count = source.rank - 2
     for axis in range(count):
         padded = source.shape[1 + axis] + window["pads"][axis] + window["pads"][count + axis]
@@ -113,7 +113,7 @@ def _extend(window: dict[str, Any], source: Tensor, target: Tensor) -> None:
 
 @lowering("PoolMax2d", "PoolMax3d")
 def pool_max(op: Op, b: Builder) -> None:
-    """Lower to MaxPool; windows of the ceil rounding mode may hang over the end."""
+    """Lower to MaxPool; with ceil rounding, windows may exceed the end."""
     source, target = args.operand(op, 0), args.result(op)
     order, window = channels_first(source.rank), _window(op, source)
     # onnxruntime pools floats only; float64 holds every integer of 32 bits.
@@ -152,7 +152,7 @@ def pool_avg(op: Op, b: Builder) -> None:
 
 @lowering("L2Pool2d")
 def pool_l2(op: Op, b: Builder) -> None:
-    """Lower to LpPool, the root of the sum of squares, as the OpDef states."""
+    """Lower to LpPool: the root of the sum of squares, as in the OpDef."""
     source, target = args.operand(op, 0), args.result(op)
     order, window = channels_first(source.rank), _window(op, source)
     value = b.node("LpPool", [b.read(source, order)], p=2, **window)

@@ -118,7 +118,7 @@ def _check(op: Op, tensor: Tensor) -> None:
         raise BackendError(
             f"{tensor.name!r} is {tensor.dtype}, but kernels support numbers only",
             where=where,
-            fix="hand texts over as string parameters",
+            fix="pass texts as string parameters",
         )
 
 
@@ -276,7 +276,7 @@ def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
 
 
 class StaticData:
-    """Static data of an operation, for one memory.
+    """Static data of an operation, collected for shared memory.
 
     Attributes:
         rounded: Names of tensors whose float values are quantized for the kernel, and their types.
@@ -349,7 +349,7 @@ def static_form(
 
 
 def _is_taken(tensor: Tensor, allowed: Sequence[DType]) -> bool:
-    """Return whether a place takes a tensor as it is stored."""
+    """Return whether a definition allows the type of a stored tensor."""
     if tensor.dtype.is_float:
         return tensor.dtype in allowed
     named = {tensor.dtype, PLAIN.get(tensor.dtype)} & set(allowed)
@@ -396,7 +396,7 @@ def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
 
 
 def kernel_dtype(dtype: DType) -> DType:
-    """Return the data type in which kernels get an activation."""
+    """Return the data type of an activation in kernels."""
     return FLOAT32 if holds_floats(dtype) and dtype is not FLOAT64 else dtype
 
 

@@ -68,7 +68,7 @@ def nbytes(shape: tuple[int, ...], itemsize: int) -> int:
 
 
 def element(code: int) -> Any:
-    """Return the numpy dtype of a type code; 4-bit elements take a byte."""
+    """Return the numpy dtype of a type code; 4-bit elements use a byte each."""
     import numpy
 
     dtype = BY_CODE[code]
@@ -97,7 +97,7 @@ class ParamForm:
 
 @dataclass(frozen=True, slots=True)
 class OpForm:
-    """Descriptor of an op; attributes as those of :class:`xdlc.opdefs.op_view.OpView`."""
+    """Descriptor of an op; attributes like :class:`xdlc.opdefs.op_view.OpView`."""
 
     package: str
     type: str

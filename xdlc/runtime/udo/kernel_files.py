@@ -61,7 +61,7 @@ class Call:
         return f"{self.path}: kernel {kernel.name!r}, built by {kernel.tool!r} for {kernel.machine!r}"
 
     def names(self, op: Op) -> bool:
-        """Return whether an op is among those of the call, as far as its name shows."""
+        """Return whether the call lists an op's name."""
         return (self.package, self.type) == (op.package, op.type) and op.name in self.ops
 
     def fits(self, op: Op) -> bool:
@@ -92,7 +92,7 @@ def _alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 
 
 def kernel_files(calls: Iterable[Call]) -> dict[str, bytes]:
-    """Return the content of the files of kernels by their paths beside the DLC.
+    """Return the contents of kernel files by path relative to the DLC's folder.
 
     Kernels of one library, entry and name share two files.
 
@@ -125,7 +125,7 @@ def kernel_files(calls: Iterable[Call]) -> dict[str, bytes]:
 
 
 def call_key(call: Call) -> tuple[str, bytes]:
-    """Return a key that is equal for calls that differ in their ops alone.
+    """Return a key that is equal for calls that differ only in their ops.
 
     Raises:
         UsageError: If an argument has no form as JSON.
@@ -148,7 +148,7 @@ def _call_json(call: Call) -> dict[str, Any]:
 
 
 def _value_json(value: Any, kernel: str) -> Any:
-    """Return an argument of a kernel as JSON holds it.
+    """Return an argument of a kernel as a JSON value.
 
     Raises:
         UsageError: If it has no such form.
@@ -160,7 +160,7 @@ def _value_json(value: Any, kernel: str) -> Any:
     name = value.dtype.name if hasattr(value, "dtype") else type(value).__name__
     if _plain_dtype(name) is None or value.size > _MOST_ELEMENTS:
         raise UsageError(
-            f"has an argument of type {name}, or a large one",
+            f"has an argument of type {name}, or one that is too large",
             where=f"kernel {kernel!r}",
             fix=f"give numbers, strings and arrays of at most {_MOST_ELEMENTS} elements, others as inputs",
         )
@@ -187,7 +187,7 @@ def read_calls(path: Path) -> list[Call]:
     try:
         value = json_value(_content(path, _LARGEST_TEXT).decode("utf-8"))
     except ValueError as error:
-        raise ModelError(f"is no JSON: {error}", where=str(path), fix=_AGAIN) from error
+        raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
     calls: list[Call] = []
     with scope.collected():
         calls += _calls(value, path, scope)

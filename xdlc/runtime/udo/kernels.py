@@ -89,7 +89,7 @@ class Kernels:
     # ------------------------------------------------------------------ what there is
 
     def knows(self, op: Op) -> bool:
-        """Return whether there is a kernel for an op.
+        """Return whether an op has a kernel.
 
         Raises:
             XdlcError: If a library or file cannot be loaded.
@@ -113,7 +113,7 @@ class Kernels:
         unfit = next((call for call in self._calls if call.names(op)), None)
         if unfit is not None:
             fix = "give the kernel_meta that was written with this DLC, or convert the model again"
-            return f"{problem} of these shapes and parameters: {unfit.origin} is for others", fix
+            return f"{problem} of these shapes and parameters: {unfit.origin} supports other ones", fix
         if elsewhere is not None:
             cores = ", ".join(elsewhere.cores)
             return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
@@ -121,7 +121,7 @@ class Kernels:
         return problem, _give_library() + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
-        """Return the files of which nothing was used."""
+        """Return the kernel files that were not used."""
         files = [str(source.path) for number, source in enumerate(self._sources) if number not in self._used]
         used = {call.path for number in self._used if (call := self._call(number)) is not None}
         return files + [str(source.path) for source in self._described if str(source.path) not in used]
@@ -161,15 +161,15 @@ class Kernels:
             )
 
     def _log_suffix(self, package: str, offer: Offer) -> None:
-        """Log once that the kernels of a package are of one with another suffix."""
+        """Log once that a package's kernels are from a package with another suffix."""
         key = (package, offer.package)
         if offer.package not in ("", package) and key not in self._logged:
             self._logged.add(key)
-            text = "%s: package %s executes the ops of %s: their names differ in the backend's suffix alone"
+            text = "%s: package %s executes the ops of %s: their names differ only in the backend's suffix"
             _log.warning(text, offer.origin, offer.package, package)
 
     def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:
-        """Log once for an op type that a library gets rounded static data."""
+        """Log once per op type that a library receives rounded static data."""
         key = (op.package, op.type)
         if not data.rounded or key in self._logged:
             return
@@ -183,7 +183,7 @@ class Kernels:
         )
 
     def infer(self, view: OpView, definition: OpDef | None = None) -> list[TensorSpec] | None:
-        """Return the outputs of an op under conversion, or None if they are not known.
+        """Return the outputs of an op during conversion; None if they are not known.
 
         Args:
             definition: Its definition; default: that of the model.
@@ -272,7 +272,7 @@ def open_kernels(
     udo_package_path: PathLike | Iterable[PathLike] | None = None,
     udo_timeout: float | None = None,
 ) -> Kernels:
-    """Open the kernels of the UDOs of a model; close them in the end.
+    """Open the kernels of a model's UDOs; the caller closes them.
 
     Args:
         udo_package_path: Registration libraries, Python files with kernels, and folders ``kernel_meta``:

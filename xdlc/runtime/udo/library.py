@@ -1,4 +1,4 @@
-"""Registration libraries and the implementations that they name, in the worker."""
+"""Registration libraries and their implementation libraries, in the worker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
         elif hasattr(library, "SnpeUdo_getVersion"):
-            fix = "it is for SNPE's own runtime: give the one of a package of xdlc-udo-package-generator"
+            fix = "it is for SNPE's own runtime: use a library from xdlc-udo-package-generator"
         raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 
@@ -100,7 +100,7 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
 
 
 class Registration:
-    """A registration library, which may hold the implementation too.
+    """A registration library, which may contain the implementation too.
 
     Attributes:
         package: Op package.
@@ -122,7 +122,7 @@ class Registration:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether it has an implementation for the CPU, in its own file or beside it."""
+        """Whether an implementation for the CPU exists, in this or another library."""
         return self._is_both or "CPU" in self._libraries
 
     @property
@@ -184,13 +184,13 @@ class Registration:
         return self._implementation
 
     def _beside(self, name: str) -> Path:
-        """Return the path of the implementation library, a file in the folder of this one."""
+        """Return the path of an implementation library in the same folder."""
         path = self.path.parent / name
         if Path(name).name != name or not path.is_file():
             raise UsageError(
                 f"names the implementation library {name!r}, which is not in its folder",
                 where=self.where,
-                fix="put the implementation library beside the registration library",
+                fix="put the implementation library next to the registration library",
             )
         return path
 
@@ -239,7 +239,7 @@ class Implementation:
             )
 
     def check(self, status: int, doing: str) -> None:
-        """Check what one of its functions returned.
+        """Raise an error if a function of the library returned a failure.
 
         Raises:
             BackendError: If it failed.
@@ -377,7 +377,7 @@ def _record(kind: type[_Record], address: int | None, what: str, where: str) -> 
 
 def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
     if count > MOST:
-        _refuse(f"states {count} {what}, and there may be {MOST}", where)
+        _refuse(f"states {count} {what}, the limit is {MOST}", where)
     if count and not address:
         _refuse(f"states {count} {what}, but their list is NULL", where)
     size = ctypes.sizeof(kind)

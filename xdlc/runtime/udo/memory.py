@@ -77,7 +77,7 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor; what is mapped stays as long as something refers to it."""
+        """Close the descriptor; mappings stay valid while they are referenced."""
         if self.file >= 0:
             os.close(self.file)
         self.file = -1
@@ -104,7 +104,7 @@ def _system() -> ctypes.CDLL:
 
 
 def _mapped(file: int, size: int, *, writable: bool) -> tuple[int, memoryview]:
-    """Map a file; return where, and its bytes, which keep the mapping alive.
+    """Map a file; return the address and the bytes, which keep the mapping alive.
 
     Python's own ``mmap`` would keep a descriptor for each map.
 

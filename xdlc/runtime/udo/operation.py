@@ -38,7 +38,7 @@ _DOING = {
     "collect": "fetching its results",
     "profile": "profiling it",
 }
-"""What errors state that a kernel was doing, by request."""
+"""Activity of a kernel in errors, by request."""
 
 
 class Operation:
@@ -114,7 +114,7 @@ class Operation:
             self._agreed(inferred)
 
     def _agreed(self, inferred: Sequence[TensorSpec]) -> list[Dims]:
-        """Return the shapes that the kernel infers; they have to fit the model."""
+        """Return the shapes that the kernel infers; refuse shapes unlike the model's."""
         if len(inferred) != len(self._form.outputs):
             self._fail(f"infers {len(inferred)} outputs, the op has {len(self._form.outputs)}")
         dims = []
@@ -138,7 +138,7 @@ class Operation:
     # ------------------------------------------------------------------ running
 
     def run(self, arrays: Sequence[Array | None], *, timeout: float | None = None) -> list[Array]:
-        """Return the outputs: float values as float32, others in their own types.
+        """Return the outputs: float values as float32, others in their original types.
 
         Args:
             arrays: One for each input, float values as float32; None for omitted and static ones.

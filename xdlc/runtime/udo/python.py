@@ -1,4 +1,4 @@
-"""Marks of functions in Python files, and imports of modules beside them."""
+"""Marks of functions in Python files, and imports of modules in their folder."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def _marked(mark: Mark) -> Callable[[Function], Function]:
 
 
 def _marks_of(function: Any) -> tuple[Mark, ...]:
-    """Return what a function is for; nothing for other objects."""
+    """Return the marks of a function; () for other objects."""
     found = getattr(function, _ATTRIBUTE, ())
     return found if isinstance(found, tuple) else ()
 
 
 def functions_of(entry: Any) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return the functions of an object: a marked one, or those of a class.
+    """Return the functions of an object: a marked function, or those of a class.
 
     A class brings functions by a class method ``__xdlc_udo_functions__``, which returns what this does.
     """
@@ -87,7 +87,7 @@ def functions_of(entry: Any) -> list[tuple[Mark, Callable[..., Any]]]:
 
 @contextmanager
 def on_path(folder: str) -> Iterator[None]:
-    """Let modules of a folder be imported, after those of all other folders."""
+    """Add a folder to the end of the import path."""
     sys.path.append(folder)
     try:
         yield

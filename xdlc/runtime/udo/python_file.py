@@ -54,7 +54,7 @@ class Siblings:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Let modules of the folder be imported, after those of all other folders."""
+        """Add the folder to the end of the import path, with its modules loaded."""
         before = set(sys.modules)
         sys.modules.update({name: module for name, module in self._modules.items() if name not in before})
         try:
@@ -212,7 +212,7 @@ class PythonOp:
         self._elapsed = 0
 
     def bind(self, form: OpForm, inputs: Sequence[Array | None]) -> None:
-        """Bind the inputs; static ones are None here."""
+        """Bind the inputs; static inputs are None here."""
         self._inputs = [
             static_array(tensor, self._memory) if tensor.place is not None else array
             for tensor, array in zip(form.inputs, inputs, strict=True)

@@ -29,7 +29,7 @@ _LINE_BUFFERED = 1  # _IOLBF of the C library
 
 
 def commands() -> dict[str, Callable[[Request, Files], Answer]]:
-    """Return what the process does by request."""
+    """Return the functions of the process by request."""
     sys.dont_write_bytecode = True  # folders of users stay as they are
     _print_at_once()
     _open_many_files()
@@ -38,7 +38,7 @@ def commands() -> dict[str, Callable[[Request, Files], Answer]]:
 
 
 def _print_at_once() -> None:
-    """Flush each line that kernels print, as a crash loses buffers."""
+    """Flush each line that kernels print, because a crash loses buffers."""
     import ctypes
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -49,7 +49,7 @@ def _print_at_once() -> None:
 
 
 def _open_many_files() -> None:
-    """Raise the limit of open files: each kernel of a DLC keeps its file open."""
+    """Raise the limit of open files: each kernel of a DLC keeps a file open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -87,18 +87,18 @@ def _files(path: Path) -> list[Path]:
 
 
 def _no_file(path: Path) -> UsageError:
-    fix = "give a registration library, a Python file or a folder of kernels; libraries are not searched for"
+    fix = "pass a registration library, a Python file or a folder of kernels; xdlc does not search for them"
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, ValueError):
         file, colon, _ = str(path).rpartition(".py:")
         if colon and Path(f"{file}.py").is_file():  # how converters name a plugin
-            fix = f"give the file alone, {Path(file).name}.py: all kernels in it are found"
+            fix = f"pass only the file, {Path(file).name}.py: all kernels in it are found"
         return UsageError("there is no such file", where=str(path), fix=fix)
     except OSError as error:
         return UsageError(f"cannot be read: {error.strerror}", where=str(path), fix=fix)
     if not is_folder:
-        return UsageError("is no plain file", where=str(path), fix=fix)
+        return UsageError("is not a regular file", where=str(path), fix=fix)
     built = sorted(one for part in ("", _BUILT) for one in (path / part).glob("libUdo*Reg.so"))
     return UsageError("is a folder", where=str(path), fix=f"give {built[0]}" if built else fix)
 
@@ -134,7 +134,7 @@ def plain_package(name: str) -> str:
 
 
 def alike(key: Key, keys: Iterable[Key]) -> Key | None:
-    """Return a key among others, also if only the backend suffix differs.
+    """Return an equal key, or a key that differs only in the backend suffix.
 
     Without itself, one that has no suffix goes first, then that of the CPU.
 

@@ -215,7 +215,7 @@ def utf8(text: str) -> bytes:
 
 
 class Native:
-    """Structures with the objects that they point to."""
+    """Structures, with the objects that they point to kept alive."""
 
     def __init__(self) -> None:
         self._kept: list[Any] = []
@@ -297,13 +297,13 @@ def message_buffer() -> Any:
 
 
 def message_in(buffer: Any) -> str:
-    """Return the text in a buffer, which need not end."""
+    """Return the text in a buffer, which may lack the final zero."""
     raw: bytes = buffer.raw
     return raw.split(b"\0", 1)[0].decode("utf-8", "backslashreplace").strip()
 
 
 def check(status: int, doing: str, message: str, where: str) -> None:
-    """Check what a function of a library returned.
+    """Raise an error if a library function returned a failure.
 
     Raises:
         BackendError: If it failed.

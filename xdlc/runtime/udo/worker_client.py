@@ -1,4 +1,4 @@
-"""Connection to the worker: started when needed, replaced when it dies."""
+"""Connection to the worker, which starts when needed and restarts after a crash."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SERVICE = "xdlc.runtime.udo.service"
 LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
-"""How often a child that died is replaced."""
+"""Number of times that a crashed child is replaced."""
 _EXIT = "let it return, and not end the process that it runs in"
 _WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 _log = logging.getLogger(__name__)
 
 
 class Link:
-    """A child process with what it has loaded; it runs one request at a time.
+    """A child process with loaded libraries; it runs one request at a time.
 
     Args:
         sources: Files to load, in the order of their numbers.
@@ -56,7 +56,7 @@ class Link:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other threads from the child; a copy of this process gets its own."""
+        """Lock the child for this thread; a forked process gets its own child."""
         if os.getpid() != self._owner:
             self._owner, self._lock, self._process = os.getpid(), threading.RLock(), None
             self._released.clear()
@@ -79,7 +79,7 @@ class Link:
             return self._offers
 
     def started(self) -> int:
-        """Start a child if none runs, while ``held``; return how many have started."""
+        """Start a child if none runs, while ``held``; return the number of starts."""
         if self._process is None:
             self.offers()
         if self._process is None:
@@ -130,7 +130,7 @@ class Link:
         return answer
 
     def memory(self, name: str, size: int) -> Memory:
-        """Return the memory of a name, which all operations use in turn.
+        """Return the named memory, which all operations share in turn.
 
         Its file is open until it is handed over to the child.
 
@@ -242,7 +242,7 @@ class Link:
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
         is_exit = error.status is not None and error.status >= 0
-        late = f"give it more time with {spell('udo_timeout')}, or make it end"
+        late = f"give it more time with {spell('udo_timeout')}, or let the kernel finish earlier"
         fix = late if error.is_late else _EXIT if is_exit else _WRONG
         return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 

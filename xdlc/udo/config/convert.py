@@ -57,7 +57,7 @@ class Converted:
 
 
 def schema(target: str | os.PathLike[str]) -> Converted:
-    """Return the XML Schema of OpDef XML as a file; ``-`` is standard output."""
+    """Return the XML Schema of OpDef XML as a file; target ``-`` is standard output."""
     return Converted({str(target): schema_text()}, ())
 
 
@@ -71,7 +71,7 @@ def convert(
 ) -> Converted:
     """Return configurations as OpDef XML or JSON; nothing is written.
 
-    Packages of one name become one.
+    Packages with the same name are merged.
 
     Args:
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
@@ -113,7 +113,7 @@ def drafted(
     datatypes: Sequence[str] = (),
     backends: Sequence[str] = (),
 ) -> Converted:
-    """Return definitions for operators that nothing covers; nothing is written.
+    """Return definitions for operators without a mapping; nothing is written.
 
     Operators that cannot have a definition are omitted and reported as problems.
 
@@ -163,7 +163,7 @@ def drafted(
     ):
         held = ", ".join(held.package for held in drafts.collections)
         raise UsageError(
-            f"operators of several domains have one name, so that there are the packages {held}; "
+            f"operators of several domains have one name, so that the draft has the packages {held}; "
             "an OpDef XML file holds one",
             where=where,
             fix="name a folder that exists for a file each, or a .json file for all",
@@ -175,7 +175,7 @@ def drafted(
 
 
 def _first(problems: Sequence[XdlcError]) -> str:
-    """Return the first of several problems, and how the others are found."""
+    """Return the first of several problems, and the command that lists all."""
     first = problems[0]
     text = f"{first.where}: {first.problem}" if first.where else first.problem
     return f"{text}; `xconv-onnx-to-dlc --dry_run` lists all" if len(problems) > 1 else text
@@ -187,7 +187,7 @@ def _float_types(names: Sequence[str]) -> list[DType]:
         dtype = TYPES.get(name)
         if dtype is None or not (dtype.is_float or dtype.is_fixed or dtype in QUANTIZED):
             raise UsageError(
-                f"{name!r} is no data type of float values",
+                f"{name!r} is not a float data type",
                 fix=choice(name, ("FLOAT_32", "FLOAT_16", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16")),
             )
         dtypes.append(dtype)

@@ -59,7 +59,7 @@ class Raw:
 
 
 class WrongDefaultError(Exception):
-    """A default, or an element of it, whose type does not fit.
+    """A default, or an element of a default, whose type does not fit.
 
     Attributes:
         expected: What it should be.
@@ -185,14 +185,14 @@ def default_json(tensor: TensorDef, extended: bool) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return numbers with strings for those that JSON cannot write."""
+    """Return numbers, with strings for NaN and infinity, which JSON lacks."""
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def differences(before: Collection, after: Collection) -> Iterator[tuple[str, list[str]]]:
-    """Yield each changed part, with the names that OpDef XML has for the change.
+    """Yield each changed part, with the OpDef XML names of its changed fields.
 
     Args:
         after: The same in another form: with the same operations, inputs, outputs and parameters.
@@ -261,7 +261,7 @@ def _op(old: OpDef, new: OpDef, before: Collection, after: Collection) -> Iterat
 
 
 def _unlike(tensor: TensorDef, other: TensorDef) -> bool:
-    """Return whether defaults differ in more than how they are written."""
+    """Return whether two defaults have different values; spelling is ignored."""
     try:
         return bool(default_value(tensor) != default_value(other))
     except ValueError:

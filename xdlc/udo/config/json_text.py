@@ -33,7 +33,7 @@ _FIXES = {
     "Expecting ':'": 'write "name": value',
     "Expecting ','": "put a comma between the values, or close the bracket",
     "Expecting value": "write a string in double quotes, a number, true, false, null, [...] or {...}",
-    "Extra data": "remove what follows the value, or a bracket before",
+    "Extra data": "remove the text after the value, or a bracket before it",
     "Invalid control character": "write a line break as \\n and a tab as \\t",
     "Invalid \\escape": "write a backslash as \\\\",
     "Unterminated string": 'close it with "',
@@ -69,7 +69,7 @@ def is_xml(content: bytes) -> bool:
 
 
 class Real(float):
-    """A number with a fraction or exponent, printed as it is written."""
+    """A number with a fraction or exponent, printed as in its source."""
 
     text: str
 
@@ -84,7 +84,7 @@ class Real(float):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object with the names that it has more than once."""
+    """A JSON object, with its duplicate names."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -128,7 +128,7 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
         )
     except json.JSONDecodeError as error:
         fix = next((fix for start, fix in _FIXES.items() if error.msg.startswith(start)), "correct the text")
-        problem = f"is no JSON: {error.msg} in column {error.colno}"
+        problem = f"is not JSON: {error.msg} in column {error.colno}"
         raise ModelError(problem, where=f"{where}:{error.lineno}", fix=fix) from error
     except RecursionError as error:
         raise _too_deep(where) from error
@@ -191,7 +191,7 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
             problem = f"a number of {len(value.text)} characters: at most {MAX_NUMBER}"
             scope.report(node.path, problem, "round it to the digits of its type")
         elif not math.isfinite(value):
-            scope.report(node.path, f"{value} is no finite number of 64 bits", "write a finite number")
+            scope.report(node.path, f"{value} is not a finite 64-bit number", "write a finite number")
     elif isinstance(value, str):
         _check_text(value, node.path, scope)
     elif isinstance(value, list | dict):
@@ -216,4 +216,4 @@ def _check_text(text: str, path: str, scope: Scope) -> None:
         scope.report(path, f"a string of {len(text)} characters: at most {MAX_STRING}", "shorten it")
     elif unfit:
         problem = f"character U+{ord(unfit[0]):04X} in the string {shown(text)}"
-        scope.report(path, problem, "remove it, or write the character that it is half of")
+        scope.report(path, problem, "remove it, or write the complete character of which it is a half")

@@ -24,7 +24,7 @@ def write_json(
     extended: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> str:
-    """Return packages as a JSON UDO configuration.
+    """Return packages as the text of a JSON UDO configuration.
 
     Args:
         extended: Whether fields of xdlc's own, ``xdlc_...``, keep what the vendor's form has no field for.
@@ -93,7 +93,7 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
 
 
 def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
-    """Return inputs without defaults before one that the vendor makes mandatory.
+    """Return inputs without defaults before a mandatory input, as the vendor requires.
 
     There an input is optional only by its default.
     """
@@ -154,7 +154,7 @@ def _block(opening: str, members: Sequence[str], closing: str, indent: int) -> s
 
 
 def _holds_objects(value: Any) -> bool:
-    """Return whether there are objects in an array of the value."""
+    """Return whether an array in the value contains objects."""
     if isinstance(value, Mapping):
         return any(_holds_objects(item) for item in value.values())
     return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)

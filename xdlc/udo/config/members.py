@@ -1,4 +1,4 @@
-"""Names and members of JSON configurations that are read and written by one table."""
+"""Names and members of JSON configurations: one table for reading and writing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def read_types(fields: Fields, name: str) -> tuple[DType, ...]:
     if BACKEND_SPECIFIC in words:
         if len(words) > 1:
             problem = f"{name} of {fields.what} has types beside BACKEND_SPECIFIC"
-            fields.report(name, problem, "remove the one or the others")
+            fields.report(name, problem, "remove BACKEND_SPECIFIC or the other types")
         return ()
     return tuple(dict.fromkeys(TYPES[word] for word in words))
 

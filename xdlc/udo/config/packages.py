@@ -65,7 +65,7 @@ class _Operator:
     cores: Sequence[str]
 
     def supplement(self, core: str) -> SupplementOp | None:
-        """Return the data types of a core, or None if it has none of its own."""
+        """Return the data types of a core; None if they are the common ones."""
 
         def tensors(*roles: str) -> dict[str, SupplementTensor]:
             found = [part for role in roles for part in self.parts[role] if core in part.per_core]
@@ -195,7 +195,7 @@ def _rows(op: Fields, side: str) -> dict[str, SupplementTensor]:
         fields.need("name", '"in[0]"')
         tensor = SupplementTensor(**read_members(fields, SUPPLEMENT))
         if tensor.name in rows:
-            op.scope.report(node.path, f"{fields.what} is there twice", "remove one of them")
+            op.scope.report(node.path, f"{fields.what} is listed twice", "remove one of them")
         rows[tensor.name] = tensor
     return rows
 
@@ -269,7 +269,7 @@ def _ordered(params: dict[str, ParamDef], fields: Fields) -> dict[str, ParamDef]
     """Return parameters in configuration order, or else scalars before tensors."""
     if not params:
         for node in fields.items("xdlc_order")[:1]:
-            problem = f"xdlc_order of {fields.what} orders parameters, and there are none"
+            problem = f"xdlc_order of {fields.what} orders parameters, but the operator has none"
             fields.scope.report(node.path, problem, "remove the field")
         return params
     order = fields.words("xdlc_order", tuple(params))

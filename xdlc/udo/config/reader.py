@@ -1,4 +1,4 @@
-"""Configurations of either form, read and checked alone and together."""
+"""Configurations as JSON or OpDef XML, read and checked each and together."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Inspected:
 
 
 def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
-    """Check configurations, alone and together."""
+    """Check configurations, each and together."""
     problems: list[XdlcError] = []
     summary: list[str] = []
     configs: list[Config] = []

@@ -1,4 +1,4 @@
-"""Skeletons of definitions for operators of a model that nothing covers."""
+"""Drafts of definitions for operators of a model without a mapping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHOWN = 3
 
 
 def stored(dtype: DType) -> DType:
-    """Return the type under which a DLC holds a type of a source model.
+    """Return the type that a DLC stores for a type of a source model.
 
     Example:
         >>> stored(INT64), stored(INT32)
@@ -68,7 +68,7 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
 
 
 def shortest_name(path: str, others: Iterable[str]) -> str:
-    """Return the shortest unique end of a path that is a valid name.
+    """Return the shortest unique end of a path that is a valid identifier.
 
     Example:
         >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
@@ -114,7 +114,7 @@ def _is_omitted(node: UncoveredNode, name: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Return ``one``, ``list``, ``text`` or ``tensor``; empty for other values."""
+    """Return ``one``, ``list``, ``text`` or ``tensor``; "" for other values."""
     if isinstance(value, int | float):
         return "one"
     if isinstance(value, TensorData):
@@ -144,7 +144,7 @@ def _dtypes(values: Sequence[Any]) -> tuple[DType, ...]:
 
 
 def _number_type(numbers: Sequence[int | float]) -> DType:
-    """Return the type that holds all numbers; that of none is the usual one."""
+    """Return the first type that can store all numbers; the default for no numbers."""
     if numbers and all(isinstance(item, bool) for item in numbers):
         return BOOL8
     if any(isinstance(item, float) for item in numbers):
@@ -159,7 +159,7 @@ def _fits(number: int, dtype: DType) -> bool:
 
 
 def _rank(values: Sequence[Any]) -> int | None:
-    """Return the common number of axes; None if it differs or exceeds 4.
+    """Return the common number of axes; None if they differ or exceed 4.
 
     A number counts as a list of one.
     """
@@ -197,7 +197,7 @@ class Place:
 
 
 def places_of(rows: Sequence[Sequence[Operand | None]]) -> list[Place]:
-    """Return the inputs or outputs of an operator from those of its nodes.
+    """Return the inputs or outputs of an operator, merged from its nodes.
 
     Where nodes have different numbers of operands, those from the first place on that are of one kind
     become a repeated one; those that are not become optional.  After an optional place all are.
@@ -254,7 +254,7 @@ def drafted_tensor(
     otherwise: tuple[DType, ...],
     why: str,
 ) -> tuple[TensorDef, str]:
-    """Return an input or output, and what had to be assumed about it, in words.
+    """Return the definition of an input or output, and its assumptions as texts.
 
     Args:
         place: What is there.
@@ -265,7 +265,7 @@ def drafted_tensor(
     stated = [stored(operand.dtype) for operand in place.operands if operand.dtype is not None]
     made = [dtype for operand in place.operands for dtype in known.get(operand.name, ())]
     dtypes = tuple(dict.fromkeys(stated or made or otherwise))
-    because = "that of the operator before it is assumed" if made else why
+    because = "the type of the preceding operator's result is assumed" if made else why
     assumed = "" if stated else f"no data type is stated: {because}"
     ranks = {None if operand.shape is None else len(operand.shape) for operand in place.operands}
     rank = ranks.pop() if len(ranks) == 1 else None
@@ -407,7 +407,7 @@ class _Drafting:
         return []
 
     def _storable(self, tensor: TensorDef) -> TensorDef:
-        """Return a float activation with all data types that it may have."""
+        """Return a float activation with all its possible data types."""
         if tensor.is_static or not any(dtype.is_float for dtype in tensor.dtypes):
             return tensor
         return replace(tensor, dtypes=tuple(dict.fromkeys((*tensor.dtypes, *self._reals))))
@@ -445,7 +445,7 @@ class _Drafting:
         return output
 
     def collections(self) -> list[Collection]:
-        """Return one package, or one per domain if operators share a name."""
+        """Return a package, or one per domain if operators share a name."""
         names = [definition.name for _, definition in self.opdefs]
         if len(set(names)) == len(names):
             domains = list(dict.fromkeys(domain for domain, _ in self.opdefs))
@@ -463,7 +463,7 @@ class _Drafting:
 
 
 def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
-    """Yield a problem for each operand that no definition can take."""
+    """Yield a problem for each operand that a definition cannot describe."""
     for side, operands in (("input", node.inputs), ("output", node.outputs)):
         for place, operand in enumerate(operands):
             if operand is not None and operand.odd:
@@ -476,7 +476,7 @@ def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
 
 
 def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
-    """Return what breaks the rules of definitions; names are all that can."""
+    """Return the problems of a definition; only names can be wrong."""
     alone = Collection(definition.package, node.domain, VERSION, (definition,), ())
     return [
         UnsupportedOp(

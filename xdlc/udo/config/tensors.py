@@ -156,7 +156,7 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
 
 
 def _types_of(fields: Fields, is_scalar: bool) -> tuple[tuple[DType, ...], dict[str, DType]]:
-    """Return the data types that all cores share, or those of each core."""
+    """Return the data types common to all cores, or the types of each core."""
     name = EACH
     if EACH_OLD in fields and EACH not in fields:
         fields.notice(EACH_OLD, f"{EACH_OLD} of {fields.what} is read as {EACH}")

@@ -149,7 +149,7 @@ def ignored_backends(collection: Collection) -> tuple[str, ...]:
 
 
 def notices(collection: Collection) -> tuple[str, ...]:
-    """Return what of a configuration accelerators do not take, or take in another way."""
+    """Return notices about parts of definitions that accelerators cannot represent."""
     texts: dict[str, list[str]] = {}
     for opdef in collection.opdefs:
         backends = _specific_backends(opdef, collection)
@@ -165,7 +165,7 @@ def _specific_backends(opdef: OpDef, collection: Collection) -> list[str]:
 
 
 def _op_cores(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
-    """The cores that execute an op: the CPU if it names none at all.
+    """Cores that execute an op: the CPU if the op names no core.
 
     Raises:
         ModelError: If no library can have the op.
@@ -267,7 +267,7 @@ def _place(
 
 
 def _initial(tensor: TensorDef, types: Mapping[str, tuple[DType, ...]]) -> Any:
-    """The default of a parameter, read as the first of its data types that there is."""
+    """The default of a parameter, in the first of its data types."""
     if not isinstance(tensor, ParamDef):
         return None
     dtypes = next(iter(types.values()), tensor.dtypes)

@@ -51,7 +51,7 @@ def _integer(value: int) -> str:
 
 
 def default_number(place: Place) -> int | float:
-    """Return the default of a scalar parameter, an enumerator as its number."""
+    """Return the default of a scalar parameter; an enumerator as its number."""
     return int(place.initial) if isinstance(place.initial, bool) else place.initial
 
 
@@ -110,7 +110,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def scalar_field(dtype: DType) -> str:
-    """Return the member of ``Qnn_Scalar_t`` that holds a value of a type.
+    """Return the member of ``Qnn_Scalar_t`` for values of a type.
 
     Example:
         >>> from xdlc.ir.dtype import BY_NAME
@@ -126,7 +126,7 @@ def scalar_field(dtype: DType) -> str:
 
 
 def scalar_default(place: Place, core: CoreView) -> Quoted:
-    """Return a scalar parameter's default as a literal of C; empty without one.
+    """Return the default of a scalar parameter as a C literal; "" without a default.
 
     Infinity and what is no number have no literal.
     """
@@ -211,12 +211,12 @@ def definition_kind(place: Place) -> str:
 
 
 def is_demanded(place: Place) -> bool:
-    """Return whether it must be there: a parameter with a default need not."""
+    """Return whether callers must pass it; parameters with defaults are optional."""
     return place.mandatory and (place.kind != "param" or place.default is None)
 
 
 def info_types(place: Place) -> list[tuple[str, tuple[DType, ...]]]:
-    """Return the data types by kind of core, those of several DSPs together."""
+    """Return the data types by kind of core; all DSPs are one kind."""
     found: dict[str, dict[DType, None]] = {}
     for name, types in place.types.items():
         found.setdefault(_core_kind(name), {}).update(dict.fromkeys(types))
@@ -240,7 +240,7 @@ _PLAIN = {"int": "std::int{}_t", "uint": "std::uint{}_t", "sfixed": "std::int{}_
 
 
 def element(place: Place) -> str:
-    """Return the C++ type of elements on the CPU; empty if there are several.
+    """Return the C++ type of elements on the CPU; "" if there are several.
 
     Activations that are floats or fixed point arrive as float; what is static, as it is.
     """
@@ -304,7 +304,7 @@ def field_type(place: Place) -> Quoted:
 
 
 def needs_storage(place: Place) -> bool:
-    """Return whether a field only points to what a place holds."""
+    """Return whether a field is a pointer to separately stored elements."""
     return place.repeated or (not place.is_scalar and not place.is_string and not is_demanded(place))
 
 

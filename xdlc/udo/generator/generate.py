@@ -20,7 +20,7 @@ from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.template_context import CPU, DSP, DSP_LEGACY, GPU, PackageView, cores_of
 
 _SUFFIXES = {CPU: "Cpu", GPU: "Gpu", DSP_LEGACY: "Dsp", DSP: "Htp"}
-"""What QNN appends to the name of a package, by group of cores."""
+"""Suffix that QNN appends to the name of a package, by group of cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Generated:
 def generate(
     collections: Iterable[Collection], folder: str | os.PathLike[str], *, force: bool = False
 ) -> list[Path]:
-    """Generate the packages of definitions; those of one name become one.
+    """Generate the packages of definitions; merge packages of one name.
 
     Args:
         collections: Definitions.
@@ -159,6 +159,6 @@ def _collections_of(collection: Collection, view: PackageView) -> Iterator[Colle
 
 
 def _own(backends: Iterable[str], group: str) -> tuple[str, ...]:
-    """Return the backends of a group, sorted; ``DSP`` becomes its processor."""
+    """Return the backends of a group, sorted; ``DSP`` becomes its processors."""
     found = ((name, core, len(cores_of(name))) for name in backends for core in cores_of(name))
     return tuple(sorted({core.name if n > 1 else name for name, core, n in found if core.group == group}))

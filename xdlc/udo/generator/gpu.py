@@ -60,7 +60,7 @@ def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
 
 
 def kernel_type(place: Place, core: CoreView) -> Quoted:
-    """Return the type of a kernel's argument; empty if a kernel cannot get it.
+    """Return the type of a kernel argument; "" if kernels cannot receive it.
 
     Where several data types are allowed, it is that of the first.
     """
@@ -81,7 +81,7 @@ def _element(dtype: DType) -> str:
 
 
 def member_type(place: Place, core: CoreView) -> Quoted:
-    """Return the C++ type of a parameter that an operation keeps, else nothing."""
+    """Return the C++ type of a stored parameter; "" if it is not stored."""
     if not place.is_scalar:
         return Quoted("")
     getter = member_getter(place, core)
@@ -89,7 +89,7 @@ def member_type(place: Place, core: CoreView) -> Quoted:
 
 
 def member_getter(place: Place, core: CoreView) -> str:
-    """Return what of ``Parameters`` reads a scalar parameter."""
+    """Return the method of ``Parameters`` that reads a scalar parameter."""
     dtype = place.types_on(core)[0]
     return "text" if dtype.kind == "string" else "real" if dtype.is_float else "integer"
 
@@ -104,7 +104,7 @@ def _setter(dtype: DType) -> str:
 
 
 def member_default(place: Place, core: CoreView) -> Quoted:
-    """Return the value of an optional scalar parameter that is not there."""
+    """Return the value of an optional scalar parameter that is missing."""
     return scalar_default(place, core) or Quoted("nullptr" if member_getter(place, core) == "text" else "0")
 
 

@@ -41,7 +41,7 @@ There = tuple[bool, ...]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A way to call a kernel: with some of its outputs and inputs.
+    """A signature of a kernel: which of its outputs and inputs are present.
 
     A tensor that is omitted before a present one keeps its place: models have one of
     ``QNN_TENSOR_TYPE_NULL`` in it (QNN's rules of operation definitions).
@@ -109,12 +109,12 @@ def forms(op: OperationView, core: CoreView) -> tuple[KernelRegistration, ...]:
 
 
 def takes_gaps(op: OperationView, core: CoreView) -> bool:
-    """Return whether tensors may be omitted before present ones."""
+    """Return whether tensors may be omitted before present tensors."""
     return any(form.entry.has_gaps for form in forms(op, core))
 
 
 def entries(op: OperationView, core: CoreView) -> tuple[Entry, ...]:
-    """Return the ways to call a kernel; one only if nothing may be omitted."""
+    """Return the signatures of a kernel; one if all operands are mandatory."""
     return tuple(dict.fromkeys(form.entry for form in forms(op, core)))
 
 
@@ -134,7 +134,7 @@ def _optional(op: OperationView) -> list[Place]:
 
 
 def _has_own_empty_places(op: OperationView, core: CoreView) -> bool:
-    """Return whether an empty place differs from each tensor that may be there."""
+    """Return whether an empty operand differs in class from each optional tensor."""
     optional = _optional(op)
     return len(optional) <= _MOST_OPTIONAL and all(
         GENERIC not in tensor_classes(place.types_on(core)) for place in optional
@@ -158,7 +158,7 @@ def _patterns(places: Sequence[Place], *, gaps: bool) -> list[There]:
 
 
 def _forms(op: OperationView, core: CoreView, entry: Entry) -> list[KernelRegistration]:
-    """All combinations of classes; nothing if there are too many."""
+    """All combinations of tensor classes; () if there are too many."""
     present = (*_present(op.outputs, entry.outputs), *_present(op.inputs, entry.inputs))
     choices = [tensor_classes(place.types_on(core)) for place in present]
     distinct = tuple(dict.fromkeys(choices))
@@ -180,7 +180,7 @@ def _present(places: Sequence[Place], there: There) -> Iterator[Place]:
 
 
 def template_types(op: OperationView, entry: Entry | None = None) -> Quoted:
-    """Return the template parameters of a kernel, or of a way to call it."""
+    """Return the template parameters of a kernel, or of one of its signatures."""
     outputs, inputs = (op.outputs, op.inputs)
     if entry is not None:
         outputs = tuple(_present(op.outputs, entry.outputs))
@@ -205,21 +205,21 @@ def _params(op: OperationView) -> list[str]:
 
 
 def entry_arguments(op: OperationView, entry: Entry) -> Quoted:
-    """Return the arguments of a way to call a kernel; empty places have no name."""
+    """Return the parameters of a signature; omitted operands have no name."""
     outputs = [f"Out{i} &out{i}" if there else "Tensor &" for i, there in enumerate(entry.outputs)]
     inputs = [f"const In{i} &in{i}" if there else "const Tensor &" for i, there in enumerate(entry.inputs)]
     return joined([*outputs, *inputs, *_params(op)])
 
 
 def entry_types(op: OperationView, entry: Entry) -> Quoted:
-    """Return the template arguments of the kernel that a way to call it calls."""
+    """Return the template arguments with which a signature calls the kernel."""
     outputs = [f"Out{i}" if there else GENERIC for i, there in enumerate(_all(entry.outputs, op.outputs))]
     inputs = [f"In{i}" if there else GENERIC for i, there in enumerate(_all(entry.inputs, op.inputs))]
     return joined([*outputs, *inputs])
 
 
 def entry_values(op: OperationView, entry: Entry) -> Quoted:
-    """Return the arguments of a way to call a kernel."""
+    """Return the arguments with which a signature calls the kernel."""
     outputs = _values(op.outputs, entry.outputs, "out")
     inputs = _values(op.inputs, entry.inputs, "in")
     return joined([*outputs, *inputs, *(f"param{place.index}" for place in op.params)])
@@ -235,7 +235,7 @@ def _values(places: Sequence[Place], there: There, name: str) -> Iterator[str]:
 
 
 def joined(parts: Sequence[str]) -> Quoted:
-    """Return words as a list of C++, in lines that are not too long.
+    """Return words as a comma-separated C++ list, wrapped into lines.
 
     Example:
         >>> print(joined(["const In0 &in0", "const In1 *in1"]))

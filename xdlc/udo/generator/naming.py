@@ -65,7 +65,7 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
     """
     if not _LEGAL.fullmatch(name):
         raise ModelError(
-            f"the {what} {name!r} is no identifier of C++",
+            f"the {what} {name!r} is not a C++ identifier",
             where=where,
             fix="use letters, digits and underscores, and begin with a letter",
         )
@@ -93,7 +93,7 @@ def identifier(name: str) -> str:
 
 
 def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return an identifier for each name; those that would be alike get a number.
+    """Return a unique identifier for each name; equal identifiers get a number.
 
     Example:
         >>> identifiers(["in[0]", "in_0", "class"])
@@ -108,7 +108,7 @@ def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, .
 
 
 def camel(name: str) -> str:
-    """Return an identifier as the stem of a type's name.
+    """Return a name in CamelCase, for the names of types.
 
     Example:
         >>> camel("rounding_mode"), camel("mode")
@@ -118,27 +118,27 @@ def camel(name: str) -> str:
 
 
 class Quoted(str):
-    """Text that is ready for the file it goes to."""
+    """Text that is already escaped for its target file."""
 
     __slots__ = ()
 
 
 def finalize(value: Any) -> Any:
-    """Return a value that a template prints, if it may be printed.
+    """Return a value for a template; refuse a text that needs escaping.
 
     Raises:
         ModelError: If it is text that no filter has quoted and that could mean something in code.
     """
     if isinstance(value, str) and not isinstance(value, Quoted) and not _HARMLESS.fullmatch(value):
         raise ModelError(
-            f"the text {value!r} cannot stand in generated code as it is",
+            f"the text {value!r} cannot be written in generated code",
             fix="use letters, digits and underscores",
         )
     return value
 
 
 def c_string(text: str) -> Quoted:
-    """Return a string literal of C in ASCII; other characters are UTF-8 in octal."""
+    """Return a C string literal in ASCII; other characters are octal UTF-8."""
     return Quoted('"' + "".join(_c_character(character) for character in text) + '"')
 
 
@@ -151,7 +151,7 @@ def _c_character(character: str) -> str:
 
 
 def c_comment(text: str) -> Quoted:
-    """Return text for the rest of a line that is a comment of C, C++, Python or make."""
+    """Return text for the rest of a comment line in C, C++, Python or make."""
     line = (
         " ".join(text.split())
         .replace("\\", "/")
@@ -168,7 +168,7 @@ def python(value: Any) -> Quoted:
 
 
 def markdown(text: str) -> Quoted:
-    """Return text for one line of Markdown, without any markup of its own."""
+    """Return text for a line of Markdown, with its markup escaped."""
     return Quoted(_MARKDOWN.sub(r"\\\1", str(c_comment(text))))
 
 

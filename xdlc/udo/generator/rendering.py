@@ -8,7 +8,7 @@ What each folder below ``jni/src`` has to offer: a ``Makefile`` with the targets
 ``clean``, and for DSPs ``aarch64`` too (of a DSP, ``android`` builds the Hexagon library and ``x86`` the one
 that prepares graphs).  It includes ``../../../common.mk``, which defines ``PACKAGE``, ``ROOT``, ``LIBS`` (the
 folder of built libraries), ``BUILD``, and ``$(call need,VARIABLE,what it is,where it is from)``.
-Values of a configuration are printed through the filters of ``quoting.py`` and ``cpp.py`` only.
+Values of a configuration are printed through the filters of ``naming.py`` and ``cpp.py`` only.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def render(package: PackageView) -> list[Rendered]:
 
 
 def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | None, OperationView | None]]:
-    """Yield the cores and operations of a rule's files."""
+    """Yield the core and operation of each file of a rule."""
     cores: list[CoreView | None] = [core for core in package.cores if core.group == rule.group]
     if not rule.group:
         cores = [None]

@@ -72,12 +72,12 @@ class Case:
 
     @cached_property
     def rank(self) -> int | None:
-        """Rank that an activation states, which activations of any rank get too."""
+        """Rank that an activation states, also used for activations of any rank."""
         return next((place.rank for place in self._activations if place.rank), None)
 
     @cached_property
     def usual(self) -> tuple[int, ...]:
-        """Shape that the text of an activation states, which others of its rank get too."""
+        """Shape that an activation's text states, also used for others of its rank."""
         stated = (place for place in self._activations if place.dim_texts)
         return next((self._shape(place, None) for place in stated), ())
 
@@ -88,7 +88,7 @@ class Case:
 
     @cached_property
     def inputs(self) -> tuple[Sample, ...]:
-        """Inputs by position; an omitted one before others is ``omitted``."""
+        """Inputs by position; ``omitted`` replaces a missing input before present ones."""
         return self._tensors(self.op.inputs)
 
     @cached_property
@@ -131,7 +131,7 @@ class Case:
         return _REPEATS if place.repeated else 1
 
     def _shape(self, place: Place, otherwise: int | None) -> tuple[int, ...]:
-        """Return a shape for a tensor; ``otherwise`` is its rank if the place takes any."""
+        """Return a shape for a tensor; ``otherwise`` is the rank if any is allowed."""
         if place.dim_texts:
             dims = self.named_dims | {"..": 1}
             return tuple(dims.get(text) or _dim(text) for text in place.dim_texts)
@@ -170,7 +170,7 @@ def _dim(text: str) -> int:
 
 
 def is_plain(place: Place) -> bool:
-    """Return whether a parameter is one value."""
+    """Return whether a parameter is a single value."""
     return place.is_scalar or (place.kind == "param" and place.is_string)
 
 
@@ -184,7 +184,7 @@ def _value(place: Place) -> int | float | str:
 
 
 def cpu_type(place: Place) -> DType:
-    """Return the first type that the CPU gets; float activations are float32."""
+    """Return the first type on the CPU; float activations are float32."""
     dtype = place.types[CPU][0]
     if place.kind == "param" or place.static or dtype.bits == 64:
         return dtype
@@ -192,7 +192,7 @@ def cpu_type(place: Place) -> DType:
 
 
 def tensor_literal(sample: Sample, case: Case) -> Quoted:
-    """Return a tensor as an initialiser of C."""
+    """Return a tensor as a C initialiser."""
     dims = f"{sample.id}_dims_{case.id}" if sample.dims else "0"
     layout = f"XDLC_UDO_{sample.place.layout}" if sample.place.layout else "XDLC_UDO_LAYOUT_NONE"
     flags = "XDLC_UDO_STATIC" if sample.place.static or sample.place.kind == "param" else "0"
@@ -203,7 +203,7 @@ def tensor_literal(sample: Sample, case: Case) -> Quoted:
 
 
 def param_literal(sample: Sample, case: Case) -> Quoted:
-    """Return a parameter as an initialiser of C."""
+    """Return a parameter as a C initialiser."""
     name = f".name = {c_string(sample.place.name)}, .data_type = {type_code(sample.dtype)}"
     if sample.place.is_string:
         return Quoted(f"{{{name}, .kind = XDLC_UDO_PARAM_STRING, .string = {c_string(str(sample.value))}}}")

@@ -215,7 +215,7 @@ def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
 
 
 def _dots(index: int, entry: TensorDef) -> tuple[int, int, int] | None:
-    """An input, and the number of axes before and after those of ``..``."""
+    """An input, and the number of axes before and after its ``..``."""
     words = _stated(entry)
     places = [at for at, word in enumerate(words) if word in ELLIPSIS]
     return (index, places[0], len(words) - places[0] - 1) if len(places) == 1 else None

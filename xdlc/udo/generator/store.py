@@ -49,7 +49,7 @@ class Outcome:
 def write_packages(
     folder: Path, packages: Sequence[tuple[str, Sequence[Rendered]]], *, force: bool
 ) -> list[Outcome]:
-    """Write packages into a folder, which is made if it is not there.
+    """Write packages into a folder, which is created if it does not exist.
 
     Args:
         folder: Where each package gets a folder of its name.
@@ -57,7 +57,7 @@ def write_packages(
         force: Whether a package may be there already.
 
     Raises:
-        UsageError: If a package is there and ``force`` is not set, or its place is no folder of its own.
+        UsageError: If a package is there and ``force`` is not set, or its place is not a separate folder.
         StorageError: If something cannot be read or written; nothing has changed then.
     """
     checked_path(folder)
@@ -87,7 +87,7 @@ def _storage_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """Make a folder, and remove what was made of it if the work fails."""
+    """Create a folder; remove the created folders if the work fails."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -99,16 +99,16 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _blocked(folder: Path) -> Iterator[XdlcError]:
-    """Yield an error if the folder, or a folder above it, is something else."""
+    """Yield an error if the folder, or a parent of it, is not a folder."""
     there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
     if there is not None and not there.is_dir():
-        what = "is a file, not a folder" if there.exists() else "is a link to nothing"
+        what = "is a file, not a folder" if there.exists() else "is a broken link"
         yield UsageError(what, where=str(there), fix="name another folder for the packages")
 
 
 def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        yield UsageError("is no folder of its own", where=str(target), fix="name another folder")
+        yield UsageError("is not a separate folder", where=str(target), fix="name another folder")
     elif target.exists() and not force:
         yield UsageError(
             "exists",
@@ -119,7 +119,7 @@ def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
 
 
 def _swap(work: Path, targets: Sequence[Path]) -> None:
-    """Put the new folders where the old ones were; if one fails, put all of them back."""
+    """Replace the old folders by the new ones; if one fails, restore all of them."""
     done: list[tuple[Path, Path, bool]] = []
     try:
         for target in targets:
@@ -149,7 +149,7 @@ def _exchange(first: Path, second: Path) -> None:
 
 
 def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> Outcome:
-    """Make a package's folder beside: what is there now, with the new files in it."""
+    """Build a package's new folder: its present files, with the new files added."""
     merge = Outcome(target)
     fresh.parent.mkdir(exist_ok=True)
     if target.exists():
@@ -169,7 +169,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
     path = root / file.path
     if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
         raise UsageError(
-            "is no file of the package's own: it is a folder or a link, or is below a link",
+            "is not a file of the package: it is a folder or a link, or is inside a link",
             where=str(target / file.path),
             fix="move it away",
         )
@@ -211,7 +211,7 @@ def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: Ou
 
 
 def _old(path: Path) -> Path:
-    """A name that nothing has yet, for what a file was."""
+    """Return a free name for a backup of a file."""
     number, found = 1, path.with_name(f"{path.name}.old")
     while os.path.lexists(found):
         number += 1

@@ -45,7 +45,7 @@ class Core:
 
     @property
     def one_op_a_library(self) -> bool:
-        """Whether a library of it holds one operation only."""
+        """Whether a library for this core contains only one operation."""
         return self.group == DSP_LEGACY
 
 
@@ -72,7 +72,7 @@ def core_of(backend: str) -> Core | None:
 
 
 def cores_of(backend: str) -> tuple[Core, ...]:
-    """Return the processors of a backend; ``DSP`` means the old ones and HTP.
+    """Return the processors of a backend; ``DSP`` means old processors and HTP.
 
     Example:
         >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]
@@ -99,7 +99,7 @@ def refusal(opdef: OpDef, core: Core) -> str:
     """Return why no library of a core can have an operation; empty if one can."""
     repeated = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.repeated]
     if repeated and core.group in (DSP, DSP_LEGACY):
-        return f"{repeated[0]!r} is repeated, and DSPs take a fixed number of inputs and outputs"
+        return f"{repeated[0]!r} is repeated, but DSPs require a fixed number of inputs and outputs"
     return ""
 
 
@@ -109,8 +109,8 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
         if name.upper() in ("DSP", "HTP", "HTP_FP16"):
             versions = " and ".join(core.arch for core in cores_of(name))
             yield (
-                f": {name} has no version, and is taken as {versions}; name those of your "
-                "phones, like DSP_V73, or dsp_arch_types"
+                f": {name} has no version, so {versions} are assumed; name those of your "
+                "devices, like DSP_V73, or dsp_arch_types"
             )
     groups: dict[str, Core] = {}
     for core in sorted(core for name in backends for core in cores_of(name)):
@@ -123,7 +123,7 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
 
 
 def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
-    """Yield a notice if the CPU's types of activations are quantized ones of a DSP."""
+    """Yield a notice for integer activations whose types are quantized on a DSP."""
     sides = (("input", opdef.inputs), ("output", opdef.outputs))
     names = [
         tensor.name
@@ -151,7 +151,7 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
     tensors = (*opdef.inputs, *opdef.outputs)
     free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in LAYOUTS]
     if free:
-        yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
+        yield f"tensors have at most {MAX_RANK} axes, even if defined with any rank: {', '.join(free)}"
     for param in opdef.params.values():
         text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
         if not param.mandatory and (text or not param.is_scalar or param.default is None):
@@ -217,12 +217,12 @@ class Place:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a parameter that is one value."""
+        """Whether this is a scalar parameter."""
         return self.kind == "param" and self.rank == 0
 
     @property
     def is_string(self) -> bool:
-        """Whether it is a text."""
+        """Whether a data type is a string."""
         return any(dtype.kind == "string" for types in self.types.values() for dtype in types)
 
     def types_on(self, core: CoreView | Core) -> tuple[DType, ...]:

@@ -31,10 +31,10 @@ from xdlc.udo.plugin.kinds import (
 
 
 class _CallablePackage(ModuleType):
-    """Package that is called like the decorator whose name it has."""
+    """Package that can be called like its decorator."""
 
     def __call__(self, **declared: Any) -> Callable[[Any], type[Plugin]]:
-        """Do what the decorator does."""
+        """Return the decorator."""
         return plugin(**declared)
 
 

@@ -69,7 +69,7 @@ class Attributes(Mapping[str, Any]):
         ]
 
     def _paths(self, name: object) -> list[str]:
-        """Return the paths of messages that a name denotes, in full or by their end."""
+        """Return the paths of messages that a full or abbreviated name denotes."""
         parts = (path.split(".") for path in self._values)
         paths = dict.fromkeys(".".join(path[:end]) for path in parts for end in range(1, len(path)))
         return attributes_named(str(name), paths)
@@ -93,7 +93,7 @@ class Attributes(Mapping[str, Any]):
         return found[0] if found else None
 
     def need(self, name: str) -> Any:
-        """Return an attribute that must be there.
+        """Return a mandatory attribute.
 
         Raises:
             UsageError: If the node does not have it.
@@ -105,7 +105,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Plugin:
-    """A UDO as one object: source operator, parameters, outputs, kernel and formats.
+    """A UDO in one object: source operator, parameters, outputs, kernel and formats.
 
     A subclass sets the attributes and overrides the methods that it needs; each may be left as it is.
     Wherever inputs or parameters of a built-in operator of ONNX are not declared, those of ONNX apply.
@@ -149,7 +149,7 @@ class Plugin:
     _kinds: Mapping[str, Kind] = {}  # of all parameters, also those of a config or of a built-in operator
 
     def accepts(self, node: SourceNode) -> bool:
-        """Return whether the plugin takes a node; other nodes are imported as usual."""
+        """Return whether the plugin converts a node; other nodes are imported as usual."""
         return True
 
     def parse_params(self, node: SourceNode) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ class Plugin:
         return {name: found[source] for name, source in sources.items() if source in found}
 
     def infer_shape_and_type(self, op: OpView) -> TensorSpec | Sequence[TensorSpec] | None:
-        """Return the outputs; None where they are not known.
+        """Return the outputs; None if they are not known.
 
         Shapes are those of the layouts that the formats state, and in the source's axis order where they
         state none; packing does not change them.
@@ -191,7 +191,7 @@ HOOKS = ("accepts", "parse_params", "infer_shape_and_type", "build_kernel", "com
 
 
 def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
-    """Return a decorator that makes a plugin of a class or of ``compute`` alone.
+    """Return a decorator that makes a plugin of a class or a ``compute`` function.
 
     Args:
         **declared: Attributes of :class:`Plugin`; for a function also its other hooks, as functions

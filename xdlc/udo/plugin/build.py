@@ -203,7 +203,7 @@ def compile_c(
     flags: Sequence[str] = (),
     timeout: float = 60.0,
 ) -> Kernel:
-    """Return a kernel for this machine, compiled of C source.
+    """Return a kernel for this machine, compiled from C source.
 
     Args:
         op: The op that ``build_kernel`` was called with; it knows the formats of the plugin.
@@ -221,7 +221,7 @@ def compile_c(
         BackendError: If there is no compiler, or it takes too long.
     """
     if not entry.isidentifier() or not entry.isascii():
-        raise UsageError(f"{entry!r} is no name of a C function", fix="give the name of your kernel function")
+        raise UsageError(f"{entry!r} is not a C function name", fix="give the name of your kernel function")
     if isinstance(flags, str):
         raise UsageError(f"flags is the string {flags!r}", fix=f"write flags=({flags!r},)")
     if timeout <= 0:
@@ -261,7 +261,7 @@ def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
     if len(text) > MAX_SOURCE:
         raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
     if source.suffix != ".c" or source.name == PACKED or not _FILE.fullmatch(source.name):
-        raise UsageError("is no C file by its name", where=str(source), fix="name it like kernel.c")
+        raise UsageError("does not have the name of a C file", where=str(source), fix="name it like kernel.c")
     return source.name, text, source.resolve().parent
 
 

@@ -86,7 +86,7 @@ def _dtypes(schema: Any, entry: Any) -> Iterator[str]:
 
 
 def _kind(attribute: Any) -> Kind | None:
-    """Return the kind of an attribute; None if it has no form."""
+    """Return the kind of an attribute; None if it is not supported."""
     import onnx
 
     kinds: dict[str, type[Kind]] = {
@@ -147,7 +147,7 @@ def builtin_outputs(builtin: Builtin, op: OpView, count: int) -> tuple[TensorSpe
 
 
 def _attributes(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as attributes that ``make_node`` takes."""
+    """Return parameters in the form that ``make_node`` accepts."""
     import onnx
 
     return {

@@ -1,4 +1,4 @@
-"""UDOs of plugins, as a conversion gets them."""
+"""UDOs of plugins, in the form for conversions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def plugin_hooks(
 
 
 def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
-    """Yield names that resemble those of hooks or attributes, with these."""
+    """Yield unknown names that resemble hooks or attributes, with the latter."""
     known = [name for name in dir(Plugin) if not name.startswith("_")] + ["compute"]
     for name in dir(found):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
@@ -119,7 +119,7 @@ def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
 
 
 def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
-    """Yield what a plugin states and what has no meaning here."""
+    """Yield declarations of a plugin that have no effect in xdlc."""
     formats = plugin.weight_formats
     weights = sum(tensor.is_static for tensor in hooks.declaration.definition.inputs)
     if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):

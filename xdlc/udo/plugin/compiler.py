@@ -43,7 +43,7 @@ class Compiler:
 
 
 def machine() -> str:
-    """Return what this machine's kernels run on, like ``linux-x86_64``."""
+    """Return the platform of this machine's kernels, like ``linux-x86_64``."""
     return f"{sys.platform}-{MACHINE}"
 
 
@@ -59,7 +59,7 @@ def find_compiler() -> Compiler:
             command = tuple(shlex.split(text))
         except ValueError as error:
             raise BackendError(
-                f"CC is {text!r}, which is no command: {error}", fix="set CC to a compiler, or unset it"
+                f"CC is {text!r}, which is not a command: {error}", fix="set CC to a compiler, or unset it"
             ) from error
         if not command or shutil.which(command[0]) is None:
             raise BackendError(
@@ -82,7 +82,7 @@ def _version(command: tuple[str, ...]) -> str:
     if code or not first:
         raise BackendError(
             f"{shlex.join(command)} --version returned exit code {code}",
-            fix="set CC to a C compiler that takes gcc's options",
+            fix="set CC to a C compiler that accepts gcc's options",
         )
     return first[0][:200]
 
@@ -96,7 +96,7 @@ def compile_library(
     include: Path | None = None,
     timeout: float = 60.0,
 ) -> tuple[bytes, str]:
-    """Compile C files into one shared library that exports one function.
+    """Compile C files into a shared library that exports one function.
 
     The compiler runs in a folder of its own and sees files by name only, so that no path gets into the
     library; the id of the build is made of its content.

@@ -72,7 +72,7 @@ class Declaration:
 
 
 def declare(plugin: Plugin, file: str = "") -> Declaration:
-    """Return what a plugin declares.
+    """Return the declaration of a plugin.
 
     Args:
         file: Its file, in whose folder its configuration is.
@@ -138,7 +138,7 @@ def _signature(
     for tensor in (*inputs, *outputs):
         if not tensor.dtypes:
             raise UsageError(
-                f"{tensor.name} of {name} takes nothing that a tensor of a model holds",
+                f"{tensor.name} of {name} has a type that no tensor of a model has",
                 fix="declare inputs and outputs with their dtypes",
             )
     return inputs, outputs, kinds, None
@@ -188,7 +188,7 @@ def _kind_of(param: ParamDef) -> Kind:
 
 
 def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
-    """Return a tensor in the layout of its format; weights keep the source's."""
+    """Return a tensor in the layout of its format; weights keep the source's layout."""
     if tensor.is_static or not chosen.layout:
         return tensor
     if tensor.layout not in ("", "UNDEFINED", chosen.layout):
@@ -200,7 +200,7 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
 
 
 def _check_imply_type(plugin: Plugin) -> None:
-    """Refuse an unknown way of implementing, or one whose hook the plugin lacks."""
+    """Refuse an unknown ``imply_type``, or one whose hook the plugin lacks."""
     imply_type = plugin.imply_type
     word = imply_type.rpartition(":")[2].upper() if isinstance(imply_type, str) else None
     if word not in _KERNEL_HOOKS:
@@ -224,7 +224,7 @@ def _words(given: object, what: str) -> tuple[str, ...]:
 def _op_name(plugin: Plugin, types: Sequence[str]) -> str:
     name = plugin.name or types[0].rpartition(".")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no operation type", fix="set name to letters, digits and underscores")
+        raise UsageError(f"{name!r} is not an op type", fix="set name to letters, digits and underscores")
     return name
 
 
@@ -232,7 +232,7 @@ def _package(plugin: Plugin) -> str:
     package = plugin.package
     if package in BUILT_IN_PACKAGES:
         raise UsageError(
-            f"package {package!r} holds built-in operations, of which a plugin's must be kept apart",
+            f"package {package!r} holds built-in operations, so a plugin cannot use it",
             fix="set package to a name of your own",
         )
     if not isinstance(package, str) or not _PACKAGE.fullmatch(package):
@@ -266,7 +266,7 @@ def _kinds(params: object) -> dict[str, Kind]:
         raise UsageError(f"params is {params!r}", fix="give kinds by name: params = {'axis': Int()}")
     for name, kind in params.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no name of a parameter", fix="use letters, digits and underscores")
+            raise UsageError(f"{name!r} is not a parameter name", fix="use letters, digits and underscores")
         if not isinstance(kind, Kind):
             hint = f"write {kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Kind) else None
             raise UsageError(f"parameter {name} is {kind!r}", fix=hint or "give it a kind, like Int(0)")
@@ -292,7 +292,7 @@ def _definition(
     moved: Sequence[str],
     configuration: Collection | None,
 ) -> OpDef:
-    """Return the definition; of that of a configuration, formats alone change fields.
+    """Return the definition; a configuration's definition changes only in formats.
 
     ``moved`` names the weights that are stored in another order.
     """
@@ -301,7 +301,7 @@ def _definition(
     params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
     for added in (param for weight in moved for param in weight_params(weight)):
         if added.name in params:
-            raise UsageError(f"parameter {added.name} is the one of a stored weight", fix="rename it")
+            raise UsageError(f"parameter {added.name} has the name of a stored weight", fix="rename it")
         params[added.name] = added
     if base is not None:
         return replace(base, inputs=inputs, outputs=outputs, params=params)

@@ -59,7 +59,7 @@ class Output(DeclaredTensor):
 
 
 def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
-    """Return the definition of a listed input or output; a name alone is one.
+    """Return the definition of a listed input or output; a name alone is allowed.
 
     Raises:
         UsageError: If it is neither a name nor of the class, or its fields are wrong.
@@ -71,7 +71,7 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
         )
     name = declared.name
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-        raise UsageError(f"{name!r} is no name of a tensor", fix="use letters, digits and underscores")
+        raise UsageError(f"{name!r} is not a name of a tensor", fix="use letters, digits and underscores")
     if isinstance(declared.dtypes, str):
         raise UsageError(
             f"dtypes of {name} is the string {declared.dtypes!r}", fix=f"write dtypes=({declared.dtypes!r},)"
@@ -180,7 +180,7 @@ def _common(dims: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return an axis counted from the front; a negative one counts from the end.
+    """Return an axis counted from the front; negative axes count from the end.
 
     Raises:
         UsageError: If there is no such axis.

@@ -1,4 +1,4 @@
-"""Plugins that the user names, and those of installed packages."""
+"""Plugins that the user names, and plugins of installed packages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _origin(module: str) -> str:
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Return the module of a Python file; nothing is written beside it.
+    """Return the module of a Python file; no cache file is written.
 
     Its folder can be imported from meanwhile, after all other folders.
 

@@ -42,7 +42,7 @@ class Format(ABC):
 
     @abstractmethod
     def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
-        """Return the shape that a tensor has in this format.
+        """Return the shape of a tensor in this format.
 
         Args:
             shape: Dimensions in the source's axis order, channels second.
@@ -58,7 +58,7 @@ class Format(ABC):
 
     @abstractmethod
     def unpack(self, array: Array, shape: Sequence[int]) -> Array:
-        """Return what ``pack`` was given, whose shape was ``shape``.
+        """Return the array from ``pack``'s result; ``shape`` is its original shape.
 
         Raises:
             UsageError: If the array is not what a tensor of that shape becomes.
@@ -76,13 +76,13 @@ class Format(ABC):
             raise UsageError(
                 f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
                 f"not {list(array.shape)}",
-                fix="give the array that pack made, and the shape before",
+                fix="pass the array that pack returned, and the original shape",
             )
         return plain
 
 
 class Plain(Format):
-    """A format that leaves elements where they are: ``ND``, ``NCHW``."""
+    """A format that keeps the order of elements: ``ND``, ``NCHW``."""
 
     moves = False
 
@@ -115,7 +115,7 @@ def channel_block(itemsize: int, name: str) -> int:
     if itemsize in (2, 4):
         return CUBE
     raise UsageError(
-        f"format {name} has no form for elements of {itemsize} bytes",
+        f"format {name} does not support elements of {itemsize} bytes",
         fix="use a type of 8, 16 or 32 bits, or format ND",
     )
 
@@ -144,7 +144,7 @@ def four_axes(shape: Shape, name: str, *, vector: Shape | None = None) -> Shape:
 
 
 def blocks(count: int, size: int) -> int:
-    """Return how many blocks of ``size`` hold ``count`` elements.
+    """Return the number of blocks of ``size`` for ``count`` elements.
 
     Example:
         >>> blocks(16, 16), blocks(17, 16), blocks(0, 16)
@@ -175,7 +175,7 @@ class Nhwc(Format):
 
 
 class Nc1hwc0(Format):
-    """Channels in blocks; one axis counts as channels, two as N and C."""
+    """Channels in blocks; rank 1 means C, rank 2 means N and C."""
 
     name = "NC1HWC0"
     layout = "NCHW"
@@ -215,7 +215,7 @@ class Nc1hwc0(Format):
 
 
 class FractalZ(Format):
-    """Weights of convolutions and matrix products; one of two axes counts as N and C."""
+    """Weights of convolutions and matrix products; rank 2 means N and C."""
 
     name = "FRACTAL_Z"
     is_packed = True
@@ -279,7 +279,7 @@ def plain_name(name: object) -> str:
 
 
 def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, Format]:
-    """Return the formats of weights by input, without those of a quantizer.
+    """Return the formats of weights by input, without the quantizer's constants.
 
     Raises:
         UsageError: If there is no such format or input, or their numbers differ.
@@ -297,7 +297,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
         for name in stated:
             if name not in names:
                 raise UsageError(
-                    f"weight_formats names {name!r}, which is no input",
+                    f"weight_formats names {name!r}, which is not an input",
                     fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
                 )
         return {name: find_format(format_name) for name, format_name in stated.items()}
@@ -319,7 +319,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
 
 
 def weights_of(given: Sequence[str]) -> Sequence[str]:
-    """Return formats without the six of a quantizer's constants at their end.
+    """Return formats without the six trailing ones of a quantizer's constants.
 
     Example:
         >>> weights_of(["FRACTAL_Z", *["NC1HWC0"] * 7])
@@ -330,7 +330,7 @@ def weights_of(given: Sequence[str]) -> Sequence[str]:
 
 
 def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
-    """Return the inputs after those of ``formats``, which are weights."""
+    """Return the inputs beyond the length of ``formats``, which are weights."""
     try:
         activations = len(plugin.formats[0])
     except (TypeError, LookupError):  # all_formats reports it
@@ -364,12 +364,12 @@ def _formats_by_name(formats: Any, names: Sequence[str], what: str) -> dict[str,
     if formats and len(formats) != len(names):
         raise UsageError(
             f"formats holds {len(formats)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
-            fix="name one format for each; those of weights belong into weight_formats",
+            fix="name one format for each; list formats of weights in weight_formats",
         )
     found = [find_format(name) for name in formats or ["ND"] * len(names)]
     for format in found:
         if format.for_weights_only:
-            raise UsageError(f"{format.name} is no format of {what}", fix="name it in weight_formats")
+            raise UsageError(f"{format.name} is not a format of {what}", fix="name it in weight_formats")
     return dict(zip(names, found, strict=True))
 
 

@@ -61,7 +61,7 @@ class PluginHooks:
         return user_code(self.name, hook, self.place, subject)
 
     def accepts(self, node: SourceNode) -> bool:
-        """Return whether the plugin takes a node.
+        """Return whether the plugin converts a node.
 
         Raises:
             XdlcError: If the plugin fails.
@@ -73,7 +73,7 @@ class PluginHooks:
         return bool(taken)
 
     def parse_params(self, node: SourceNode) -> Values:
-        """Return all parameters of a node, with defaults and those of stored weights.
+        """Return all parameters of a node, with defaults and stored weights.
 
         Raises:
             XdlcError: If the plugin fails, returns an undeclared parameter, or leaves an attribute unread.
@@ -114,7 +114,7 @@ class PluginHooks:
         if unread:
             builtin = self.declaration.builtin
             unformed = [name for name in unread if builtin is not None and name in builtin.unformed]
-            why = " (graphs and the like have no form as parameters)" if unformed else ""
+            why = " (graphs and similar values cannot be parameters)" if unformed else ""
             own = overrides(self.plugin, "parse_params")
             raise UsageError(
                 f"nothing reads attribute{'s' * (len(unread) > 1)} {', '.join(map(repr, unread))}{why}",
@@ -122,7 +122,7 @@ class PluginHooks:
             )
 
     def infer_shape_and_type(self, op: OpView) -> tuple[TensorSpec, ...] | None:
-        """Return the outputs, or None where the plugin does not know them.
+        """Return the outputs; None if the plugin does not know them.
 
         Those of an operator of the framework that it overrides are known to the framework.
 
@@ -172,7 +172,7 @@ class PluginHooks:
         return None
 
     def built(self, op: OpView) -> Any:
-        """Return what ``build_kernel`` returns: a ``Kernel``, a function, or None.
+        """Return the result of ``build_kernel``: a ``Kernel``, a function, or None.
 
         Raises:
             XdlcError: If the plugin fails, or returns something else.
@@ -248,7 +248,7 @@ class PluginHooks:
         return values
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return inputs with a None for each declared one that is omitted at the end."""
+        """Return inputs, padded with None for declared inputs omitted at the end."""
         declared = [tensor for tensor in self.declaration.definition.inputs if not tensor.repeated]
         return [*inputs, *[None] * (len(declared) - len(inputs))]
 
@@ -262,7 +262,7 @@ class PluginHooks:
         return self.declaration.output_formats[min(place, len(self.declaration.output_formats) - 1)]
 
     def seen(self, op: OpView) -> OpView:
-        """Return an op as the plugin's own code sees it.
+        """Return an op in the form for the plugin's code.
 
         Lists are lists, weights have their own shape, and inputs omitted at the end are None.
         """

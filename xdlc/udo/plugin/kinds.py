@@ -80,7 +80,7 @@ class Kind(ABC):
 
     @abstractmethod
     def check(self, value: Any) -> Any:
-        """Return a value of the source as the op's plain value.
+        """Return a value of the source in the form of the op's parameter.
 
         Raises:
             UsageError: If it is not of this kind.
@@ -91,7 +91,7 @@ class Kind(ABC):
         return value
 
     def default_text(self) -> str | None:
-        """Return the default as OpDef XML writes it; None if XML cannot hold it.
+        """Return the default as text for OpDef XML; None if XML cannot represent it.
 
         XML strips texts and holds no empty ones; converted ops hold their defaults themselves.
         """
@@ -315,7 +315,7 @@ class Tensor(Kind):
 
 
 class Enum(Kind):
-    """One of some names.
+    """A name from a list.
 
     Args:
         names: The names; the op stores their places, from 0 on.
@@ -347,7 +347,7 @@ class Enum(Kind):
         bad = [name for name in names if not isinstance(name, str) or not name.isidentifier()]
         if bad:
             raise UsageError(
-                f"{bad[0]!r} is no name of an enumeration", fix="use letters, digits, underscores"
+                f"{bad[0]!r} is not a name for an enumeration", fix="use letters, digits, underscores"
             )
         unknown = sorted(set((numbers or {}).values()) - set(names))
         if unknown:
@@ -398,7 +398,7 @@ def enum_map(names: Mapping[int, str]) -> Callable[[Any], str]:
 
 
 class Json(Str):
-    """A message or a list of any depth, which the op stores as one string: JSON."""
+    """A message or nested list, which the op stores as a JSON string."""
 
     text = "a message or a list of plain values"
 
@@ -420,7 +420,7 @@ class Json(Str):
 
 
 class Strs(Json):
-    """A list of strings, which the op stores as one string: a JSON list."""
+    """A list of strings, which the op stores as a JSON string."""
 
     text = "a list of strings"
 
@@ -466,6 +466,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # of numpy
         return _plain(value.tolist())
     raise UsageError(
-        f"a {type(value).__name__} has no form in JSON",
+        f"a {type(value).__name__} cannot be stored as JSON",
         fix="give it a parameter of its own: Bytes or Tensor, or omit it",
     )

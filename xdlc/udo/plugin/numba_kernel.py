@@ -23,7 +23,7 @@ def is_numba(value: object) -> bool:
 
 
 def uses_numba(plugin: Any) -> bool:
-    """Return whether ``build_kernel`` or a function that it names uses numba.
+    """Return whether ``build_kernel``, or a function that it names, uses numba.
 
     So the kernels' process finds out what ``build_kernel`` makes, before there is an op to make it for.
     Functions are those of the plugin and of its module; of other modules all that is in them counts.
@@ -59,7 +59,7 @@ def _is_of_numba(value: Any) -> bool:
 
 
 def checked(function: Any, op: BuildView) -> None:
-    """Compile a function for the types that it is called with.
+    """Compile a function for the types of its arguments.
 
     Args:
         function: The function, of which ``is_numba`` holds.
@@ -93,7 +93,7 @@ def checked(function: Any, op: BuildView) -> None:
 
 
 def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[TensorSpec]) -> Any:
-    """Return the results of a function: what it returns, or the arrays that it writes.
+    """Return the results of a function, which returns them or writes to arrays.
 
     Args:
         inputs: Its inputs; None for an omitted one.
@@ -112,7 +112,7 @@ def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[Tens
 
 
 def _returns(function: Any, inputs: int, outputs: int) -> bool:
-    """Return whether a function takes the inputs alone, and not the outputs too."""
+    """Return whether a function has only the inputs as parameters, not the outputs."""
     plain: Callable[..., Any] = getattr(function, "py_func", function)
     try:
         parameters = inspect.signature(plain).parameters.values()
@@ -124,8 +124,8 @@ def _returns(function: Any, inputs: int, outputs: int) -> bool:
             return False
     if count not in (inputs, inputs + outputs):
         raise UsageError(
-            f"{_name(function)} takes {count} arrays, and the op has {inputs} inputs and {outputs} outputs",
-            fix="let it take the inputs and return the output, or the inputs and then the outputs",
+            f"{_name(function)} has {count} parameters, but the op has {inputs} inputs and {outputs} outputs",
+            fix="let it have the inputs as parameters and return the output, or have inputs and outputs",
         )
     return count == inputs
 

@@ -26,7 +26,7 @@ REAL_BYTES = 4  # quantized activations and halves reach kernels as float32
 
 
 def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return what a runtime calls of a plugin: kernel and shape function.
+    """Return the functions of a plugin for the runtime: kernel and shape function.
 
     Raises:
         UsageError: If the plugin is not complete.
@@ -83,7 +83,7 @@ def _built_by(hooks: PluginHooks) -> KernelFor:
 
 
 def _key(value: Any) -> Any:
-    """Return something that is equal for equal values, arrays among them."""
+    """Return a hashable key that is equal for equal values and arrays."""
     array = value.numpy() if isinstance(value, TensorData) else value
     is_array = hasattr(array, "tobytes")
     return (array.shape, array.dtype, sha256(array.tobytes()).digest()) if is_array else repr(array)
@@ -128,7 +128,7 @@ def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec
 
 
 def _unpacked(hooks: PluginHooks, place: int, array: Any, spec: TensorSpec) -> Any:
-    """Return a result in the layout of the op; the caller refuses other values."""
+    """Return a result in the layout of the op; other objects are returned as is."""
     format = hooks.output_at(place)
     if not format.is_packed or not hasattr(array, "dtype"):
         return array

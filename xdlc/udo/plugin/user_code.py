@@ -18,7 +18,7 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 @contextmanager
 def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator[None]:
-    """Turn what a hook raises into one error.
+    """Raise an XdlcError that names plugin and hook in place of a hook's exception.
 
     Args:
         plugin: Name of the plugin.
@@ -59,7 +59,7 @@ def described(error: BaseException) -> str:
 
 
 def _placed(error: BaseException, place: str) -> str:
-    """Return the line of an error, with a colon; empty if it is unknown."""
+    """Return the line of an error and a colon; "" if it is unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: "
     line = _user_line(error.__traceback__, place) or place

@@ -92,7 +92,7 @@ def _box_sizes(p: Params) -> list[tuple[float, float]]:
 
 
 def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tuple[float, float]:
-    """Return height and width of the image or steps, from one number, two or none."""
+    """Return height and width of the image or steps, from 0, 1 or 2 parameters."""
     parts = (f"{stem}_h", f"{stem}_w")
     if not p.has(both, *parts):
         return default
@@ -159,7 +159,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
 
 
 def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
-    """Return scores [groups, count] of boxes [groups, count, 4] not hidden by others."""
+    """Return the scores [groups, count] of boxes after non-maximum suppression."""
     nms = params(node, f"{_OWN}.nms_param")
     overlap, eta = nms.number("nms_threshold", 0.3), nms.number("eta", 1.0)
     threshold = params(node, _OWN).number("confidence_threshold", LOWEST)
@@ -360,7 +360,7 @@ def _proposals(
     after: int,
     overlap: float,
 ) -> list[Value]:
-    """Return regions [after, 5] and their scores [after], those after the last one 0.
+    """Return regions [after, 5] and scores [after], padded with scores of 0.
 
     Boxes count their last pixel: a side is x2 - x1 + 1.  Source: proposal_layer.py of py-faster-rcnn.
     """

@@ -51,7 +51,7 @@ def _exp(g: Operators, x: Value, p: Params) -> Value:
 
 
 def _log(g: Operators, x: Value, p: Params) -> Value:
-    """Return the logarithm of shift + scale * x to a base, of which -1 is e."""
+    """Return log(shift + scale * x) to a base; base -1 is e."""
     rate = _log_of_base(p)
     if not rate:
         raise misfit("logarithms to base 1 are undefined")
@@ -67,7 +67,7 @@ def _log_of_base(p: Params) -> float:
 
 
 def _dropout(g: Operators, x: Value, p: Params) -> Value:
-    """Return ``x``; without ``scale_train`` of forks, what training keeps on average."""
+    """Return ``x``; without ``scale_train`` of forks, scale it by the kept ratio."""
     ratio = p.number("dropout_ratio", 0.5)
     if p.flag("sample_weights_test", False):
         raise misfit("sample_weights_test, which drops elements at inference, is not supported")
@@ -114,7 +114,7 @@ def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:
 
 @layer("PReLU", layout=ANY)
 def prelu(node: Node, g: Operators) -> Value:
-    """Multiply negative values by a slope per channel, or one for all."""
+    """Multiply negative values by a slope, per channel or shared."""
     (x,) = bottoms(node, 1)
     if x.rank < 2:
         raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")

@@ -25,7 +25,7 @@ _GATES = "ifoc"
 
 @layer("LSTM", "RNN", ignores=["recurrent_param.debug_info"])
 def _recurrent(node: Node, g: Operators) -> list[Value]:
-    """Apply one LSTM or RNN where ``cont`` keeps the states; else write its steps.
+    """Apply one LSTM or RNN if ``cont`` keeps the states; else emit single steps.
 
     RNN is h = tanh(W x + b + H (cont h)), of which the output is tanh(O h + c).  A static bottom is a part of
     the input of every step.
@@ -77,7 +77,7 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
 
 
 def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence[Value]) -> list[Value]:
-    """Return all hidden states and the last ones; ``cont`` multiplies the states."""
+    """Return all hidden states and the last states; ``cont`` multiplies the states."""
     x, cont, weight, bias, recurrence = operands
     total = g("Add", [g("MatMul", [x, g("Transpose", [weight], perm=[1, 0])]), bias])
     rows = g("Concat", [total, g("Unsqueeze", [cont, vector(g, [2])])], axis=2)

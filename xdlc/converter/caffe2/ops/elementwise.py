@@ -1,4 +1,4 @@
-"""Handlers of element-wise operators, of operators that copy, and of comparisons."""
+"""Handlers of element-wise operators."""
 
 from __future__ import annotations
 
@@ -93,30 +93,6 @@ def _cast(node: Node, g: Operators, x: Value) -> Value:
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
 
 
-# ---------------------------------------------------------------------- copies
-
-_COPIES = """
-Alias AliasWithName AsyncNetBarrier Copy CopyCPUToGPU CopyCPUToIDEEP CopyCPUToMKL CopyCPUToOpenGL
-CopyFromCPUInput CopyFromOpenGL CopyGPUToCPU CopyIDEEPToCPU CopyMKLToCPU CopyOnDeviceLike CopyToOpenGL
-EnsureCPUOutput EnsureDense NanCheck StopGradient
-"""
-
-
-@operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
-def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
-    """Return the inputs; those beyond the outputs only state a device or an order."""
-    return [x, *others][: len(node.outputs)]
-
-
-@operator("Dropout", layout=ANY, ignores=("ratio",))
-def _dropout(node: Node, g: Operators, x: Value) -> Value:
-    """Return the input; without is_test a notice states that the net is for training."""
-    if not flag(node, "is_test"):
-        notice = f"{g.context.source.describe(node)}: is_test is not set; the DLC drops nothing"
-        g.context.diagnostics.notices.append(notice)
-    return x
-
-
 # ---------------------------------------------------------------------- two operands
 
 _OPERANDS = "Add And BitwiseAnd BitwiseOr BitwiseXor Div Mul Or Pow Sub Xor"
@@ -126,7 +102,7 @@ _BINARY = {name: name for name in _OPERANDS.split()} | _COMPARISONS
 
 @operator(*_BINARY, "NE", layout=ANY, ignores=("allow_broadcast",))
 def _binary(node: Node, g: Operators) -> Value:
-    """Apply an operator to two operands; Pow may have its exponent as an argument."""
+    """Apply a binary operator; the exponent of Pow may be an argument."""
     if node.type == "Pow" and "exponent" in node.attributes:
         (x,) = node.operands(1, 1)
         return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
@@ -197,7 +173,7 @@ def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
 
 @operator("ConstantFill", layout=ANY, ignores=("shape",))
 def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
-    """Return a constant value in the input's shape, or the shape that it holds."""
+    """Return a constant in the shape of the input, or in the shape that it contains."""
     if node.attr("extra_shape"):
         raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))

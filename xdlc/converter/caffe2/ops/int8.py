@@ -40,7 +40,7 @@ _KEEPING = "ChannelShuffle Concat Flatten MaxPool Relu Reshape ResizeNearest Sli
 
 
 def _encoding_of(node: Node, index: int) -> ScaleOffset:
-    """Return the encoding of an input, which must be one of Int8."""
+    """Return the encoding of an input, which must be an Int8 value."""
     value = node.required(index)
     data, maker = value.tensor.data, value.tensor.producer
     encoding: object = data.encoding if isinstance(data, Dequantized) else None
@@ -83,7 +83,7 @@ def _dequantize(node: Node, g: Operators, x: Value) -> Value:
 
 @operator("Int8GivenTensorFill", "Int8GivenIntTensorFill", ignores=("shape",))
 def _fill(node: Node, g: Operators) -> Value:
-    """Return the floats that stored integers denote; they stay stored as integers."""
+    """Return the float values of stored integers, which stay stored as integers."""
     value = g.builder.const(node.attr("values"))
     encoding = _stated(node)
     if value.dtype is INT32 and encoding.offset:
@@ -92,7 +92,7 @@ def _fill(node: Node, g: Operators) -> Value:
 
 
 def _bias(node: Node, g: Operators) -> None:
-    """Scale a bias by the product of the other two scales, whatever the file states."""
+    """Scale a bias by the product of the operand scales; ignore the stated scale."""
     data = node.required(2).tensor.data
     if not isinstance(data, Dequantized):
         raise node.invalid(f"{node.names[2]!r} holds floats; the bias of {node.type} is int32")
@@ -103,7 +103,7 @@ def _bias(node: Node, g: Operators) -> None:
 
 @operator(*(type for type in _TYPES if _TYPES[type] not in _WINDOWS))
 def _int8(node: Node, g: Operators) -> list[Value]:
-    """Apply the operator on floats, then Relu if its name ends so, and round."""
+    """Apply the operator on floats, then Relu if its name ends in Relu; round."""
     stem = _TYPES[node.type]
     count = 2 if stem in _PRODUCTS else max(1, len(node.inputs)) if stem in _VARIADIC else 1
     first, *_ = [_encoding_of(node, index) for index in range(count)]
@@ -133,7 +133,7 @@ operator(*(type for type in _TYPES if _TYPES[type] in _WINDOWS), layout=CHANNEL_
 
 
 def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOffset:
-    """Return the encoding of a result; a stated one that does not hold is noticed."""
+    """Return the encoding of a result; note a stated encoding that is not used."""
     if stem in ("Sigmoid", "Softmax"):
         return _stated(node, 1 / 256)
     if stem not in _KEEPING.split() and stem not in ("AveragePool", "LeakyRelu"):

@@ -75,7 +75,7 @@ def _lrn(node: Node, g: Operators, x: Value) -> list[Value]:
 
 @operator("Softmax", "LogSoftmax")
 def _softmax(node: Node, g: Operators, x: Value) -> Value:
-    """Return the softmax over all axes from axis on as one."""
+    """Return the softmax over all axes from ``axis`` on together."""
     axis, shape = node.axis(integer(node, "axis", 1), x.rank), dims(x)
     wide = [place for place in range(axis, x.rank) if shape[place] != 1]
     if len(wide) <= 1:

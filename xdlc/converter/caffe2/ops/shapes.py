@@ -23,7 +23,7 @@ def _channel_axis(node: Node, rank: int) -> int:
 
 
 def _stated(node: Node, value: Value | None, name: str) -> list[int]:
-    """Return integers that a further input states before an argument does."""
+    """Return integers from an optional input, else from the argument."""
     own = integers(node, name)
     return own if value is None else ints(value, f"argument {name}")
 
@@ -45,7 +45,7 @@ def _concat(node: Node, g: Operators, *values: Value) -> list[Value]:
 
 @operator("Split", "DepthSplit", layout=ANY)
 def _split(node: Node, g: Operators, x: Value, parts: Value | None = None) -> list[Value]:
-    """Return parts of stated sizes, by an argument or the second input, else equal."""
+    """Return a split, with sizes from an argument or an input, else equal."""
     axis, count, sizes = _channel_axis(node, x.rank), len(node.outputs), _stated(node, parts, "split")
     (whole,) = dims(x, [axis])
     if not sizes and whole % count == 0:
@@ -62,7 +62,7 @@ def _split(node: Node, g: Operators, x: Value, parts: Value | None = None) -> li
 def _slice(
     node: Node, g: Operators, x: Value, first: Value | None = None, last: Value | None = None
 ) -> Value:
-    """Return a slice; a negative position p counts as size + 1 + p: -1 is the end."""
+    """Return a slice; a negative position p means size + 1 + p, so -1 is the end."""
     starts, ends = _stated(node, first, "starts"), _stated(node, last, "ends")
     if (first is None) != (last is None) or len(starts) != len(ends) or len(starts) > x.rank:
         raise node.invalid(f"starts {starts} and ends {ends} of {x.rank} axes")
@@ -79,7 +79,7 @@ def _slice(
 
 @operator("Reshape")
 def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None) -> list[Value]:
-    """Return x reshaped, where 0 keeps a size of x, and the old shape."""
+    """Return x reshaped (0 keeps a size), and the old shape."""
     if new_shape is None and "shape" not in node.attributes:
         raise node.invalid("has neither an argument shape nor an input that holds it")
     stated, shape = _stated(node, new_shape, "shape"), dims(x)

@@ -45,7 +45,7 @@ class Arguments:
         return default if given is None else given
 
     def integers(self, name: str, default: Any = None) -> list[int]:
-        """Return an argument that is one integer or several as a list.
+        """Return an argument that is an integer or a list of integers as a list.
 
         Raises:
             ModelError: If it is something else.
@@ -57,7 +57,7 @@ class Arguments:
         return given
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """Return an argument that is one integer.
+        """Return an argument that is a single integer.
 
         Raises:
             ModelError: If it is something else.
@@ -84,7 +84,7 @@ class Arguments:
         return self._given.get(name) is not None
 
     def value(self, name: str = "x", like: Value | None = None) -> Value:
-        """Return an argument as a value; a number gets the type of ``like`` if it fits.
+        """Return an argument as a value; a number has the type of ``like`` if it fits.
 
         Raises:
             ModelError: If it is missing or no number.
@@ -127,7 +127,7 @@ class Arguments:
         return operands
 
     def pair(self) -> tuple[Value, Value]:
-        """Return x1 and x2 in one type: float32 if they differ or one is a fraction."""
+        """Return x1 and x2 in one type: float32 if the types differ or one is fractional."""
         leading = isinstance(self._given.get("x1"), Operand)
         one = self.value("x1" if leading else "x2")
         other = self.value("x2" if leading else "x1", one)
@@ -171,7 +171,7 @@ _UNUSED = ("sparse", "ragged", "args", "kwargs", "sorted", "num", "fill_mode", "
 
 
 PARAMETERS: dict[str, str] = {}
-"""Names of the parameters of each operation in order."""
+"""Names of the parameters of each operation, in order."""
 
 
 def operations(table: Table) -> None:
@@ -275,7 +275,7 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
 
 
 def _positions(sizes: list[Any]) -> list[int]:
-    """Return the ends of parts of given sizes, but the last."""
+    """Return split positions from the sizes of parts."""
     return [sum(sizes[: place + 1]) for place in range(len(sizes) - 1)]
 
 
@@ -291,7 +291,7 @@ def _applied(node: Node, g: Operators, type: str, given: dict[str, Any]) -> Valu
 
 @handler("SlicingOpLambda", domain="tf", ignores=("function",))
 def slicing(node: Node, g: Operators) -> Value | list[Value]:
-    """Take a part by slices, indices and new axes."""
+    """Slice by slices, indices and new axes."""
     kwargs = node.attr("kwargs") or {}
     spec = kwargs.get("slice_spec")
     key = [

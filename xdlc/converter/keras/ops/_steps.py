@@ -11,7 +11,7 @@ from xdlc.converter.keras.ops.activations import function_of
 from xdlc.converter.keras.registry import as_float, const
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.gathering import split, stack, unstack
-from xdlc.converter.nhwc.reduce import dense
+from xdlc.converter.nhwc.products import dense
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A recurrent layer as the node describes it.
+    """A recurrent layer with the facts of its node.
 
     Attributes:
         kind: Its class: that of the layer or the cell.
@@ -125,7 +125,7 @@ def _where(g: Operators, active: Value, new: Value, old: Value) -> Value:
 
 
 def stacked(node: Node, g: Operators, cells: Sequence[Layer]) -> Stepper:
-    """Return stacked cells as one cell."""
+    """Return a single cell that runs stacked cells."""
     steppers = [_cell(node, g, cell) for cell in cells]
     if not steppers:
         raise node.invalid("has no cell")

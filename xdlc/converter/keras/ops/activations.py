@@ -20,8 +20,8 @@ from xdlc.converter.keras.registry import (
 )
 from xdlc.converter.nhwc.elementwise import clipped, expm1
 from xdlc.converter.nhwc.gathering import split
+from xdlc.converter.nhwc.normalization import softmax as softmax_last
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.reduce import softmax as softmax_last
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -221,7 +221,7 @@ def prelu(node: Node, g: Operators) -> Value:
 
 @handler("Softmax")
 def softmax_layer(node: Node, g: Operators) -> Value:
-    """Apply a softmax along axes; masked elements get no share."""
+    """Apply a softmax along axes; masked elements are excluded."""
     x, mask = as_float(g, only_input(node)), argument(node, "mask")
     if mask is not None:
         x = g("Where", [mask, x, const(g, _EXCLUDED)])

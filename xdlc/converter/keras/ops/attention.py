@@ -19,8 +19,9 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.reduce import reduced, swapped
-from xdlc.converter.nhwc.reduce import softmax as softmax_last
+from xdlc.converter.nhwc.normalization import softmax as softmax_last
+from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -99,7 +100,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
 
 
 def _repeated(g: Operators, x: Value, count: int) -> Value:
-    """Return [N, heads, T, size] with each head repeated, so that there are ``count``."""
+    """Return [N, heads, T, size] with heads repeated up to ``count``."""
     heads = x.shape[1]
     if heads == count:
         return x
@@ -137,7 +138,7 @@ def _mask(node: Node, g: Operators, query: Value, key: Value) -> Value | None:
 
 @handler("Attention", "AdditiveAttention")
 def attention(node: Node, g: Operators) -> list[Value]:
-    """Apply attention to queries, values and keys as they are."""
+    """Apply attention to queries, values and keys without projections."""
     query, value, *rest = (as_float(g, each) for each in inputs(node))
     key = rest[0] if rest else value
     scale = weight(node, "scale")

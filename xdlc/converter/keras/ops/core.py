@@ -13,7 +13,7 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.reduce import dense as product
+from xdlc.converter.nhwc.products import dense as product
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators
@@ -38,7 +38,7 @@ saturation_factor hue_factor kernel_size sigma alpha bounding_box_format mask dr
 
 @handler(*_NOTHING.split(), *(f"Random{name}" for name in _AUGMENTING.split()), ignores=_OPTIONS.split())
 def nothing(node: Node, g: Operators) -> Value:
-    """Pass on the input: the layer acts in training alone."""
+    """Return the input: the layer has an effect only in training."""
     x = only_input(node)
     if node.attr("training") is True:
         g.context.diagnostics.notices.append(
@@ -117,7 +117,7 @@ def masking_mask(node: Node, g: Operators) -> Value:
 
 
 def _differing(node: Node, g: Operators, x: Value, *, keep: bool) -> Value:
-    """Return 1 for steps with an element other than the mask's value, 0 for others."""
+    """Return 1 for steps with an element other than the mask's value, else 0."""
     differs = g("Not", [g("Equal", [x, const(g, number_of(node, "mask_value", 0.0))])])
     return reduced(g, "Max", as_float(g, differs), [x.rank - 1], keep=keep)
 

@@ -71,7 +71,7 @@ def depthwise(node: Node, g: Operators) -> Value:
 
 @handler("SeparableConv1D", "SeparableConv2D", ignores=_SHAPES)
 def separable(node: Node, g: Operators) -> Value:
-    """Apply a depthwise convolution, and one of single elements."""
+    """Apply a depthwise convolution, then a pointwise convolution."""
 
     def both(g: Operators, x: Value, depth: Value, point: Value, bias: Value | None, **given: Any) -> Value:
         apart = windows.depthwise_conv(g, x, depth, None, **given)

@@ -1,4 +1,4 @@
-"""Parts of shape rules: sums of dynamic dimensions, operators that stand in."""
+"""Helpers of shape rules: dynamic sums, and rules of equivalent operators."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def int64() -> Any:
 
 
 def at(items: Sequence[Any], index: int) -> Any:
-    """Return an item, None if it is omitted."""
+    """Return an item; None if it is omitted."""
     return items[index] if index < len(items) else None
 
 
 def plus(*extents: int | None) -> int | None:
-    """Return a sum of dimensions, dynamic if one is."""
+    """Return a sum of dimensions; None if one of them is dynamic."""
     known = [extent for extent in extents if extent is not None]
     return sum(known) if len(known) == len(extents) else None
 
@@ -50,7 +50,7 @@ def times(extent: int | None, factor: int) -> int | None:
 
 
 def over(extent: int | None, divisor: int) -> int | None:
-    """Return a part of a dimension, dynamic if that is."""
+    """Return a quotient of a dimension; None if it is dynamic."""
     return None if extent is None else extent // divisor
 
 
@@ -86,7 +86,7 @@ def stand_in(
 
 
 def like(type: str, *positions: int, of: int = 0) -> Rule:
-    """Return a rule: the shape is that of an operator of ONNX on some inputs.
+    """Return a rule: the shape of an ONNX operator on some of the inputs.
 
     Args:
         type: The operator of ONNX.
@@ -126,7 +126,7 @@ def channels_last(shape: Dims | None) -> Dims | None:
 
 
 def same(of: int = 0, dtype: int | None = None) -> Rule:
-    """Return a rule: an output like input ``of``, with the type of input ``dtype``."""
+    """Return a rule: the shape of input ``of``, with the type of input ``dtype``."""
 
     def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
         return [(shapes[of], dtypes[of if dtype is None else dtype])]

@@ -1,4 +1,4 @@
-"""Import of Loop and Scan: as unrolled iterations, or as a ``While``."""
+"""Import of Loop and Scan, as unrolled iterations or as a ``While``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def import_loop(node: Node, importer: Operators) -> list[AnyValue]:
 
     Raises:
         ModelError: If the node is not valid.
-        UnsupportedOp: If a value has no form in a DLC.
+        UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
     body = node.graph("body")
@@ -72,7 +72,7 @@ def import_scan(node: Node, importer: Operators) -> list[AnyValue]:
 
     Raises:
         ModelError: If the node is not valid.
-        UnsupportedOp: If a value has no form in a DLC.
+        UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
     return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
@@ -84,7 +84,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
 
     Raises:
         ModelError: If the node is not valid.
-        UnsupportedOp: If a value has no form in a DLC, or the lengths of the sequences differ.
+        UnsupportedOp: If a value cannot be stored in a DLC, or the lengths of the sequences differ.
         Unresolved: If something inside has been reported.
     """
     if node.input(0) is not None:

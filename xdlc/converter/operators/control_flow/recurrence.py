@@ -32,7 +32,7 @@ _MOST_FORMS = 1 << 10
 
 @dataclass(slots=True, eq=False)
 class Form:
-    """What is known of a value.
+    """Symbolic form of a value.
 
     Attributes:
         kind: ``const``, ``linear``, ``neuron``, ``product``, ``sum``, ``rest`` (1 - x), ``counter``.
@@ -54,14 +54,14 @@ class Form:
     step: int = 0
 
     def is_state(self, number: int) -> bool:
-        """Return whether it is a state itself."""
+        """Return whether the form is just a state."""
         if self.kind != "linear" or list(self.terms) != [number] or np.any(self.bias):
             return False
         matrix = self.terms[number]
         return matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix)))
 
     def is_neuron(self, name: str) -> bool:
-        """Return whether it is an activation of a linear form."""
+        """Return whether the form is an activation of a linear form."""
         return self.kind == "neuron" and self.name == name and self.parts[0].kind == "linear"
 
 
@@ -80,7 +80,7 @@ class Reader:
         self.counter = -1
 
     def form(self, tensor: Tensor | None, depth: int = 0) -> Form | None:
-        """Return the form of a value; None if it has none."""
+        """Return the form of a value; None if it is not recognized."""
         if tensor is None or depth > 100 or len(self._forms) > _MOST_FORMS:
             return None
         if tensor.is_static:
@@ -401,7 +401,7 @@ def recurrence(
 def _written(
     sub: SubGraph, tensors: Mapping[int, Tensor], number: int, value: Value, hidden: Value, trips: int
 ) -> str:
-    """Return the states that a list holds after the loop: every, last, or neither.
+    """Return which states a list collects in the loop: every, last, or neither.
 
     An iteration is run for three values of the counters: it must change one row and leave the others.
     """

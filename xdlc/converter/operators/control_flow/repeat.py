@@ -1,4 +1,4 @@
-"""Common parts of Loop and Scan: iterations, what they carry, and unrolling."""
+"""Common parts of Loop and Scan: iterations, carried values, and unrolling."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ class Repeat:
         return [tensor_of(self.node, value, "a value of its body") for value in values]
 
     def number(self, importer: Operators, number: int) -> Value:
-        """Return the number of an iteration as the body takes it."""
+        """Return the number of an iteration in the shape that the body expects."""
         return importer.builder.reshape(scalar(importer, number), (1,) * self.ranks[0])
 
     def flag(self, importer: Operators, go_on: AnyValue | None) -> Value:
-        """Return a condition as the body takes it; true if it is omitted."""
+        """Return a condition in the shape that the body expects; true if omitted."""
         value = scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
         return importer.builder.reshape(value, (1,) * self.ranks[1])
 
 
 def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
-    """Refuse a node whose body takes another number of values, or returns fewer."""
+    """Refuse a node whose body has another number of inputs, or fewer outputs."""
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
-        raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")
+        raise node.invalid(f"its body must have {inputs} inputs and at least {outputs}")
 
 
 def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:
-    """Return the results of unrolled iterations, or None if there are too many.
+    """Return the results of unrolled iterations; None if there are too many.
 
     A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
     """

@@ -62,12 +62,12 @@ Kind = tuple[Dims | None, DType, ir.Encoding | None]
 
 
 def kind_of(value: Value) -> Kind:
-    """Return what is known of a value."""
+    """Return dimensions, data type and encoding of a value."""
     return value.dims, value.dtype, value.tensor.encoding
 
 
 def joined(node: Node, values: Sequence[Value]) -> Kind:
-    """Return what is known of a value that is one of ``values``.
+    """Return the common kind of alternative values.
 
     Raises:
         ModelError: If they are of different types.
@@ -83,7 +83,7 @@ def joined(node: Node, values: Sequence[Value]) -> Kind:
 
 
 def wider(one: Dims | None, other: Dims | None) -> Dims | None:
-    """Return a shape that both shapes fit, open where they differ."""
+    """Return the most specific shape that fits both shapes; differing sizes are open."""
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
@@ -141,7 +141,7 @@ class SubGraph:
         return self.builder.graph
 
     def capture(self, name: str, value: AnyValue) -> AnyValue:
-        """Return what denotes in the graph a value of the scope around it."""
+        """Return the value in the graph that denotes a value of the enclosing scope."""
         if isinstance(value, Value):
             return self._capture_tensor(name, value)
         parts = [self._capture_tensor(f"{name}~{index}", leaf) for index, leaf in enumerate(leaves(value))]
@@ -162,7 +162,7 @@ class SubGraph:
     def input(
         self, name: str, shape: Dims | None, dtype: DType, encoding: ir.Encoding | None = None
     ) -> Value:
-        """Add an input; its shape is None if the rank is open."""
+        """Add an input; its shape is None if the rank is unknown."""
         lying = (None,) if shape is None else shape or (1,)
         tensor = open_tensor(self.graph.unique_name(name), lying, dtype)
         tensor.encoding = encoding
@@ -170,7 +170,7 @@ class SubGraph:
         return Value(tensor, () if shape == () else identity(tensor.rank), ranked=shape is not None)
 
     def output(self, value: Value, *, ranked: bool = True) -> Tensor:
-        """Add a value as the next output; a scalar of known rank is [1]."""
+        """Add a value as the next output; a scalar of known rank has the shape [1]."""
         builder = self.builder
         tensor = boundary(builder, value, ranked=ranked)
         if tensor.producer is None or self.graph.is_output(tensor):
@@ -221,7 +221,7 @@ def sub_graph(context: ImportContext, name: str) -> Iterator[SubGraph]:
 
 
 def constants(context: ImportContext, body: Body) -> Scope:
-    """Return a scope inside the current one with the constants of a graph."""
+    """Return a nested scope with the constants of a graph."""
     values = Scope(context.values)
     with context.entered(values=values):
         body.add_constants(context)
@@ -256,7 +256,7 @@ def inline(
 
 
 def graph_name(importer: Operators, node: Node, key: str) -> str:
-    """Return a name that sorts after the main graph's and suits other tools."""
+    """Return a name that sorts after the main graph's and is valid in other tools."""
     main = next(iter(importer.context.graphs))
     return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 

@@ -30,7 +30,7 @@ def apply_while(
     states: Sequence[AnyValue],
     trips: int | None = None,
 ) -> list[AnyValue]:
-    """Return the final states of a loop; unchanged states stay outside of it.
+    """Return the final states of a loop; unchanged states are not carried.
 
     Args:
         condition: Graph from the states to a truth value.
@@ -65,7 +65,7 @@ def apply_while(
         return [found.get(position, value) for position, value in enumerate(states)]
     start = go_on(initial) if trips is None else None
     if not isinstance(start, Value | None):
-        raise UnsupportedOp("the condition of the loop is no tensor")
+        raise UnsupportedOp("the condition of the loop is not a tensor")
     count = None if trips is None else scalar(importer, trips)
     names = [f"state{position}" for position in varying]
     loop = _Iteration(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)
@@ -126,7 +126,7 @@ def _recurrence(
 
 
 class _Iteration(Computed):
-    """An iteration, as the body of a Loop.
+    """An iteration in the form of the body of a Loop.
 
     Attributes:
         size_of: Graphs that it imports: the body, and the condition if nothing else ends the loop.
@@ -140,12 +140,12 @@ class _Iteration(Computed):
         return sum(graph.size for graph in self.size_of)
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from; a counted loop goes on."""
+        """Return the operands of a value; the condition of a counted loop has none."""
         return () if name == self.outputs[0] and len(self.size_of) == 1 else super().operands(name)
 
 
 def passed_on(body: Body) -> frozenset[int]:
-    """Return the positions of the states that a body passes on as they are."""
+    """Return the positions of the states that a body passes on unchanged."""
     pairs = zip(body.inputs, body.outputs, strict=False)
     return frozenset(index for index, (formal, name) in enumerate(pairs) if _origin(body, name) == formal)
 

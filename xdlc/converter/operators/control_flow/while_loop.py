@@ -1,4 +1,4 @@
-"""Loops as a ``While``, whose condition and body are graphs of the model.
+"""Loops as a ``While`` with condition and body as graphs of the model.
 
 A scan output is an accumulator, a state that starts empty and grows along an axis, so that any number
 of iterations is exact, none among them.  Shapes of states are found by importing the body under an
@@ -62,7 +62,7 @@ def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
 
     Raises:
         ModelError: If the body is not valid.
-        UnsupportedOp: If a value has no form in a DLC.
+        UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
     assumed = _first_assumption(importer, loop)
@@ -117,7 +117,7 @@ class _Body:
         return [i for i in range(len(self.loop.states)) if i not in self.assumed.constant]
 
     def build(self, sub: SubGraph) -> Assumed | None:
-        """Import the body; return the wider assumption that it needs, if it does."""
+        """Import the body; return a wider assumption if the body breaks the present one."""
         importer, loop, assumed = self.importer, self.loop, self.assumed
         states = self._states(sub)
         number = sub.input(f"{loop.node.name}~number", (1,) * loop.ranks[0], INT64)
@@ -162,7 +162,7 @@ class _Body:
     def _wider(
         self, go_on: Value | None, states: Sequence[Value], following: Sequence[Value]
     ) -> Assumed | None:
-        """Return what holds for these states too; None if the assumption did."""
+        """Return an assumption that these states fulfil too; None if they already do."""
         assumed, pairs = self.assumed, list(zip(states, following, strict=True))
         constant = assumed.constant | {
             index
@@ -200,7 +200,7 @@ class _Body:
         self._carry(rows, longer, known_shape)
 
     def _first_or_joined(self, first: Value, piece: Value, pair: Sequence[Value], axis: int) -> Value:
-        """Return ``piece`` if ``first`` holds, else the values of ``pair`` joined."""
+        """Return ``piece`` if ``first`` is true, else the joined values of ``pair``."""
         importer, context = self.importer, self.importer.context
 
         def alone(_: object) -> list[Value]:
@@ -239,7 +239,7 @@ class _Body:
         return [*states, *finals]
 
     def _condition(self, states: Sequence[Tensor]) -> Value:
-        """Return whether another iteration begins: as the body and the trip count decide."""
+        """Return whether another iteration begins, by the body and the trip count."""
         importer = self.importer
         number, *flags = (Value(tensor, ()) for tensor in states)
         parts = flags
@@ -252,7 +252,7 @@ class _Body:
         return Value(as_condition(importer, value), identity(1))
 
     def _initial(self) -> list[Tensor]:
-        """Return what the op takes for the values that iterations carry."""
+        """Return the initial operands of the op for carried values."""
         import numpy
 
         importer, loop, builder = self.importer, self.loop, self.importer.builder

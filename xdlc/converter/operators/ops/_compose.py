@@ -35,7 +35,7 @@ def compare(b: Builder, operation: int, x: Value, y: Value) -> Value:
 
 
 def select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Return ``x`` where the condition holds, else ``y``."""
+    """Return ``x`` where the condition is true, else ``y``."""
     return b.elementwise("ElementWiseSelect", [condition, x, y], dtype=x.dtype)
 
 
@@ -113,7 +113,7 @@ def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
 
 
 def cut(b: Builder, x: Value, axis: int, count: int) -> list[Value]:
-    """Return a source axis cut into equal parts."""
+    """Return a source axis split into equal parts."""
     size = x.shape[axis] // count
     if count == 1 or x.is_static:
         return [part(b, x, axis, index * size, (index + 1) * size) for index in range(count)]
@@ -141,7 +141,7 @@ def picked(b: Builder, x: Value, axis: int, positions: Array) -> Value:
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """Append a MatMul over the last two source axes; those before them broadcast."""
+    """Append a MatMul over the last two source axes; the other axes broadcast."""
     rank = max(x.rank, y.rank)
     x, y = b.with_rank(x, rank), b.with_rank(y, rank)
     batch = [broadcast(pair) for pair in zip(x.shape[:-2], y.shape[:-2], strict=True)]
@@ -160,5 +160,5 @@ def scattered(b: Builder, x: Value, indices: Value, updates: Value, axis: int) -
 
 
 def constant(b: Builder, array: Array, dtype: DType | None = None) -> Value:
-    """Return constant numbers, in a QNN type if one is given."""
+    """Return a constant, in a stated QNN type if any."""
     return b.const(array if dtype is None else array.astype(dtype.numpy))

@@ -20,7 +20,7 @@ def times(b: Builder, x: Value, factor: float) -> Value:
 
 
 def plus(b: Builder, x: Value, *terms: Value | None) -> Value:
-    """Return ``x`` and the terms that are there added up, from left to right."""
+    """Return the sum of ``x`` and the terms that are not None, from left to right."""
     for term in terms:
         if term is not None:
             x = b.binary(ADD, x, term)

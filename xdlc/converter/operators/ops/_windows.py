@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools, and windows taken apart."""
+"""Windows of convolutions and pools, and their decomposition."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Window:
         return len(self.kernel)
 
     def lifted(self) -> Window:
-        """Return the window with an axis of size 1 in front: one-dimensional becomes two."""
+        """Return the window with a leading axis of size 1, which makes it two-dimensional."""
         return Window(
             (1, *self.kernel),
             (1, *self.strides),
@@ -65,7 +65,7 @@ class Window:
         return tuple(out)
 
     def rounded_down(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window with the same output that rounds down: overhang becomes padding."""
+        """Return an equivalent window that rounds down: overhang becomes padding."""
         after = []
         for axis, dim in enumerate(self.dims(spatial)):
             reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
@@ -85,7 +85,7 @@ class Window:
         )
 
     def trimmed(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window cropped to what it covers along the axes of a single result.
+        """Return a window cropped along the axes that have a single result.
 
         HTP averages wrongly where a window of 3 reaches over both ends of the data.
         """
@@ -126,7 +126,7 @@ def automatic_padding(node: Node) -> str:
 
 
 def kernel_of(node: Node, weight: Value) -> tuple[int, ...]:
-    """Return the sizes of a convolution's window, which are those of its weights.
+    """Return the sizes of a convolution's kernel, which must match its weights.
 
     Raises:
         ModelError: If ``kernel_shape`` states others.

@@ -230,7 +230,7 @@ _ADD = 1
 
 @importer("Col2Im", since=18)
 def col2im(node: Node, b: Builder, x: Value) -> Value:
-    """Map onto a ScatterNd that adds; QNN's Col2Im does not document its column order."""
+    """Map onto an adding ScatterNd; QNN's Col2Im has an undocumented column order."""
     image, block = node.ints(1, "", "the image's shape"), node.ints(2, "", "the block's shape")
     if x.rank != 3 or not image or not block or len(image) != len(block) or x.shape[1] % math.prod(block):
         raise node.invalid(f"image {image} and block {block} do not fit {list(x.shape)}")

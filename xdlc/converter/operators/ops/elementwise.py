@@ -115,7 +115,7 @@ def logical(node: Node, b: Builder) -> Value:
 
 @importer(*_CHAINS, since=6, layout=ANY, dynamic=True)
 def chain(node: Node, b: Builder) -> Value:
-    """Map an operator of any number of inputs as a chain of pairs."""
+    """Map an operator with any number of inputs as a chain of binary ops."""
     return chain_of(node, b, _CHAINS[node.type])
 
 
@@ -156,7 +156,7 @@ def _times(b: Builder, value: Value, count: int) -> Value:
 
 
 def _is_neutral(constant: Value, operand: Value, operation: int) -> bool:
-    """Return whether a constant changes neither the other operand nor its shape."""
+    """Return whether a constant changes neither values nor shape of the other operand."""
     if operation not in _NEUTRAL or not constant.is_static or not constant.dtype.is_float:
         return False
     if constant.rank > (operand.rank if operand.ranked else 0):
@@ -199,7 +199,7 @@ def bit_shift(node: Node, b: Builder, x: Value, amounts: Value) -> Value:
 
 
 def _looked_up(b: Builder, table: Array, index: Value) -> Value:
-    """Return for each index the number that a table holds."""
+    """Return the table entry at each index."""
     if index.is_static:
         return b.const(table[index.numpy()])
     source = b.source_order(b.const(table, f"{b.stem}_powers"))
@@ -241,7 +241,7 @@ def cosh(node: Node, b: Builder, x: Value) -> Value:
 
 @importer("Erf", since=9, layout=ANY, dynamic=True)
 def erf(node: Node, b: Builder) -> Value:
-    """Keep as an op of the host; the pass fuse_gelu finds the Gelu around it."""
+    """Keep Erf as an op of the host; the pass fuse_gelu finds the Gelu around it."""
     return b.unary("Erf", node.required(0), package=HOST_PACKAGE)
 
 
@@ -286,7 +286,7 @@ def cast(node: Node, b: Builder) -> Value:
 
 
 def _check_rounding(node: Node) -> None:
-    """Refuse attributes that ONNX does not define; they concern floats of 8 bits only."""
+    """Refuse invalid values of attributes that concern only 8-bit floats."""
     node.flag("saturate", 1)
     if node.attr("round_mode", "up") not in ("up", "down", "nearest"):
         raise node.invalid(f"round_mode is {node.attr('round_mode')!r:.40}")

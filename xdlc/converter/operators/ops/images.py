@@ -38,7 +38,7 @@ def grid_sample(node: Node, b: Builder, x: Value, grid: Value) -> Value:
 
 @importer("AffineGrid", since=20)
 def affine_grid(node: Node, b: Builder, theta: Value) -> Value:
-    """Write the grid as the known positions times the transposed matrices."""
+    """Write the grid as known positions times the transposed matrices."""
     size = node.static(1, "the size")
     if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
         raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")

@@ -58,7 +58,7 @@ def _data(b: Builder, x: Value) -> ir.Tensor:
 
 
 def index_value(node: Node, b: Builder, indices: Value, dim: int) -> Value:
-    """Return indices as int32; known negative ones count from the end, as ONNX has it."""
+    """Return indices as int32; known negative indices count from the end."""
     if indices.is_static:
         known = indices.numpy().astype(np.int64)
         if known.size and (known.min() < -dim or known.max() >= dim):
@@ -68,7 +68,7 @@ def index_value(node: Node, b: Builder, indices: Value, dim: int) -> Value:
 
 
 def tuple_value(node: Node, b: Builder, indices: Value, dims: Sequence[int]) -> Value:
-    """Return tuples of indices, one for each of ``dims``, as ``index_value`` does."""
+    """Return tuples of indices, one per entry of ``dims``, like ``index_value``."""
     if not indices.is_static:
         return b.cast(indices, INT32)
     known = indices.numpy().astype(np.int64)
@@ -142,7 +142,7 @@ def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapp
 
 
 def _upside_down(b: Builder, x: Value) -> Value:
-    """Return values in reverse order of size: integers so that none leaves its type."""
+    """Return values in reverse order of size, without overflow of integers."""
     if x.dtype.is_float:
         return unary(b, NEG, x)
     most = x.dtype.limits[1] if not x.dtype.is_signed else -1
@@ -226,7 +226,7 @@ def marked(b: Builder, index: Value, dim: int, axis: int, dtype: DType, *, off: 
 
 
 def _scalar(node: Node, value: np.generic) -> Scalar:
-    """Return a value as a parameter that holds it exactly."""
+    """Return a value as a parameter that represents it exactly."""
     plain = value.item()
     if isinstance(plain, bool):
         return ir.b8(plain)
@@ -236,7 +236,7 @@ def _scalar(node: Node, value: np.generic) -> Scalar:
         return ir.f32(plain)
     if value.dtype.name == "bfloat16":
         return ir.f32(float(value))
-    raise node.problem(f"value {plain} has no exact form as a 32-bit parameter")
+    raise node.problem(f"value {plain} cannot be stored exactly as a 32-bit parameter")
 
 
 @importer("Hardmax")

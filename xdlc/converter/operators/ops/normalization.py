@@ -135,7 +135,7 @@ def _even_lrn(b: Builder, x: Value, size: int, alpha: float, beta: float, bias: 
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))
 def batch_normalization(node: Node, b: Builder, x: Value) -> Value | list[Value]:
-    """Map onto Batchnorm, which holds static statistics; write out computed ones.
+    """Map onto Batchnorm if statistics are static; write out computed ones.
 
     A value of rank 1 has one channel.  A column with as many elements as there are statistics is a row to
     onnxruntime, which moves the node in front of the Transpose that made the column.
@@ -194,7 +194,7 @@ def _written_out(node: Node, b: Builder, x: Value, statistics: Sequence[Value]) 
 
 
 def _training(node: Node, b: Builder, x: Value, statistics: Sequence[Value], momentum: float) -> list[Value]:
-    """Return values normalized by the batch's statistics, and updated running ones."""
+    """Return values normalized by batch statistics, and the updated running ones."""
     gamma, beta, mean, variance = statistics
     axes = [axis for axis in range(x.rank) if axis != 1]
     own_mean = reduced(b, "ReduceMean", x, axes)

@@ -67,7 +67,7 @@ def split(node: Node, b: Builder, value: Value) -> list[Value]:
 
 
 def _parts(b: Builder, value: Value, axis: int, sizes: list[int]) -> list[Value]:
-    """Append a Split into non-empty parts of the given sizes."""
+    """Append a Split into non-empty parts of stated sizes."""
     if len(sizes) < 2:
         return [value] * len(sizes)
     lying = value.axis(axis)
@@ -181,7 +181,7 @@ def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value
 
 
 def _fill(node: Node, x: Value, fill: float) -> ir.Scalar:
-    """Return the fill value as a parameter that holds it exactly."""
+    """Return the fill value as a parameter that represents it exactly."""
     if x.dtype.is_float:
         exact = x.dtype is not FLOAT64 or not np.isfinite(fill) or float(np.float32(fill)) == float(fill)
         param = ir.f32(float(fill))
@@ -189,7 +189,7 @@ def _fill(node: Node, x: Value, fill: float) -> ir.Scalar:
         exact = -(1 << 31) <= int(fill) < 1 << 31
         param = ir.b8(bool(fill)) if x.dtype is BOOL8 else ir.i32(int(fill) if exact else 0)
     if not exact:
-        raise node.problem(f"fill value {fill} has no exact form as a 32-bit parameter")
+        raise node.problem(f"fill value {fill} cannot be stored exactly as a 32-bit parameter")
     return param
 
 
@@ -224,7 +224,7 @@ def reversed_steps(b: Builder, x: Value, lengths: Array, time: int = 0) -> Value
 
 @importer("Trilu", since=14, layout=ANY)
 def trilu(node: Node, b: Builder, x: Value) -> Value:
-    """Map onto selection by a static mask, so that even infinities are cut to 0."""
+    """Map onto selection by a static mask, so that even infinities become 0."""
     if x.rank < 2:
         raise node.invalid(f"requires two axes, found {list(x.shape)}")
     diagonal = node.static(1, "the diagonal k")
@@ -238,7 +238,7 @@ def trilu(node: Node, b: Builder, x: Value) -> Value:
 
 @importer("EyeLike", since=9)
 def eye_like(node: Node, b: Builder, x: Value) -> Value:
-    """Give the ones on a diagonal, which are known with the shape."""
+    """Return a constant with ones on a diagonal; it depends only on the shape."""
     if x.rank != 2:
         raise node.invalid(f"requires two axes, found {list(x.shape)}")
     given = node.attr("dtype")

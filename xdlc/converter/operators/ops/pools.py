@@ -81,7 +81,7 @@ def whole(x: Value) -> Window:
 def pooled(
     node: Node, b: Builder, x: Value, view: Window, stem: str, *, encoding: ir.Encoding | None = None
 ) -> Value:
-    """Append a pool; one over a single axis runs as one over two."""
+    """Append a pool; a one-dimensional pool becomes two-dimensional."""
     spatial = x.shape[2:]
     shape = (*x.shape[:2], *view.dims(spatial))
     if x.rank == 3:
@@ -113,7 +113,7 @@ def pooled(
 
 @importer("MaxUnpool", since=9)
 def max_unpool(node: Node, b: Builder, x: Value, indices: Value) -> Value:
-    """Map onto one ScatterElements; a larger output_shape pads with zeros at the ends."""
+    """Map onto ScatterElements; a larger output_shape pads zeros at the ends."""
     kernel = node.attr("kernel_shape") or []
     axes = x.rank - 2
     strides, pads = node.attr("strides", [1] * axes), node.attr("pads", [0] * (2 * axes))

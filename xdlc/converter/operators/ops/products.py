@@ -66,7 +66,7 @@ def _padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _operand(b: Builder, value: Value) -> tuple[Tensor, bool]:
-    """Return an operand; one with its last two axes swapped is read transposed."""
+    """Return an operand; if its last two axes are swapped, it is read transposed."""
     plain = identity(value.rank)
     swapped = (*plain[:-2], plain[-1], plain[-2])
     if value.order == swapped and not value.is_static:
@@ -199,7 +199,7 @@ def einsum(node: Node, b: Builder) -> Value:
 
 
 def _parsed(node: Node, values: Sequence[Value]) -> tuple[list[Labels], Labels]:
-    """Return labels of the axes of operands and result; an ellipsis gets numbers."""
+    """Return labels of the axes of operands and result; numbers label an ellipsis."""
     equation = str(node.attr("equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")

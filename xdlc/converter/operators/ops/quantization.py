@@ -159,7 +159,7 @@ def _stored(b: Builder, value: Value, dtype: DType, encoding: ScaleOffset | Axis
 def quantized(
     node: Node, b: Builder, value: Value, dtype: DType, encoding: ScaleOffset | AxisScaleOffset
 ) -> Value:
-    """Return the integers that float values are rounded to, as the result of a node.
+    """Return float values quantized to integers, as the result of a node.
 
     The fixed-point tensor that stores them takes the name that the source has for the result.
     """

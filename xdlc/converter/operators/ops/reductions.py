@@ -147,7 +147,7 @@ def cumulative_product(node: Node, b: Builder, x: Value) -> Value:
 
 
 def _delayed(b: Builder, x: Value, axis: int, step: int) -> Value:
-    """Return ``x`` moved along an axis, ones before it."""
+    """Return ``x`` shifted along an axis and filled with ones at the start."""
     shape = (*x.shape[:axis], step, *x.shape[axis + 1 :])
     b.check_table(*shape)
     ones = b.const(np.ones(shape, x.dtype.numpy), f"{b.stem}_ones")

@@ -39,7 +39,7 @@ class _Request:
 
 @importer("Resize", since=11, layout=CHANNEL_LAST)
 def resize(node: Node, b: Builder, x: Value) -> Value:
-    """Map onto an op that computes the same, else write each axis as a product."""
+    """Map onto an equivalent op, or else write each axis as a matrix product."""
     request = _requested(node, x)
     sampling = Sampling(
         request.mode,

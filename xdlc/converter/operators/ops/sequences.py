@@ -1,4 +1,4 @@
-"""Operators on sequences and optionals, which are taken apart on import.
+"""Operators on sequences and optionals, which are resolved during import.
 
 A sequence is the list of its tensors, an optional is empty or not; an operator that reads an element gets the
 tensor itself, so that nothing of either is in the graph.  Lengths and positions must be known for that
@@ -152,7 +152,7 @@ def import_construct(node: Node, importer: Operators) -> list[AnyValue]:
 
 @structural("SequenceInsert", layout=ANY)
 def import_insert(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a SequenceInsert; without a position at the end."""
+    """Import a SequenceInsert; without a position it inserts at the end."""
     elements = list(elements_of(node, 0))
     length = len(elements)
     at = length if node.input(2) is None else position(node, 2, length, length)
@@ -164,11 +164,11 @@ def import_insert(node: Node, importer: Operators) -> list[AnyValue]:
 
 @structural("SequenceErase", layout=ANY)
 def import_erase(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a SequenceErase; without a position it takes the last element away."""
+    """Import a SequenceErase; without a position it removes the last element."""
     elements = list(elements_of(node, 0))
     length = len(elements)
     if not elements:
-        raise node.invalid("takes an element away from an empty sequence")
+        raise node.invalid("removes an element from an empty sequence")
     del elements[length - 1 if node.input(1) is None else position(node, 1, length, length - 1)]
     return [sequence(importer, node, elements)]
 
@@ -234,7 +234,7 @@ def import_optional(node: Node, importer: Operators) -> list[AnyValue]:
 
 @structural("OptionalHasElement", layout=ANY)
 def import_has_element(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import an OptionalHasElement; a plain value counts as a full optional."""
+    """Import an OptionalHasElement; a plain value counts as a non-empty optional."""
     value: AnyValue | None = node.input(0)
     return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
 
@@ -249,5 +249,5 @@ def import_get_element(node: Node, importer: Operators) -> list[AnyValue]:
     if not isinstance(value, OptionalValue):
         return [value]
     if value.element is None:
-        raise node.invalid("it takes the element of an empty optional")
+        raise node.invalid("it reads the element of an empty optional")
     return [value.element]

@@ -31,7 +31,7 @@ def constant(node: Node, b: Builder) -> Value:
 
 @importer("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, b: Builder) -> Value:
-    """Fill a shape with one value, expanded only when it is written."""
+    """Fill a shape with a value, which is expanded only when written."""
     shape = tuple(node.required_ints(0, "shape", "the sizes"))
     if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")
@@ -45,14 +45,14 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
 
 @importer("Shape")
 def shape(node: Node, b: Builder) -> Value:
-    """Give the shape, which is known while converting."""
+    """Return the shape, which is known during conversion."""
     dims = np.asarray(node.required(0).shape, np.int64)
     return b.const(dims[slice(node.attr("start", 0), node.attr("end"))], node.outputs[0])
 
 
 @importer("Size")
 def size(node: Node, b: Builder) -> Value:
-    """Give the number of elements, which is known while converting."""
+    """Return the number of elements, which is known during conversion."""
     return b.const(np.asarray(node.required(0).size, np.int64), node.outputs[0])
 
 
@@ -92,7 +92,7 @@ def transpose(node: Node, b: Builder, value: Value) -> Value:
 
 @importer("Reshape", since=5)
 def reshape(node: Node, b: Builder, value: Value) -> Value:
-    """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
+    """Reshape; 0 keeps a dimension (unless allowzero), -1 is inferred."""
     dims = node.required_ints(1, "shape", "the sizes")
     if not node.flag("allowzero"):
         dims = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
@@ -167,7 +167,7 @@ def tile(node: Node, b: Builder, x: Value) -> Value:
 
 
 def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
-    """Append a Tile unless nothing repeats; constants are repeated on writing."""
+    """Append a Tile unless all repeats are 1; constants are repeated on writing."""
     if all(count == 1 for count in repeats):
         return x
     if x.tensor.data is not None and x.tensor.encoding is None and x.bits is None:

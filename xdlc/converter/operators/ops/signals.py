@@ -16,7 +16,7 @@ from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 @importer("DFT", since=20)
 def dft(node: Node, b: Builder, x: Value) -> Value:
-    """Write the inverse transform of complex values as a product with its matrix.
+    """Write the inverse transform of complex values as a matrix product.
 
     It is x[n] = sum(X[k] exp(2 pi j k n / N)) / N (ONNX operator documentation of DFT); N is ``dft_length``,
     to which the axis is cut or filled up with zeros.

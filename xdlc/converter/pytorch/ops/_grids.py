@@ -101,7 +101,7 @@ def _zeros(grid: Grid, dtype: DType) -> Array | None:
 
 
 def _scales(grid: Grid) -> Array | None:
-    """Return constant scales in float32; None if an encoding cannot hold them."""
+    """Return constant scales in float32; None if an encoding cannot represent them."""
     found = grid.scale.numpy().astype(np.float32).reshape(-1)
     return found if np.all(np.isfinite(found) & (found > 0)) else None
 
@@ -158,7 +158,7 @@ def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) 
 
 
 def _limits(grid: Grid, parameters: Sequence[Value], held: DType) -> list[Array] | None:
-    """Return least and greatest value; None if the type has no others."""
+    """Return lowest and highest integer; None if they are those of the type."""
     if (grid.low, grid.high) == held.limits:
         return None
     scales, zeros = (each.numpy() for each in parameters)

@@ -24,7 +24,7 @@ ALL = (1 << 63) - 1
 
 
 def contradiction(problem: str) -> ModelError:
-    """Return the error of a node whose shapes do not fit."""
+    """Return the error for a node whose shapes do not fit."""
     return ModelError(problem, fix=CONTRADICTION)
 
 
@@ -46,7 +46,7 @@ def axes_of(node: AtenNode, axes: Sequence[int] | int, rank: int) -> list[int]:
 
 
 def known(size: Size) -> Size:
-    """Return a computed integer as a number if it is known after all."""
+    """Return a computed integer as a number if it is constant."""
     if isinstance(size, Value) and size.is_static and size.size == 1:
         return int(size.numpy().reshape(-1)[0])
     return size
@@ -59,12 +59,12 @@ def numbers(sizes: Sequence[Size]) -> list[int] | None:
 
 
 def size_of(x: Value, axis: int) -> int | None:
-    """Return the number of elements along an axis, None if it is open."""
+    """Return the number of elements along an axis; None if it is open."""
     return None if x.dims is None else x.dims[axis]
 
 
 def sizes_of(g: Operators, x: Value) -> list[Size]:
-    """Return the dimensions of a value; those that are open are computed.
+    """Return the dimensions of a value; open ones are computed.
 
     Raises:
         UnsupportedOp: If its rank is open.
@@ -100,7 +100,7 @@ def number(g: Operators, size: Size) -> Value:
 
 
 def vector_of(g: Operators, sizes: Sequence[Size]) -> Value:
-    """Return integers as one value of rank 1, int64."""
+    """Return integers as a value of rank 1, int64."""
     found = numbers(sizes)
     if found is not None:
         return vector(g, found)
@@ -122,7 +122,7 @@ def product(g: Operators, sizes: Sequence[Size]) -> Size:
 
 
 def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
-    """Return a value reshaped; one dimension may be -1: the rest.
+    """Return a value reshaped; a dimension of -1 is inferred.
 
     Raises:
         ModelError: If it has another number of elements.
@@ -143,12 +143,12 @@ def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
 
 
 def flat(g: Operators, x: Value) -> Value:
-    """Return the elements of a value along one axis."""
+    """Return a value reshaped to one axis."""
     return reshaped(g, x, [-1])
 
 
 def flat_or_along(node: AtenNode, g: Operators, x: Value, dim: int | None) -> tuple[Value, int]:
-    """Return a value of at least one axis, flat without ``dim``, and the axis."""
+    """Return a value of rank 1 or more, flattened if ``dim`` is None, and the axis."""
     return (flat(g, x), 0) if dim is None else (rank_one(g, x), axis_of(node, dim, x.rank))
 
 
@@ -174,7 +174,7 @@ def expanded(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
 
 
 def together(g: Operators, values: Sequence[Value]) -> list[Value]:
-    """Return values broadcast to one shape.
+    """Return values broadcast to a common shape.
 
     Raises:
         ModelError: If they do not fit.
@@ -201,12 +201,12 @@ def is_empty(x: Value) -> bool:
 
 
 def rank_one(g: Operators, x: Value) -> Value:
-    """Return a scalar as a value of one axis, other values as they are."""
+    """Return a scalar with one axis; other values as is."""
     return x if x.rank else reshape(g, x, (1,))
 
 
 def moved(g: Operators, x: Value, source: Sequence[int], place: Sequence[int]) -> Value:
-    """Return a value with axes moved, the others in order around them; costs nothing."""
+    """Return a value with axes moved; the other axes keep their order."""
     at = dict(zip(place, source, strict=True))
     rest = (axis for axis in range(x.rank) if axis not in source)
     return permuted(g, x, [at[axis] if axis in at else next(rest) for axis in range(x.rank)])
@@ -225,13 +225,13 @@ def operand(node: AtenNode, g: Operators, value: Value | float) -> Value:
 
 
 def spread(values: Sequence[int] | int, count: int) -> list[int]:
-    """Return one number for each spatial axis: a single one is for all of them."""
+    """Return one number per spatial axis; a single number is repeated."""
     given = [values] if isinstance(values, int) else list(values)
     return given * count if len(given) == 1 else given
 
 
 def batched(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value with a batch axis of 1 if it lacks an axis to ``rank``."""
+    """Return a value with a batch axis of 1 added if its rank is ``rank`` - 1."""
     return g("Unsqueeze", [x, vector(g, [0])]) if x.rank == rank - 1 else x
 
 

@@ -38,7 +38,7 @@ def _reflected(type: str) -> Callable[[Term, float], Term]:
 
 
 class Term:
-    """A value with Python's operators, which apply canonical ones.
+    """A value with Python operators, which apply canonical operators.
 
     Numbers get its data type.
     """
@@ -50,15 +50,15 @@ class Term:
         self.value = value
 
     def __call__(self, type: str, *more: Operand, **attributes: Any) -> Term:
-        """Apply a canonical operator of one result, this term its first operand."""
+        """Apply a canonical operator with one result; this term is the first operand."""
         return Term(self.g, self.g(type, [self.value, *map(self.of, more)], **attributes))
 
     def via(self, function: Callable[..., Value], *more: Operand) -> Term:
-        """Apply a function of the operators and values, this term the first of these."""
+        """Apply a function of operators and values; this term is the first value."""
         return Term(self.g, function(self.g, self.value, *map(self.of, more)))
 
     def of(self, other: Operand) -> Value:
-        """Return an operand as a value; a number in the data type of this term."""
+        """Return an operand as a value; a number has the data type of this term."""
         if isinstance(other, Term):
             return other.value
         return other if isinstance(other, Value) else constant(self.g, other, self.value.dtype)
@@ -68,7 +68,7 @@ class Term:
         return Term(self.g, self.g.builder.cast(self.value, dtype))
 
     def where(self, yes: Operand, no: Operand) -> Term:
-        """Return ``yes`` where the condition holds, else ``no``; at most one is a number."""
+        """Return ``yes`` where the condition is true, else ``no``; one must be a tensor."""
         like = next(Term(self.g, self.of(one)) for one in (yes, no) if isinstance(one, Term | Value))
         return Term(self.g, self.g("Where", [self.value, like.of(yes), like.of(no)]))
 
@@ -140,7 +140,7 @@ def constant(g: Operators, value: float, dtype: DType) -> Value:
 
 
 def term(node: AtenNode, g: Operators, value: Number, *, wide: bool = False) -> Term:
-    """Return a tensor or a number as a term in the data type of the node's result.
+    """Return a tensor or number as a term in the data type of the node's result.
 
     A wide one is float32 in the place of floats of 16 bits, which lack range or precision for a formula.
     """
@@ -185,7 +185,7 @@ def formula(
 
 
 def formulas(table: Mapping[str, Callable[..., Term]], *takes: str, wide: bool = False) -> None:
-    """Register functions as ``formula`` does; each key has the names of its operators."""
+    """Register functions like ``formula``; each key lists its operators."""
     for names, function in table.items():
         formula(*names.split(), wide=wide, takes=takes)(function)
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import swapped
+from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -65,7 +65,7 @@ def _chosen(g: Operators, mask: Array, yes: Value, no: Value) -> Value:
 
 
 def _triangle(g: Operators, x: Value, *, upper: bool, unit: bool = False) -> Value:
-    """Return the upper or lower triangle, with ones on its diagonal if ``unit``."""
+    """Return the upper or lower triangle, with a diagonal of ones if ``unit``."""
     rows, columns = _grid(x)
     inside = rows <= columns if upper else rows >= columns
     made = _chosen(g, inside, x, number(g, x, 0))
@@ -102,7 +102,7 @@ def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
 
 
 def _exchanged(g: Operators, rows: int, step: int, pivot: Value) -> Value:
-    """Return the indices of rows of which one was exchanged with a pivot [..., 1]."""
+    """Return row indices with a step's row and its pivot [..., 1] exchanged."""
     places, here = g.builder.const(np.arange(rows)), number(g, pivot, step)
     moved = g("Where", [g("Equal", [places, pivot]), here, places])
     return g("Where", [g("Equal", [places, here]), pivot, moved])
@@ -233,7 +233,7 @@ def _solve_triangular(
 def _triangular_solve(
     node: AtenNode, g: Operators, self: Value, A: Value, upper: bool, transpose: bool, unitriangular: bool
 ) -> list[Value]:
-    """Return the solution, and the matrices as they are for all right-hand sides."""
+    """Return the solution, and the matrices broadcast to all right-hand sides."""
     inverse = _inverted(g, _triangle(g, A, upper=upper, unit=unitriangular))
     made = _times(g, swapped(g, inverse) if transpose else inverse, self, left=True)
     return [made, g("Expand", [A, vector(g, [*dims(made)[:-2], *dims(A)[-2:]])])]

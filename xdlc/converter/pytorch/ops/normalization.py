@@ -16,7 +16,7 @@ from xdlc.converter.values import Value
 
 
 def _filled(g: Operators, x: Value, shape: Sequence[int], given: Value | None, fill: float) -> Value:
-    """Return a parameter, or one of equal numbers where it is omitted."""
+    """Return a parameter; if omitted, a constant filled with one value."""
     if given is None:
         return g.builder.const(np.full(shape, fill, x.dtype.numpy))
     return g.builder.cast(given, x.dtype)
@@ -161,7 +161,7 @@ def _group_norm(
 
 @aten("norm_except_dim")
 def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> Value:
-    """Return the norm over all axes but one, kept with size 1; over all for axis -1."""
+    """Return the norm over all axes except one, kept with size 1; over all for -1."""
     x, axes = Term(g, v), [axis for axis in range(v.rank) if axis != dim]
     return norm(x, pow, axes, dim != -1).value if axes else norm(x.raised(1), pow, 1).value
 

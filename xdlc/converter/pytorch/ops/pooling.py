@@ -116,7 +116,7 @@ def _whole_means(g: Operators, x: Value, windows: Windows, include: bool, diviso
 
 
 def _starts(size: int, count: int) -> tuple[Array, Array]:
-    """Return starts and ends of an adaptive pool's windows (AdaptiveAvgPool2d's docs)."""
+    """Return starts and ends of an adaptive pool's windows (see AdaptiveAvgPool2d)."""
     check_table(size, max(count, 1))
     index = np.arange(count)
     return index * size // count, -(-(index + 1) * size // count)

@@ -35,7 +35,7 @@ def axes_of(x: Value, dim: Axes) -> list[int]:
 
 
 def over(x: Term, type: str, dim: Axes = None, keep: bool = False) -> Term:
-    """Return a reduction along axes; of rank 0 it is a copy."""
+    """Return a reduction along axes; for rank 0 it is a copy."""
     return Term(x.g, reduced(x.g, type, x.value, axes_of(x.value, dim), keep=keep))
 
 
@@ -197,7 +197,7 @@ def _scanned(parts: list[Term], axis: int, join: Callable[..., list[Term]]) -> l
 
 @formula("cummax", "cummin")
 def _cumextreme(node: AtenNode, self: Term, dim: int) -> list[Term]:
-    """Return running extremes and their positions, the last of equals; NaN stays."""
+    """Return cumulative extremes and their last positions; NaN propagates."""
     g, x, rank, is_max = self.g, self.ordered(), self.value.rank, operator(node) == "cummax"
     if not rank:
         return [self, x.to(INT64) * 0]

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from xdlc.converter.nhwc.diagonals import matrix_diagonals, set_diagonals
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import split, unstack
-from xdlc.converter.nhwc.scatter import matrix_diagonals, set_diagonals
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.nhwc.slicing import updated
 from xdlc.converter.operators.dispatch import Operators
@@ -66,7 +66,7 @@ def _narrow(node: AtenNode, g: Operators, self: Value, dim: int, start: Size, le
 
 
 def _parts(g: Operators, x: Value, sizes: Sequence[Size], axis: int) -> list[Value]:
-    """Return the parts of given sizes along an axis."""
+    """Return parts of stated sizes along an axis."""
     found = shapes.numbers(sizes)
     if found is not None:
         return split(g, x, found, axis)
@@ -76,7 +76,7 @@ def _parts(g: Operators, x: Value, sizes: Sequence[Size], axis: int) -> list[Val
 
 
 def _every(node: AtenNode, g: Operators, x: Value, size: int, axis: int) -> list[Value]:
-    """Return parts of one size along an axis; the last may be smaller."""
+    """Return parts of equal size along an axis; the last may be smaller."""
     (whole,) = dims(x, [axis])
     if size < 0 or (size == 0 and whole):
         raise node.invalid(f"parts of {size} elements")

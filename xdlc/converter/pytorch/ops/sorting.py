@@ -1,4 +1,4 @@
-"""Handlers of sorting, quantiles, unique and counted elements, embedding bags."""
+"""Handlers of sorting, medians, quantiles and histograms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import places as true_places
-from xdlc.converter.nhwc.gathering import unique
-from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
-from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import axis_of, dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops import _shapes as shapes
-from xdlc.converter.pytorch.ops._shapes import Size
 from xdlc.converter.pytorch.ops._terms import Term, constant, formula, operator
 from xdlc.converter.pytorch.ops.creation import points
-from xdlc.converter.pytorch.ops.joining import joined
 from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import SOURCE
@@ -61,7 +54,7 @@ def _topk(self: Term, k: int, dim: int, largest: bool) -> list[Term]:
 
 
 def _rows(x: Term, dim: int | None) -> Term:
-    """Return ``x`` with an axis at its end; without one, all elements as a row."""
+    """Return ``x`` with an axis at its end; without ``dim`` all elements as a row."""
     rank = x.value.rank
     if dim is None or not rank:
         return x.flat()
@@ -80,7 +73,7 @@ def _last(x: Term, place: int = -1) -> Term:
 
 
 def _chosen(x: Term, dim: int | None, keep: bool, found: list[Term]) -> list[Term]:
-    """Return results of rows, with the axis as 1 if it is kept."""
+    """Return results of rows, with the reduced axis as 1 if ``keep``."""
     if not keep or dim is None or not x.value.rank:
         return found
     return [each.raised(axis_of(dim, x.value.rank)) for each in found]
@@ -204,190 +197,3 @@ def _histogram(
     if density:
         found = found / (over(found, "Sum", 0, keep=True) * (second - first))
     return [found, edges]
-
-
-_MOST = 64
-"""Most times that differences are taken."""
-
-# ------------------------------------------------------------------ different elements
-
-
-@aten("_unique2", "unique_dim", ignores=["sorted"])
-def _unique(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: int | None = None,
-) -> list[Value]:
-    if dim is not None and self.dtype.is_float:
-        raise node.problem("PyTorch treats all slices with NaN as different", "compare integers")
-    node.stated = node.stated if dim is None else ()  # which torch.export gets wrong for parts
-    x, axis = shapes.flat_or_along(node, g, self, dim)
-    values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
-    if dim is None and return_inverse:
-        inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self))
-    none = shapes.empty(g, [0], INT64)
-    return [values, inverse if return_inverse else none, counts if return_counts else none]
-
-
-@aten("unique_consecutive", "unique_dim_consecutive")
-def _unique_consecutive(
-    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
-) -> list[Value]:
-    """Return the parts that differ from the one before."""
-    node.stated = node.stated if dim is None else ()
-    x, axis = shapes.flat_or_along(node, g, self, dim)
-    size = dims(x)[axis]
-    if not x.size:
-        raise node.problem("unique elements of an empty tensor are not supported", "remove the operator")
-    starts = g.builder.const(np.ones(1, np.bool_))
-    if size > 1:
-        same = g("Equal", [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, size - 1)])
-        others = [at for at in range(x.rank) if at != axis]
-        if others:
-            same = g("ReduceMin", [g.builder.cast(same, INT32), vector(g, others)], keepdims=0)
-        starts = g("Concat", [starts, g("Not", [g.builder.cast(same, BOOL8)])], axis=0)
-    count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
-    inverse = g("Sub", [count, number(g, count, 1)])
-    inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if dim is None else inverse
-    at = shapes.flat(g, true_places(g, starts))
-    ends = g("Concat", [shapes.cut(g, at, 0, 1), vector(g, [size])], axis=0)
-    values = g("Compress", [x, starts], axis=axis)
-    none = shapes.empty(g, [0], INT64)
-    return [values, inverse if return_inverse else none, g("Sub", [ends, at]) if return_counts else none]
-
-
-@aten("bincount")
-def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
-    shares = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
-    if not self.size and weights is not None:
-        raise node.problem("the type of the result depends on the number of elements", "remove the weights")
-    if not self.size:
-        return full(g, [minlength], 0, shares.dtype)
-    index = positions(g, self)
-    most = g("Add", [g("ReduceMax", [index], keepdims=0), shapes.number(g, 1)])
-    zero = shapes.expanded(g, number(g, shares, 0), [g("Max", [most, shapes.number(g, minlength)])])
-    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), shares, "add")
-
-
-# ------------------------------------------------------------------ repeated elements
-
-
-@aten("repeat_interleave.self_int", ignores=["output_size"])
-def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: int | None) -> Value:
-    if repeats < 0:
-        raise node.invalid(f"{repeats} repeats")
-    x, axis = shapes.flat_or_along(node, g, self, dim)
-    if repeats == 1:
-        return x if dim is None else self
-    sizes = shapes.sizes_of(g, x)
-    apart = g("Unsqueeze", [x, vector(g, [axis + 1])])
-    wide = shapes.expanded(g, apart, shapes.replaced([-1] * apart.rank, axis + 1, repeats))
-    return shapes.reshaped(g, wide, shapes.replaced(sizes, axis, shapes.product(g, [sizes[axis], repeats])))
-
-
-@aten("repeat_interleave.Tensor", symbolic=["output_size"])
-def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | None) -> Value:
-    """Return the source position of each repeated element, int64.
-
-    It is the number of running totals of repeats that are passed.
-
-    Raises:
-        ModelError: If there are negative repeats.
-    """
-    counts = positions(g, shapes.rank_one(g, repeats))
-    if counts.is_static:
-        given = counts.numpy()
-        if given.min(initial=0) < 0:
-            raise node.invalid("a number of repeats is negative")
-        check_table(int(given.sum()))
-        return vector(g, np.repeat(np.arange(given.size), given))
-    if not counts.is_dynamic:
-        counts = g.builder.cast(counts, INT32)
-    totals = g("CumSum", [counts, g.builder.const(np.asarray(0, np.int64))])
-    length = None if output_size is None else shapes.known(output_size)
-    if isinstance(length, int):
-        at = g.builder.cast(vector(g, range(length)), totals.dtype)
-    else:
-        whole = g("ReduceSum", [counts], keepdims=0) if length is None else shapes.number(g, length)
-        whole = g.builder.cast(whole, totals.dtype)
-        at = g("Range", [number(g, totals, 0), whole, number(g, totals, 1)])
-    passed = g("LessOrEqual", [totals, g("Unsqueeze", [at, vector(g, [1])])])
-    return g("ReduceSum", [g.builder.cast(passed, totals.dtype), vector(g, [1])], keepdims=0)
-
-
-@aten("repeat_interleave.self_Tensor", symbolic=["output_size"])
-def _repeat_by(
-    node: AtenNode, g: Operators, self: Value, repeats: Value, dim: int | None, output_size: Size | None
-) -> Value:
-    x, axis = shapes.flat_or_along(node, g, self, dim)
-    if repeats.dims in ((), (1,)):
-        repeats = shapes.expanded(g, repeats, shapes.sizes_of(g, x)[axis : axis + 1])
-    return g("Gather", [x, _sources(node, g, repeats, output_size)], axis=axis)
-
-
-# ------------------------------------------------------------------ bags
-
-_BAGS = ("Sum", "Mean", "Max")
-"""Reductions by the number of their mode."""
-
-
-@aten("embedding_bag", ignores=["scale_grad_by_freq", "sparse"])
-@aten("_embedding_bag", "_embedding_bag_forward_only", ignores=["scale_grad_by_freq", "sparse"])
-def _embedding_bag(
-    node: AtenNode,
-    g: Operators,
-    weight: Value,
-    indices: Value,
-    offsets: Value,
-    mode: int,
-    per_sample_weights: Value | None,
-    include_last_offset: bool,
-    padding_idx: int | None = None,
-) -> list[Value]:
-    """Return the reduced bags; other results are for training only."""
-    if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
-        raise node.invalid(f"bags of mode {mode}, {indices.rank} axes of indices, {offsets.rank} of offsets")
-    (size,), (given,) = dims(indices), dims(offsets)
-    count, rest = given - int(include_last_offset), dims(weight)[1:]
-    if not size or not count:
-        return [full(g, [count, *rest], 0, weight.dtype)]
-    rows = g("Gather", [weight, positions(g, indices)], axis=0)
-    if per_sample_weights is not None:
-        rows = g("Mul", [rows, reshape(g, g.builder.cast(per_sample_weights, rows.dtype), [size, 1])])
-    is_padded = padding_idx is not None and padding_idx >= 0
-    width = size // count
-    starts = offsets.numpy()[:count].tolist() if offsets.is_static and width and not is_padded else []
-    if starts == list(range(0, size, width or 1)):
-        apart = reshape(g, rows, [count, width, *rest])
-        return [g(f"Reduce{_BAGS[mode]}", [apart, vector(g, [1])], keepdims=0)]
-    places, begins = (g.builder.cast(each, INT32) for each in (indices, offsets))
-    at = g.builder.const(np.arange(size, dtype=np.int32)[:, None])
-    begun = g("LessOrEqual", [shapes.cut(g, begins, 0, 0, count), at])
-    passed = g("ReduceSum", [g.builder.cast(begun, INT32), vector(g, [1])], keepdims=0)
-    bags = g("Sub", [passed, number(g, passed, 1)])
-    if is_padded:
-        bags = where(g, g("Equal", [places, number(g, places, padding_idx or 0)]), number(g, bags, -1), bags)
-    return [segments(g, rows, bags, count, _BAGS[mode], empty=0.0 if _BAGS[mode] == "Max" else None)]
-
-
-# ------------------------------------------------------------------ neighbours
-
-
-@aten("diff")
-def _diff(
-    node: AtenNode, g: Operators, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None
-) -> Value:
-    axis = node.axis(dim, self.rank)
-    x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
-    if not 0 <= n <= _MOST:
-        raise node.problem(f"{n} successive differences are not supported", f"take at most {_MOST}")
-    size = shapes.size_of(x, axis)
-    if n and size is not None and size <= n:
-        return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)
-    for _ in range(n):
-        pair = [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, -1)]
-        x = g("Xor" if x.dtype is BOOL8 else "Sub", pair)
-    return x

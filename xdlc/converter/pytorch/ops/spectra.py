@@ -1,4 +1,4 @@
-"""Handlers of Fourier transforms and of complex values as pairs of real ones."""
+"""Handlers of Fourier transforms, and of complex values as pairs of floats."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _permuted(g: Operators, x: Complex | Value, order: Numbers) -> Complex | Val
 def _along(
     g: Operators, x: Complex | Value, axes: Numbers, sizes: Numbers, *, inverse: bool, to_real: bool
 ) -> Complex | Value:
-    """Return the transform along axes; the inverse one has the factor 1 / size.
+    """Return the transform along axes; the inverse has the factor 1 / size.
 
     Args:
         x: Complex values; of real ones, the result has half of the last axis.

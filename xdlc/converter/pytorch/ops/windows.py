@@ -186,7 +186,7 @@ def _convolution(
 def _whole_numbers(
     node: AtenNode, g: Operators, x: Value, weight: Value, bias: Value | None, windows: Windows, groups: int
 ) -> Value:
-    """Return the convolution of integers as a product, which is exact.
+    """Return the convolution of integers as a matrix product, which is exact.
 
     Args:
         x: [N, C, spatial...].

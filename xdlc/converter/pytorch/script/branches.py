@@ -26,7 +26,7 @@ def export_anew() -> str:
 def branch(
     machine: Machine, test: Tensor, bodies: Sequence[Sequence[ast.stmt]], variables: dict[str, Any]
 ) -> None:
-    """Run both bodies of an ``if``; record variables that both set as its results."""
+    """Run both bodies of an ``if``; variables set by both become its results."""
     recorder, graphs, ends = machine.recorder, [], []
     for body in bodies:
         scope = dict(variables)
@@ -68,7 +68,7 @@ def _tensor(recorder: Recorder, name: str, value: Any) -> Tensor:
 
 
 def _captured(recorder: Recorder, graphs: Sequence[CallGraph]) -> list[Ref]:
-    """Turn what graphs read from outside into inputs; return the outer values."""
+    """Make outer values that graphs read their inputs; return these values."""
     captured: dict[str, None] = {}
     for graph in graphs:
         computed = {output for call in graph.calls for output in call.outputs}

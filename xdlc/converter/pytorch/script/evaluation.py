@@ -49,7 +49,7 @@ class ScriptInput:
 
 
 def alike(first: Any, second: Any) -> bool:
-    """Return whether two values of an attribute can be those of one state."""
+    """Return whether two values of an attribute can belong to the same state."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return (first.shape, first.dtype) == (second.shape, second.dtype)
     is_plain = isinstance(first, int | float | str | None) and type(first) is type(second)
@@ -148,7 +148,7 @@ class Evaluation:
         return instance
 
     def _tensor(self, stored: StoredTensor, path: str, folder: str) -> Any:
-        """Return a stored tensor; a quantized one as an object."""
+        """Return a stored tensor; a quantized tensor is returned as an object."""
         number = quantized.INTEGERS.get(stored.storage.number, stored.storage.number)
         try:
             data: ir.TensorData | XdlcError = unpickled(self._archive, folder, stored)
@@ -161,7 +161,7 @@ class Evaluation:
         return quantized.weight(tensor, parts, self._recorder)
 
     def _state(self, path: str, initial: Any, folder: str) -> Any:
-        """Return a mutable attribute: an unknown tensor, or a number as a call leaves it."""
+        """Return a mutable attribute after a call: an unknown tensor, or its number."""
         end = self._states[path]
         if not isinstance(end, Tensor):
             self.moved = self.moved or end != initial

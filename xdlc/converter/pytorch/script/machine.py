@@ -152,7 +152,7 @@ class Machine:
         return None if result is _NEXT else result
 
     def _run(self, body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
-        """Run statements; return their result, or a mark if there is no return."""
+        """Run statements; return their result, or a mark if they do not return."""
         for statement in body:
             self._count()
             result = self._statement(statement, variables)

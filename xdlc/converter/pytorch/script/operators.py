@@ -38,7 +38,7 @@ _QUERIES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("is_contiguous", "is_cpu"), lambda *_: True),
     **dict.fromkeys(_NO, lambda _: False),
 }
-"""What is known of a tensor."""
+"""Properties of a tensor that queries return."""
 _ITEMS = ("item", "ScalarImplicit", "IntImplicit", "Int", "FloatImplicit", "Float", "Bool")
 """Operators that make a number of a tensor."""
 _SYNONYMS = {"floordiv": "floor_divide", "__not__": "logical_not", "__round_to_zero_floordiv": "floor_divide"}
@@ -50,7 +50,7 @@ _FIX = "export the model with torch.export"
 def applied(
     recorder: Recorder, space: str, name: str, arguments: list[Any], named: Mapping[str, Any], version: int
 ) -> Any:
-    """Return the result of an operator; record the call if it is on tensors."""
+    """Return the result of an operator; record calls on tensors."""
     first: Any = arguments[0] if arguments else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
@@ -124,7 +124,7 @@ def _plain(recorder: Recorder, value: Any) -> Any:
 
 
 def _is_cast(positional: list[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether ``to`` creates a tensor: a copy, or one of another type."""
+    """Return whether ``to`` creates a new tensor: a copy, or another type."""
     _, arguments = chosen("to", positional, named)
     template, stated = arguments.get("other"), arguments.get("dtype")
     dtype = template.dtype if isinstance(template, Tensor) else stated

@@ -1,4 +1,4 @@
-"""Resolution of ATen overloads, which TorchScript's code does not name."""
+"""Resolution of ATen overloads, which TorchScript code does not name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
 def _bound(
     arguments: Sequence[Argument], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return arguments by name, None if they do not fit a schema."""
+    """Return arguments by name; None if they do not fit a schema."""
     names = [slot.name for slot in arguments]
     if len(positional) > len(names) or not set(names[len(positional) :]).issuperset(named):
         return None

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.importer import SourceModel, import_model
-from xdlc.converter.pipeline import Options, finish
+from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.graph import source_graph
@@ -80,7 +79,7 @@ class _Reader:
         return unpickle(self._archive.read(name), f"{self._where}: {name}")
 
     def _declared(self, arguments: ast.arguments) -> list[ScriptInput]:
-        """Return the inputs of the network; the parts of a tuple are inputs of their own."""
+        """Return the inputs of the network; parts of a tuple are separate inputs."""
         defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
         shown = traced.get("forward", []) if isinstance(traced, dict) else []
@@ -127,7 +126,7 @@ class _Reader:
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
     def program(self, input_dims: Mapping[str, Sequence[int]], batch: int | None) -> Program:
-        """Return the program of a call that all later ones are like."""
+        """Return the program of a call after which the state repeats."""
         shapes = self._shapes(input_dims, batch)
         states: dict[str, Any] = {}
         first = call = self._evaluated(shapes, states)
@@ -185,7 +184,7 @@ def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
     made, _ = source_graph(frozen, Bindings(), frozen=True)
     diagnostics, source = Diagnostics(), Source("pytorch", program.path, unit="call")
     imported = import_model(SourceModel(source, made, aten, Options()), "", diagnostics)
-    model = finish(imported, diagnostics, Options(), notify=lambda _: None)
+    model = finish(imported, diagnostics, notify=lambda _: None)
     random = np.random.default_rng(0)
     feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
     return dict(CpuSession(model, threads=1).run(feeds))

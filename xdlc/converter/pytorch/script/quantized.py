@@ -1,4 +1,4 @@
-"""Eager-mode quantized operators, as float ones between quantize and dequantize.
+"""Eager-mode quantized operators, as float operators between quantizations.
 
 A quantized tensor is held as its dequantized value and its quantizer; weights stay the integers that the
 file has (aten/src/ATen/native/quantized/cpu).
@@ -78,7 +78,7 @@ def _unknown(what: str) -> UnsupportedOp:
 
 
 def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, dtype: int = 13) -> Tensor:
-    """Return a float tensor as a quantized one."""
+    """Return a float tensor as a quantized tensor."""
     scale, zero_point = (
         recorder.item(each) if isinstance(each, Tensor) else each for each in (scale, zero_point)
     )
@@ -104,7 +104,7 @@ def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor
 
 
 def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor:
-    """Return a stored quantized tensor as a float tensor that is dequantized.
+    """Return a stored quantized tensor as a dequantized float tensor.
 
     Its quantizer is its scheme, then scale and zero point, or tensors of these and an axis.
     """

@@ -26,7 +26,7 @@ _RESHAPING = ("squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdi
 NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL}
 """Data types of numbers."""
 MISSING = object()
-"""Result of an operator that its handler does not have."""
+"""Result of an operator that its handler lacks."""
 
 
 class WrongType(Exception):
@@ -75,7 +75,7 @@ class Recorder:
         return tensor
 
     def store(self, tensor: Tensor, parameter: Parameter) -> None:
-        """Let a tensor be one that the program holds."""
+        """Register a tensor as a parameter of the program."""
         self.stored[tensor.name], self.parameters[tensor.name] = tensor, parameter
         self._main.values[tensor.name] = self.metas[tensor.name]
 
@@ -85,7 +85,7 @@ class Recorder:
         return self.constant(ir.ArrayData(held), "constant", dtype, held.shape)
 
     def number(self, value: float) -> Tensor:
-        """Return a number as a tensor that denotes it."""
+        """Return a number as a tensor."""
         made = self.array(value, type_of(value))
         made.number = True
         return made
@@ -108,12 +108,12 @@ class Recorder:
         return name if self._names[name] == 1 else self.fresh(f"{name}_{self._names[name] - 1}")
 
     def known(self, tensor: Tensor) -> Any:
-        """Return the elements of a tensor that are known now; None if they are not."""
+        """Return the elements of a constant tensor; None if they are not known."""
         value = self._results.value(tensor.name)
         return value.numpy() if value.is_static and value.size <= _MOST_KNOWN else None
 
     def item(self, tensor: Tensor, kind: str = "") -> Any:
-        """Return a tensor's one element as a number; as a tensor if it depends on data."""
+        """Return a tensor's only element as a number; as a tensor if it depends on data."""
         if math.prod(tensor.shape) != 1:
             raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is not a number")
         known = self.known(tensor)
@@ -173,7 +173,7 @@ class Recorder:
         return recorded[0] if len(recorded) == 1 else tuple(recorded)
 
     def _changed(self, call: Call, changed: Sequence[Any], operands: Sequence[Tensor]) -> Tensor:
-        """Return the tensor that a call changes; what shares its storage becomes unknown."""
+        """Return the tensor that a call changes; aliases of its storage become unknown."""
         space, _, name = call.target.partition(".")
         operator, dot, overload = name.partition(".")
         plain = operator.removesuffix("_") + dot + overload

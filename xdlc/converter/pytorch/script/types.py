@@ -106,7 +106,7 @@ def _ranked(higher: int, lower: int) -> int:
 
 
 def _joined(first: int, second: int) -> int:
-    """Return the smallest type that holds the values of two."""
+    """Return the smallest type that holds the values of two types."""
     unlike = {frozenset((0, 1)): 2, frozenset((5, 15)): 6}
     return unlike.get(frozenset((first, second)), max(first, second, key=_ORDER.index))
 

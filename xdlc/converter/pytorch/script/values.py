@@ -74,7 +74,7 @@ class Named(str):
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """Return the tensors of a value, those in nested lists and dicts included.
+    """Return the tensors of a value, including those in nested lists and dicts.
 
     Raises:
         ValueError: If there are too many values.
@@ -130,7 +130,7 @@ class Results:
         self._context.values[tensor.name] = self._context.values[name]
 
     def of(self, call: Call, operands: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
-        """Return a call's results by its handler; None for those computed only if read."""
+        """Return a call's results by its handler; None for results computed on demand."""
         context = self._context
         metas = {str(operand.name): Meta(operand.dtype, operand.shape) for operand in operands}
         metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
@@ -150,7 +150,7 @@ class Results:
             return self._handled(node, call.outputs[:1])
 
     def _handled(self, node: AtenNode, read: Sequence[str]) -> list[Value | None]:
-        """Return the results of a handler of which some are read."""
+        """Return the results of a handler, computed as far as they are read."""
         context, before = self._context, len(self._context.problems)
         where, handler = context.place(node), aten.find(node.domain, node.type)
         if handler is None:

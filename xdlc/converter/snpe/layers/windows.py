@@ -27,7 +27,7 @@ def _pair(node: Layer, vertical: str, horizontal: str, default: int | None = Non
 
 
 def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str) -> Tensor:
-    """Return the padding: before as stated, after as the windows require."""
+    """Return the padding: start as stated, end as the windows require."""
     number = node.whole(strategy)
     if number not in KNOWN_STRATEGIES and any(begins):
         known = ", ".join(map(str, KNOWN_STRATEGIES))
@@ -54,7 +54,7 @@ def _weights(node: Layer) -> Tensor:
 
 
 def _bias(node: Layer, weight: Tensor) -> Tensor | None:
-    """Return the bias; a float one of a quantized layer is quantized."""
+    """Return the bias; quantize a float bias of a quantized layer."""
     bias = node.weights.get("bias")
     return None if bias is None else quantized_bias(bias, product_scales(node.source, weight))
 
@@ -130,7 +130,7 @@ def shifted(encoding: Encoding, by: int) -> Encoding:
 
 
 def as_signed(tensor: Tensor) -> Tensor:
-    """Return weights with offsets of -128 per channel as signed ones with 0.
+    """Return weights with offset -128 per channel as signed weights with offset 0.
 
     The numbers are the same; backends want weights with scales per channel so.
     """
@@ -149,7 +149,7 @@ def as_signed(tensor: Tensor) -> Tensor:
 
 
 def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
-    """Return the scales of a quantized layer's sums, per channel or one; or None."""
+    """Return the scales of a quantized layer's sums, one or per channel; or None."""
     import numpy
 
     held, encoding = source.encoding, weight.encoding

@@ -90,7 +90,7 @@ def element_shape(node: Node, index: int) -> list[int] | None:
 
 
 def stacked(node: Node, g: Operators, items: AnyValue, shape: Sequence[int] | None = None) -> Value:
-    """Return a list as one tensor [length, ...].
+    """Return a list as a tensor [length, ...].
 
     Args:
         shape: Shape of its elements if nothing has set any, None or -1 for what is not known.
@@ -131,7 +131,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
 def element_at(
     node: Node, g: Operators, items: AnyValue, index: int | Value, shape: Sequence[int] | None = None
 ) -> Value:
-    """Return an element of a list; an unset one is zero."""
+    """Return an element of a list; an unset element is zero."""
     if isinstance(index, Value) and index.is_static:
         index = int(index.numpy().reshape(-1)[0])
     if isinstance(items, SequenceValue) and isinstance(index, int):
@@ -171,7 +171,7 @@ def with_element(node: Node, g: Operators, items: AnyValue, index: Value, item: 
 
 
 def indices(node: Node, index: int) -> Array | None:
-    """Return an input that holds positions in a list, None if they are computed."""
+    """Return an input with positions in a list; None if they are computed."""
     value = node.required(index)
     return value.numpy().reshape(-1).astype(np.int64) if value.is_static else None
 

@@ -1,4 +1,4 @@
-"""Handlers of quantization nodes, which become encodings where there is one."""
+"""Handlers of quantization nodes, which become encodings if possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of Fourier transforms and complex values, which are pairs of real ones."""
+"""Handlers of Fourier transforms and complex values, which are pairs of floats."""
 
 from __future__ import annotations
 

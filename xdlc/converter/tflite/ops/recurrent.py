@@ -91,7 +91,7 @@ def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Ro
 
 
 def rounded(g: Operators, value: Value, steps: Steps) -> Value:
-    """Return values rounded to integers, 16-bit ones if no type of theirs is zero."""
+    """Return values rounded to integers; to 16 bits if their type lacks zero."""
     low, high = (limit - steps.zero for limit in _limits(steps.bits))
     if not low <= 0 <= high:
         value = clipped(g, value, low * steps.scale, high * steps.scale)
@@ -143,7 +143,7 @@ _GATES = "ifco"
 
 
 def _real(node: Node, g: Operators, tensors: Sequence[TensorInfo | None] = ()) -> list[Value | None]:
-    """Return float inputs, with other tensors' quantization where there is one."""
+    """Return float inputs, with the quantization of other tensors if stated."""
     operator: Operator = node.message
     return [
         value if value is None or info is None else real_value(g, value, info)
@@ -188,7 +188,7 @@ def _swapped(g: Operators, x: Value, *, swap: bool) -> Value:
 
 
 def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int | None = None) -> LstmWeights:
-    """Return the weights of an LSTM, of which the first is the input at a position.
+    """Return the weights of an LSTM from the input at ``first`` on.
 
     Raises:
         ModelError: If a gate other than the input gate lacks weights, or that one half of them.

@@ -1,4 +1,4 @@
-"""Dimensions of the target of a Reshape, from those of its input.
+"""Dimensions of the target of a Reshape, computed from those of its input.
 
 Row-major order cuts both shapes into groups of axes of the same number of elements.  Inside of a group
 the parts that did not change hold from both ends; what is left must be one axis of the target, or one
@@ -48,7 +48,7 @@ _Group = tuple[list[Factor], list[int], list[Factor], list[int]]
 
 
 def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group]:
-    """Yield factors and axes of size 1, then those of the group after them, if any."""
+    """Yield factors and axes of size 1, then the next group of factors and axes."""
     left, right = 0, 0
     while True:
         start, first = left, right
@@ -133,7 +133,7 @@ def _peel(
     *,
     end: int,
 ) -> None:
-    """Remove from one end unchanged factors, and axes that are one factor."""
+    """Remove unchanged factors, and axes equal to a factor, from one end."""
 
     def add(place: int, factor: Factor) -> None:
         sides[place].insert(0 if end else len(sides[place]), factor)
@@ -159,7 +159,7 @@ def _peel(
 
 
 def _shared(rest: list[Factor], dims: dict[int, int], places: list[int]) -> dict[int, list[Factor]]:
-    """Return what the axes are for which nothing is certain yet."""
+    """Return the factors of the axes that are still ambiguous."""
     if len(places) == 1:
         return {places[0]: rest}
     old, new = (math.prod(values) for values in zip(*rest, strict=True)) if rest else (1, 1)

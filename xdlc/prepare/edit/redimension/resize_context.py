@@ -1,4 +1,4 @@
-"""Context of a resize: the old graph, origins of dimensions, rules."""
+"""Context of a resize: old graph, origins of dimensions, rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Factor(NamedTuple):
-    """Factor of a dimension: what it was and what it is.
+    """Factor of a dimension: old and new size.
 
     An axis that a Reshape made of several is the product of theirs, outermost first, so that another
     Reshape can take it apart again.
@@ -24,7 +24,7 @@ class Factor(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Whether it is another one now."""
+        """Whether the size has changed."""
         return self.old != self.new
 
 
@@ -58,7 +58,7 @@ class ResizeContext:
                 self._known.setdefault((len(shape), axis, before), set()).add(after)
 
     def note_axes(self, tensor: Tensor, axes: Sequence[Axis]) -> None:
-        """Record the factors of the dimensions of a tensor; the first record holds."""
+        """Record the factors of a tensor's dimensions, unless they are recorded already."""
         self._axes.setdefault(tensor, tuple(axes))
 
     @contextmanager
@@ -87,7 +87,7 @@ class ResizeContext:
         return self._axes.get(tensor) or tuple((Factor(*pair),) for pair in pairs)
 
     def known(self, rank: int, axis: int, old: int) -> set[int]:
-        """Return the new sizes that a dimension of this axis has elsewhere."""
+        """Return the new sizes that a dimension of this axis has in other tensors."""
         return self._known.get((rank, axis, old), set())
 
 
@@ -98,7 +98,7 @@ _always: set[tuple[str, str]] = set()
 
 
 def rule(*types: str, always: bool = False) -> Callable[[Rule], Rule]:
-    """Register the rule of op types, applied where an input has changed, or always.
+    """Register the rule of op types; apply it if an input has changed, or always.
 
     It takes an op whose inputs have their new shapes already, derives parameters and constants that carry
     dimensions, and returns the new shapes of the outputs.  It raises ``ShapeError``.  Op types without rule

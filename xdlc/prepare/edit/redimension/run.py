@@ -1,4 +1,4 @@
-"""Resize of graph inputs, and of everything computed from them."""
+"""Resize of graph inputs, and of all tensors computed from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNKNOWN = ("NonZero", "NonMaxSuppression")
 
 
 def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
-    """Set dimensions of inputs, and those of everything computed from them.
+    """Set dimensions of inputs and of all tensors computed from them.
 
     Weights and encodings stay.  Parameters that carry dimensions (the target of a Reshape or Resize, the
     window of a global pool, ranges of slices...) are derived anew where exactly one way is consistent with
@@ -138,7 +138,7 @@ def _place(graph: Graph, op: Op) -> str:
 
 
 class _Trial:
-    """A copy of a graph with other dimensions, or what is wrong with it.
+    """A copy of a graph with other dimensions, or the reason for failure.
 
     Attributes:
         failure: What is wrong; None if nothing is.
@@ -157,7 +157,7 @@ class _Trial:
         self.failure = None if not problems else problems[0] if len(problems) == 1 else ProblemList(problems)
 
     def result(self) -> Graph:
-        """Return the copy, and warn of what was taken in one of several ways.
+        """Return the copy, and warn of ambiguous choices.
 
         Raises:
             XdlcError: What is wrong with it.

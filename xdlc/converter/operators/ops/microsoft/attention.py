@@ -118,7 +118,7 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
 
 
 def placed(b: Builder, positions: Value, batch: int, length: int) -> Value:
-    """Return positions [batch, length], or counted on from one number, as int32."""
+    """Return positions [batch, length] as int32; a scalar is the first position."""
     check_table(length)
     steps = np.arange(length, dtype=np.int32).reshape(1, length)
     if positions.is_static:
@@ -220,7 +220,7 @@ def _bias(b: Builder, bias: Value | None, start: int, stop: int) -> Value | None
 
 
 def _packed(b: Builder, x: Value, index: int) -> Value:
-    """Return one of the values packed as [batch, length, heads, values, size]."""
+    """Return the packed values at ``index`` of [batch, length, heads, values, size]."""
     batch, length, count, _, size = x.shape
     chosen = b.reshape(part(b, x, 3, index, index + 1), (batch, length, count, size))
     return b.transpose(chosen, (0, 2, 1, 3))
@@ -319,7 +319,7 @@ def _turned(node: Node, b: Builder, x: Value, past: int) -> Value:
 
 
 def _repeated(b: Builder, x: Value, times: int) -> Value:
-    """Return [batch, groups, length, size] with each group as often as it has heads."""
+    """Return [batch, groups, length, size] with each group repeated ``times``."""
     if times == 1:
         return x
     check_table(x.shape[1], times)

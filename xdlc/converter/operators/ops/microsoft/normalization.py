@@ -80,7 +80,7 @@ def _skip(node: Node, b: Builder, shift: Value | None, bias: Value | None, *, rm
 
 @importer("SimplifiedLayerNormalization", ignores=("stash_type",))
 def simplified_layer_normalization(node: Node, b: Builder) -> Value:
-    """Map as RMSNormalization of newer opsets, which it became."""
+    """Map like RMSNormalization of newer opsets, which replaced it."""
     if any(node.outputs[1:]):
         raise node.problem("its deviation output is not supported", "export for inference")
     return rms_normalization(node, b)

@@ -22,7 +22,7 @@ from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, EQUAL, MAXIMUM, MINIMUM, 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Mapping of integers to floats, block by block along one axis.
+    """Mapping of integers to floats, with blocks along an axis.
 
     Attributes:
         bits: Bits of an integer: 2, 4 or 8.
@@ -57,7 +57,7 @@ class Blocks:
         return stored.transform(real, dtype=self.scales.dtype)
 
     def _offset(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
-        """Return integers with zeros as offsets; those near the middle are signed."""
+        """Return integers with zeros as offsets; offsets near the middle become signed."""
         scales, zeros = self.scales.reshape(-1), self.zeros.reshape(-1).astype(np.int32)
         used, middle = (self.bits if self.bits < 8 else None), 1 << (self.bits - 1)
         if np.all(zeros == middle):
@@ -83,7 +83,7 @@ class Blocks:
 
 
 def unpacked(packed: TensorData, bits: int, length: int) -> TensorData:
-    """Return one integer per element; bytes of the last axis hold several, low first.
+    """Return one integer per element, unpacked from bytes of the last axis.
 
     Args:
         bits: Bits of an integer: 2, 4 or 8.
@@ -94,7 +94,7 @@ def unpacked(packed: TensorData, bits: int, length: int) -> TensorData:
 
 
 def unpacked_array(packed: Array, bits: int, length: int) -> Array:
-    """Return the integers that bytes hold, as ``unpacked`` does."""
+    """Return the integers packed in bytes, like ``unpacked``."""
     if bits == 8:
         return packed[..., :length]
     shifts = np.arange(0, 8, bits, dtype=np.uint8)

@@ -23,8 +23,8 @@ from xdlc.converter.operators.ops._compose import (
     unary,
     without_axes,
 )
-from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.indexing import index_value
+from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import ANY, ML, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import TensorData
@@ -41,7 +41,7 @@ def floats(node: Node, b: Builder, x: Value) -> Value:
 
 
 def rows(node: Node, b: Builder) -> Value:
-    """Return input 0 as float32 [N, F]; one axis is one row."""
+    """Return input 0 as float32 [N, F]; rank 1 is one row."""
     x = floats(node, b, node.required(0))
     if x.rank == 1:
         x = b.reshape(x, (1, *x.shape))
@@ -98,7 +98,7 @@ def narrow(node: Node, array: Array) -> Array:
         UnsupportedOp: If one does not fit.
     """
     if array.size and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
-        raise node.problem("a number does not fit 32 bits")
+        raise node.problem("a number does not fit in 32 bits")
     return array.astype(np.int32)
 
 
@@ -144,7 +144,7 @@ def transformed(node: Node, b: Builder, scores: Value, transform: str) -> Value:
 
 @importer("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(node: Node, b: Builder, x: Value, indices: Value) -> Value:
-    """Map onto Gather along the last axis; one axis of data is one row."""
+    """Map onto Gather along the last axis; rank 1 is one row."""
     count = math.prod(indices.shape)
     if not x.rank or not count:
         raise node.invalid(f"{count} indices into {list(x.shape)}")
@@ -248,7 +248,7 @@ def _listed(node: Node, name: str) -> tuple[Array, Any]:
 
 @importer("Normalizer", domain=ML, layout=ANY)
 def normalizer(node: Node, b: Builder) -> Value:
-    """Divide rows by their maximum, L1 or L2 norm; rows of norm 0 stay."""
+    """Divide rows by their maximum, L1 or L2 norm; rows of norm 0 are unchanged."""
     x = floats(node, b, node.required(0))
     norm, axes = node.attr("norm", "MAX"), [x.rank - 1]
     if norm not in ("MAX", "L1", "L2") or x.rank not in (1, 2):
@@ -264,13 +264,13 @@ def normalizer(node: Node, b: Builder) -> Value:
 
 
 def _not_zero(b: Builder, x: Value) -> Value:
-    """Return ``x``, 1 where it is 0."""
+    """Return ``x`` with 1 in place of 0."""
     return select(b, compare(b, EQUAL, x, number(b, x, 0.0)), number(b, x, 1.0), x)
 
 
 @importer("OneHotEncoder", domain=ML)
 def one_hot_encoder(node: Node, b: Builder, x: Value) -> Value:
-    """Compare elements with categories; unknown ones get zeros, and require ``zeros``."""
+    """Compare elements with categories; unknown ones require ``zeros`` and become 0."""
     categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
     if node.attr("cats_strings") or not categories.size:
         raise node.problem("string categories are not supported", "encode them before the network")

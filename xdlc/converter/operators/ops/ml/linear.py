@@ -146,7 +146,7 @@ def _decisions(node: Node, sizes: list[int]) -> Array:
 
 
 def _most_votes(b: Builder, decisions: Value, count: int) -> Value:
-    """Return the class that wins most decisions, the first one of several."""
+    """Return the class that wins most decisions, the first one if equal."""
     pairs = list(combinations(range(count), 2))
     votes, bias = np.zeros((count, len(pairs)), np.float32), np.zeros(count, np.float32)
     for at, (i, j) in enumerate(pairs):

@@ -133,7 +133,7 @@ def forest_scores(
 
 
 def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn, ...]]]:
-    """Return the leaves of a tree with the turns that lead to each."""
+    """Return the leaves of a tree with the decisions that lead to each."""
     if not 0 <= root < len(forest.modes):
         raise node.invalid(f"a tree begins at node {root}, which does not exist")
     leaves: list[tuple[int, tuple[Turn, ...]]] = []
@@ -176,7 +176,7 @@ def _columns(
 def _compared(
     b: Builder, x: Value, forest: Forest, columns: Sequence[Mapping[int, range]], wide: int
 ) -> Value:
-    """Return whether each tree's comparisons hold, as 0 and 1: [trees, N, columns]."""
+    """Return the results of each tree's comparisons, 0 or 1: [trees, N, columns]."""
     count = len(columns)
     features, limits = np.zeros(count * wide, np.int32), np.zeros(count * wide, np.float32)
     kinds = np.full(count * wide, -1)
@@ -237,7 +237,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
         scores = forest_scores(node, b, x, forest, "SUM", base, complete=complete)
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if labels.size < 2 or len(weighted) != 1 or base.size > 1 or (base.size and weighted == {1}):
-        raise node.problem("classes whose labels onnxruntime takes from other scores are not supported")
+        raise node.problem("classes whose labels onnxruntime derives from other scores are not supported")
     both_scores = forest_scores(node, b, x, forest, "SUM", np.zeros(2, np.float32), complete=False)
     (column,) = weighted
     score = part(b, both_scores, 1, column, column + 1)
@@ -288,7 +288,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     index = {key: at for at, key in enumerate(zip(trees, ids, strict=True))}
     unknown = sorted(set(modes) - {*MODES[:-1], "LEAF"})
     if len(index) != len(ids) or unknown:
-        raise node.invalid(f"a node is there twice, or has mode {unknown}")
+        raise node.invalid(f"a node is listed twice, or has mode {unknown}")
     weights: dict[int, list[tuple[int, float]]] = {}
     places = (_ints(node, f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
     values = numbers(node, f"{kind}_weights")

@@ -1,1 +1,1 @@
-"""Rules for the shapes of ops' results, one family a file."""
+"""Rules for the shapes of op results, one family of ops per file."""

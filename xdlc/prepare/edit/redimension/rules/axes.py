@@ -1,4 +1,4 @@
-"""Resize rules of ops that move, join, split or select elements of axes."""
+"""Resize rules of ops that move, join, split or select elements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pack(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 
 def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
-    """Repeat constants along axes of size 1 that other operands no longer have."""
+    """Repeat constants along axes of size 1 that are larger in other operands."""
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     repeats: dict[Tensor, Tensor] = {}
     for tensor in tensors:
@@ -94,7 +94,7 @@ def spread_constant(context: ResizeContext, tensor: Tensor, shape: Shape) -> Ten
 
 @rule("Split")
 def split(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return the parts; equal parts stay equal."""
+    """Return the shapes of the parts; equal parts remain equal."""
     source = args.operand(op, 0)
     axis = args.axis(op, source.rank)
     old, new = context.shape(source)[axis], source.shape[axis]
@@ -117,7 +117,7 @@ def gather(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 @rule("GatherElements")
 def gather_elements(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the inferred shape, unless positions were made for other dimensions."""
+    """Return the inferred shape; refuse constant positions of resized axes."""
     source, places = args.operand(op, 0), args.operand(op, 1)
     _check(op, context, source, [args.axis(op, source.rank, default=0)])
     found = infer(op)
@@ -129,7 +129,7 @@ def gather_elements(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 @rule("GatherNd")
 def gather_nd(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the inferred shape, unless positions were made for other dimensions."""
+    """Return the inferred shape; refuse constant positions of resized axes."""
     shared = int(op.param("batch_dims", 0))
     depth = args.operand(op, 1).shape[-1]
     _check(op, context, args.operand(op, 0), list(range(shared, shared + depth)))
@@ -149,7 +149,7 @@ def _check(op: Op, context: ResizeContext, source: Tensor, axes: list[int]) -> N
 
 @rule("TopK")
 def top_k(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the inferred shape, unless it may have taken all elements."""
+    """Return the inferred shape; refuse a resized axis if all elements were selected."""
     source = args.operand(op, 0)
     old, new, count = context.shape(source)[-1], source.shape[-1], int(op.param("k", 0))
     if old != new and count == old:
@@ -165,7 +165,7 @@ def unknown(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 @rule("StridedSlice")
 def strided_slice(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Extend ranges up to the end of a resized axis; return the inferred shape."""
+    """Return the inferred shape; extend slices that end at a resized axis's end."""
     source = args.operand(op, 0)
     if int(op.param("new_axes_mask", 0)):
         raise ShapeError("it adds axes")
@@ -181,7 +181,7 @@ def strided_slice(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 
 def _moved(bounds: list[int], old: int, new: int, is_open: tuple[bool, bool], shrinks: bool) -> list[int]:
-    """Return begin, end and stride on an axis of another size.
+    """Return begin, end and stride for an axis of another size.
 
     Raises:
         ShapeError: If a bound may be meant from either end of the axis.

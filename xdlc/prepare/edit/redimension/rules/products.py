@@ -14,7 +14,7 @@ from xdlc.prepare.edit.redimension.rules.axes import spread_constant
 
 @rule("FullyConnected")
 def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return one row of units for as many elements as the weights have columns."""
+    """Return [rows, units], with rows as long as the weights' columns."""
     source, weight = args.operand(op, 0), args.operand(op, 1)
     units, width = weight.shape
     taken = row_axes(context.shape(source), width)

@@ -1,4 +1,4 @@
-"""Resize rules of convolutions, poolings, padding, images and repetitions."""
+"""Resize rules of convolutions, pooling, padding, images and tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, r
 @rule("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 @rule("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "Pad")
 def window(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the new dimensions, as the parameters determine them."""
+    """Return the new shape computed from the parameters."""
     source = args.operand(op, 0)
     if op.type.startswith(("Conv", "DepthWise")):
         _check_padding(op, context, window_reaches(op))
@@ -70,7 +70,7 @@ def pool(op: Op, context: ResizeContext) -> list[Shape]:
 
 
 def _pooled(op: Op, context: ResizeContext) -> Shape:
-    """Return the new output shape, rounded as the old one was."""
+    """Return the new output shape, with the rounding mode of the old shape."""
     shapes, result = pool_shapes(op), op.outputs[0].shape
     with context.before(op):
         old_shapes = pool_shapes(op)
@@ -116,7 +116,7 @@ def _same(size: int, stride: int, reach: int) -> int:
 
 @rule("Resize", "ResizeBilinear", "ResizeNearestNeighbor", always=True)
 def resize(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return dimensions in the old ratio, or those that replaced them elsewhere."""
+    """Return a shape with the old resize ratio, or with sizes known from elsewhere."""
     source, target = args.operand(op, 0), op.outputs[0]
     before, after = context.shape(source), target.shape
     shape = [source.shape[0], *after[1:-1], source.shape[-1]]
