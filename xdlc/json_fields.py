@@ -30,7 +30,7 @@ def json_value(text: str, most: int = MAX_VALUES) -> Any:
     """Return the value of an untrusted JSON text, whose strings are valid UTF-8.
 
     Raises:
-        ValueError: If it is no JSON, has more than ``most`` values, nests them deeper than ``MAX_DEPTH``, or
+        ValueError: If it is not JSON, has more than ``most`` values, nests them deeper than ``MAX_DEPTH``, or
             has half of a surrogate pair in a string.
     """
     if sum(map(text.count, ",[{")) > most:

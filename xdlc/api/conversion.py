@@ -96,7 +96,7 @@ def check(
 
     Raises:
         UsageError: If an option, an input name or the SoC is not known.
-        ModelError: If the file is no model of its format.
+        ModelError: If the file is not a model of its format.
         StorageError: If the file cannot be read.
     """
     if isinstance(example_inputs, str):

@@ -30,7 +30,7 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
             difference is a ``ContainerError`` there.
 
     Raises:
-        UsageError: If it is no path.
+        UsageError: If it is not a path.
         StorageError: If the file cannot be read.
         ContainerError: If it is not a DLC, or a damaged one; other formats are named.
     """

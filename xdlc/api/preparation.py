@@ -133,7 +133,7 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
         passes: Names of passes; ``xdlc opt --list`` lists them.
 
     Raises:
-        UsageError: If a name is no pass.
+        UsageError: If a name is not a pass.
         ConstraintError: If a pass rejects a value of the graph.
     """
     from xdlc.prepare.edit import optimize as optimized

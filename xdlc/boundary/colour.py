@@ -86,7 +86,7 @@ def decode(entry: Entry, port: Port) -> None:
     The values of a network that reads integers are rounded.
 
     Raises:
-        ConstraintError: If the input is no image of three channels, and of an even height and width, or
+        ConstraintError: If the input is not an image of three channels, and of an even height and width, or
             a layout is requested beside.
     """
     source, target = port.colours or ("other", "other")
@@ -157,7 +157,7 @@ def check_image(entry: Entry, option: str) -> None:
     """Refuse an input that is not a channel-last image of known size.
 
     Raises:
-        ConstraintError: If it is no image.
+        ConstraintError: If it is not an image.
     """
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:

@@ -124,7 +124,7 @@ def crop(entry: Entry, port: Port) -> None:
     """Let callers feed larger images, which the graph crops.
 
     Raises:
-        ConstraintError: If the input is no image of known size, or larger than what callers have.
+        ConstraintError: If the input is not an image of known size, or larger than what callers have.
     """
     tensor, cropped = entry.tensor, port.crop
     if cropped is None or cropped == (*tensor.shape[1:3], None):

@@ -28,7 +28,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     switch may have a value: ``--quiet=true``.
 
     Raises:
-        UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``; a
+        UsageError: If a word is not an option of the command: click would take ``-oss`` for ``-o ss``; a
             ProblemList of all of them.
     """
     reader = _Reader(ctx)

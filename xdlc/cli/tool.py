@@ -82,7 +82,7 @@ class Tool(click.Command):
             _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
         except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
             _give_up_output(ctx, error)
-        except Exception as error:  # the outermost edge: an error that is no XdlcError is a bug of ours
+        except Exception as error:  # the outermost edge: an error that is not an XdlcError is a bug of ours
             _give_up(
                 ctx,
                 f"internal error: {type(error).__name__}: {error}\n"
@@ -220,7 +220,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
     return [
         flag("--verbose", remember(_LEVEL, logging.DEBUG), "Log every step."),
-        flag("--quiet", remember(_LEVEL, logging.ERROR), "Print errors only, and warnings."),
+        flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
         flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
         flag("--no_crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),

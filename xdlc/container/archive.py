@@ -31,7 +31,7 @@ MAX_ENTRIES = 1 << 16
 MAX_COMMENT = 0xFFFF
 MAX_DIRECTORY = 1 << 26
 MAX_CONTENT = 1 << 28
-"""Bytes of an entry that is no tensor data; the reader of an entry may take less."""
+"""Bytes of an entry that is not tensor data; the reader of an entry may take less."""
 ALIGNMENT = 8
 SUMS: ContextVar[bool] = ContextVar("xdlc.crc", default=True)
 """Whether CRC-32 are written and compared at all."""
@@ -59,7 +59,7 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
     """Return the entries by name, in the order of the central directory.
 
     Raises:
-        ContainerError: If the file is no zip, or breaks a rule of it: names the entry and the rule.
+        ContainerError: If the file is not a zip, or breaks a rule of it: names the entry and the rule.
     """
     where = str(source.path)
     start, size, count, limit = _directory(source)

@@ -112,7 +112,7 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     """Put the lists of the JSON metadata into ``metadata``.
 
     Raises:
-        ContainerError: If it is no JSON, or a list holds something else than objects or names of records.
+        ContainerError: If it is not JSON, or a list holds something else than objects or names of records.
     """
     found = read_json(data, {}, where)
     metadata |= formed({key: found[key] for key in ("cacheList", "relations") if key in found}, where)

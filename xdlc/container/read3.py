@@ -144,7 +144,7 @@ class StoredEncoding:
         """Return the encoding and its data type; None for the encoding of a float.
 
         Raises:
-            ContainerError: If an offset is no integer of 32 bits.
+            ContainerError: If an offset is not an integer of 32 bits.
         """
         if not self.numbers:
             return None

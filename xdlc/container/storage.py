@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
 
     Raises:
         StorageError: If the file cannot be read.
-        ContainerError: If it is no DLC, or damaged: names the entry and the rule.
+        ContainerError: If it is not a DLC, or damaged: names the entry and the rule.
     """
     with _collection_paused():
         return _load(MappedFile(path), crc=crc)
@@ -165,7 +165,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
     Raises:
         StorageError: If the file cannot be read.
-        ContainerError: If it is no DLC.
+        ContainerError: If it is not a DLC.
     """
     source = MappedFile(path)
     entries = read_entries(source)

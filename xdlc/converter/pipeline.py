@@ -196,7 +196,7 @@ def import_model(
 
     Raises:
         UsageError: If options do not fit the inputs.
-        ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
+        ModelError: If the model is not a graph: two nodes produce a value, or one needs its own result.
     """
     graph, source, options = model.graph, model.source, model.options
     diagnostics.notices += model.notices

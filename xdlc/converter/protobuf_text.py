@@ -89,7 +89,7 @@ def read_text(file: ir.MappedFile) -> Message:
     """Return the message of a text file; invalid UTF-8 is allowed, as in comments.
 
     Raises:
-        ModelError: If it is no text format, with the line; or larger than ``LARGEST``.
+        ModelError: If it is not text format, with the line; or larger than ``LARGEST``.
     """
     if file.size > LARGEST:
         raise ModelError(

@@ -54,7 +54,7 @@ class Spec:
 
     Attributes:
         shape: Dims, None for one that is open; None as a whole if even the rank is.
-        dtype: numpy dtype, or None if it is no tensor of plain numbers.
+        dtype: numpy dtype, or None if it is not a tensor of plain numbers.
     """
 
     shape: Dims | None

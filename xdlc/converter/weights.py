@@ -57,7 +57,7 @@ def beside(model: Path, location: str, where: str) -> Path:
         where: Place of the reference, for errors.
 
     Raises:
-        ModelError: If it is no path, leaves the folder, does not exist, or has hard links.
+        ModelError: If it is not a path, leaves the folder, does not exist, or has hard links.
     """
     folders = (model.parent.resolve(), model.resolve().parent)
     try:

@@ -96,7 +96,7 @@ def open_file(path: PathLike) -> IO[bytes]:
 
     Raises:
         UsageError: If it is a file that the running call will write.
-        StorageError: If it is no path, cannot be read, or is a folder, a device, a pipe or a socket.
+        StorageError: If it is not a path, cannot be read, or is a folder, a device, a pipe or a socket.
     """
     where = checked_path(path)
     descriptor = -1
@@ -158,7 +158,7 @@ def check_output(path: PathLike) -> str:
     Raises:
         UsageError: If it is a folder, a device or a pipe, or a file that the running call reads, or writes
             already.
-        StorageError: If it is no path, or the file may not be written to.
+        StorageError: If it is not a path, or the file may not be written to.
     """
     where = checked_path(path)
     target, identity = _target(where)

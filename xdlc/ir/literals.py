@@ -119,7 +119,7 @@ def numbers_data(dtype: DType, count: int, shape: Sequence[int], words: Sequence
     """Return the data of numbers written as words.
 
     Raises:
-        ValueError: If a word is no number of ``dtype``, or there are too few or too many.
+        ValueError: If a word is not a number of ``dtype``, or there are too few or too many.
     """
     import numpy
 

@@ -44,7 +44,7 @@ def open_zip(file: IO[bytes] | RawIOBase) -> zipfile.ZipFile:
     """Return the archive in a file; the caller closes the file.
 
     Raises:
-        zipfile.BadZipFile: If it is no zip file, or has too many entries or too long extra fields.
+        zipfile.BadZipFile: If it is not a zip file, or has too many entries or too long extra fields.
     """
     bounded = _Bounded(file)
     archive = zipfile.ZipFile(bounded)

@@ -62,7 +62,7 @@ def read_collection(path: str | os.PathLike[str]) -> Collection:
 
     Raises:
         StorageError: If the file cannot be read.
-        ModelError: If it is no XML, or lacks what the definitions need.
+        ModelError: If it is not XML, or lacks what the definitions need.
     """
     where = os.fspath(path)
     try:

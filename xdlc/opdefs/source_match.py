@@ -214,7 +214,7 @@ class Operand:
         shape: Dimensions in the source's axis order, None for a dynamic one; None if the rank is unknown.
         dtype: Data type; None if unknown.
         is_static: Whether it is data of the model.
-        odd: Kind of a value that is no tensor, like ``a sequence``; empty for tensors.
+        odd: Kind of a value that is not a tensor, like ``a sequence``; empty for tensors.
     """
 
     name: str

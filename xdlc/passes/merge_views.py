@@ -234,7 +234,7 @@ class _Factors:
 def moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
     """Return shape and permutation of the one Transpose equal to a chain.
 
-    The permutation is empty if no element moves; None if the chain is no permutation of factors.
+    The permutation is empty if no element moves; None if the chain is not a permutation of factors.
     """
     source = chain[0].inputs[0]
     assert source is not None

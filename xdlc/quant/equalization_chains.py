@@ -63,7 +63,7 @@ def find_chains(graph: Graph, is_source: Callable[[Op], bool]) -> list[Chain]:
 
 
 def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return the static inputs of an op that divide its results; none: impossible."""
+    """Return the static inputs whose division divides an op's results; () if none."""
     if op.package != NATIVE_PACKAGE or len(op.outputs) != 1 or op.outputs[0].rank < 2:
         return ()
     channels = op.outputs[0].shape[-1]

@@ -1,4 +1,4 @@
-"""Float graphs in the form that is quantized, and 16-bit floats between ops.
+"""Preparation of float graphs for quantization, and 16-bit floats between ops.
 
 Tensors that stay float are of 32 bits, or of 16 with Cast where others begin.
 """

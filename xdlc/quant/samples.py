@@ -249,7 +249,7 @@ def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
     """Store a few samples in one file of plain arrays.
 
     Raises:
-        UsageError: If a value is no array of numbers.
+        UsageError: If a value is not an array of numbers.
     """
     import numpy as np
 

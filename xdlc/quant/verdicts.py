@@ -10,7 +10,7 @@ from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
 
 EXACT = 200.0
-"""Ratio in dB of no noise at all, and with a minus of noise without a signal or that is no number."""
+"""Ratio in dB of no noise at all, and with a minus of noise without a signal or that is not a number."""
 
 
 def _power(values: Array) -> float:

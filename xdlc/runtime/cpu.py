@@ -129,7 +129,7 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     """Return an output in the type for callers.
 
     Args:
-        tensor: The tensor of a value of the engine; None for a value that is no tensor of the graph.
+        tensor: The tensor of a value of the engine; None for a value that is not a tensor of the graph.
         array: The value.
         native: Give fixed-point numbers as quantized values.
     """

@@ -254,7 +254,7 @@ def lower(
         ModelError: If a tensor has no usable encoding, or the graph reads what nothing produces.
         ConstraintError: If an op states an output that does not follow from its parameters, or one that runs
             other graphs breaks a rule of control flow.
-        UsageError: If an extra output is no tensor of the graph.
+        UsageError: If an extra output is not a tensor of the graph.
     """
     known = {**(graphs or {}), graph.name: graph}
     raise_all([problem for each in reachable(graph, known) for problem in verify_shapes(each)])
@@ -299,7 +299,7 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
     """Return the tensors to output, without repeats.
 
     Raises:
-        UsageError: If one is no tensor of the graph.
+        UsageError: If one is not a tensor of the graph.
     """
     names = list(dict.fromkeys(outputs or ()))
     problems: list[XdlcError] = [

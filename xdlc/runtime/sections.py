@@ -44,7 +44,7 @@ class SectionSession:
 
     Raises:
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
-        UsageError: If an extra output is no tensor of the graph, or inside a section.
+        UsageError: If an extra output is not a tensor of the graph, or inside a section.
         XdlcError: What :class:`xdlc.runtime.cpu.CpuSession` raises.
     """
 

@@ -31,7 +31,7 @@ def checked(seconds: float | None) -> float:
     """Return a time-out in seconds, limited to the longest with a warning.
 
     Raises:
-        UsageError: If it is no positive number.
+        UsageError: If it is not a positive number.
     """
     if seconds is None:
         return DEFAULT

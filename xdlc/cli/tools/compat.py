@@ -30,7 +30,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
     Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
-    vendor's flags. A file of that name that is no launcher is never replaced.
+    vendor's flags. A file of that name that is not a launcher is never replaced.
     """
     from xdlc.ir.files import replace_text
 

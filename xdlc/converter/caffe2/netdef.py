@@ -49,7 +49,7 @@ _BY_NUMBER = {kind: {int(number): rest for number, *rest in fields} for kind, fi
 _BY_NAME = {kind: {name: form for _, name, form in fields} for kind, fields in _FIELDS.items()}
 _TYPES = "FLOAT INT32 BYTE BOOL UINT8 INT8 UINT16 INT16 INT64 FLOAT16 DOUBLE"
 DATA_TYPES = dict(zip(_TYPES.split(), (1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13), strict=True))
-"""Numbers of the types of numbers among ``TensorProto.DataType``."""
+"""Numbers of the numeric types of ``TensorProto.DataType``, by name."""
 
 
 def read_fields(file: ir.MappedFile) -> Fields:

@@ -27,7 +27,7 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
 
     Raises:
         ModelError: If the inputs do not fit the operator.
-        UnsupportedOp: If nothing defines the operator, or an output is no tensor of plain numbers.
+        UnsupportedOp: If nothing defines the operator, or an output is not a tensor of plain numbers.
     """
     proto = as_proto(node)
     if (

@@ -257,7 +257,7 @@ def check_names(graph: Any, where: str) -> None:
 
     Raises:
         ModelError: If two initializers of one name differ in type or dimensions, one has the name of a node's
-            result, or an operator's is no name.
+            result, or an operator type is invalid.
     """
     stored: dict[str, Any] = {}
     for tensor in graph.initializer:

@@ -150,7 +150,7 @@ class Call:
     line: str = ""
 
     def refs(self) -> Iterator[Ref]:
-        """Iterate over the tensors that the call reads itself."""
+        """Iterate over the tensors among the call's arguments."""
         yield from refs(self.arguments.values())
 
 

@@ -29,7 +29,7 @@ _OLD = "serialized_exported_program.json"
 _MOST_EXPRESSIONS = 1 << 19
 """Most characters of all expressions of dimensions, each counted once."""
 _MOST_CALLS, _GRAPH = 24_000, 16
-"""Calls that a program may have, and how many of them a graph counts for."""
+"""Most calls of a program, and the number of calls that a graph counts as."""
 _MOST_DEPTH = 8
 _MOST_CONTAINERS = 64
 _LONGEST = 128

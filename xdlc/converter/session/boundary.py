@@ -34,7 +34,7 @@ def fixed_inputs(
     """Return the values of the fixed inputs, as arrays of their types and shapes.
 
     Args:
-        inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
+        inputs: numpy dtype of each input by name; None for one that is not a tensor of numbers.
         shapes: Shapes of the inputs, None for dynamic dimensions; an input without takes any shape.
         values: Values by input name: numbers, lists, arrays, paths of ``.npy`` files, or texts of these as
             JSON.  One number fills a shape whose dimensions are all known.

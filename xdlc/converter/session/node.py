@@ -68,7 +68,7 @@ class Node:
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
         is_applied: Whether a handler or an importer applied it, and the source has no such node.
-        line: Line of the source's text in which it begins; 0 if the source is no text.
+        line: Line of the source's text in which it begins; 0 if the source is not text.
     """
 
     type: str
@@ -290,7 +290,7 @@ class GraphInput(NamedTuple):
     """An input of a source graph.
 
     Attributes:
-        dtype: Its data type; None if it is no tensor that a DLC holds.
+        dtype: Its data type; None if it is not a tensor that a DLC holds.
         dims: Its dimensions, symbols for dynamic ones; None if the source states none.
     """
 

@@ -36,7 +36,7 @@ def read(
 
     Args:
         path: A GraphDef, a SavedModel's folder or the file in it, or a ``.meta`` file and a checkpoint.
-        options: Options of the conversion; a node that is no input becomes one if they name it.
+        options: Options of the conversion; a node that is not an input becomes one if they name it.
         saved_model_tag: Tags of the graph of a SavedModel, separated by commas.
         saved_model_signature_key: Key of the signature whose inputs and outputs the model gets.
         show_unconsumed_nodes: Whether the nodes that no output needs are named in notices.

@@ -151,7 +151,7 @@ def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outpu
         has_outputs: Whether the caller knows where the graph ends, and needs no signature.
 
     Raises:
-        ModelError: If it is no SavedModel, or damaged.
+        ModelError: If it is not a SavedModel, or damaged.
         UsageError: If there is no such tag or signature, or one must be chosen.
         UnsupportedOp: If the signature takes strings.
         StorageError: If it cannot be read.

@@ -187,7 +187,7 @@ def check_package_name(name: str) -> None:
     """Refuse an invalid name for a package of native operations.
 
     Raises:
-        UsageError: If it is no name of a package, or of one with a meaning of its own.
+        UsageError: If it is not a name of a package, or of one with a meaning of its own.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(

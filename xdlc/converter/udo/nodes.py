@@ -284,7 +284,7 @@ def _tensors(node: Node) -> list[Value | None]:
     """Return the inputs of a node.
 
     Raises:
-        UnsupportedOp: If one is no tensor.
+        UnsupportedOp: If one is not a tensor.
     """
     for index, value in enumerate(node.inputs):
         if value is not None and not isinstance(value, Value):

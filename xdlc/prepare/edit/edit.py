@@ -116,7 +116,7 @@ def optimize(model: Model, names: Sequence[str]) -> Model:
         names: Names of passes, like ``fold_pad``.
 
     Raises:
-        UsageError: If a name is no pass.
+        UsageError: If a name is not a pass.
         ConstraintError: If a pass rejects a value of the graph.
     """
     chosen = [passes.find(name) for name in names]

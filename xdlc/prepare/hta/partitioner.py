@@ -50,7 +50,7 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
     """Return the ranges of a list like ``0-11,177-215``.
 
     Raises:
-        UsageError: If a word is no range, or ranges are reversed, overlap, or do not rise; several
+        UsageError: If a word is not a range, or ranges are reversed, overlap, or do not rise; several
             problems make a ProblemList.
 
     Example:

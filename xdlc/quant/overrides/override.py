@@ -87,7 +87,7 @@ class Override:
         """Return an override without a name from many scales and offsets of a file.
 
         Raises:
-            UsageError: If a scale is no positive float32 number, or zero is not exact with an offset.
+            UsageError: If a scale is not a positive float32 number, or zero is not exact with an offset.
         """
         steps = {
             offset: normalised(replace(stated, scale=scales[0], offset=offset), where)

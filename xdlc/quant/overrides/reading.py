@@ -56,7 +56,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
 
     Raises:
         StorageError: If the file cannot be read.
-        UsageError: If it is no file of encodings; several faults make one list of problems.
+        UsageError: If it is not a file of encodings; several faults make one list of problems.
     """
     if isinstance(source, Mapping):
         where, content = "quantization_overrides", source

@@ -225,7 +225,7 @@ def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
     best, least = widest.copy(), np.full(len(rows), np.inf)
 
     def evaluate(scales: Array) -> None:
-        # Rows of zeros, and those whose scale is no normal number, are as good with any scale.
+        # Rows of zeros, and those whose scale is not a normal number, are as good with any scale.
         found = cost(seen, np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32), steps)
         better = found < least
         best[better], least[better] = scales[better], found[better]

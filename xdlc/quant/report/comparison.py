@@ -284,7 +284,7 @@ class Quality:
         histogram: Histogram of a part of the float values.
         count: Values in all samples.
         clipped: Those that are more than half a step beyond the encoding's ends.
-        beyond: How far the farthest does.
+        beyond: Largest distance of a value from the encoding's ends.
     """
 
     form: QuantType | None

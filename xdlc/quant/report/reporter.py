@@ -108,7 +108,7 @@ def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
     An old file is replaced as a whole or not at all.
 
     Raises:
-        UsageError: If the suffix is another, or the path is no file.
+        UsageError: If the suffix is another, or the path is not a file.
         StorageError: If the file cannot be written.
     """
     replace_text(path, FORMS[check_path(path)](report))

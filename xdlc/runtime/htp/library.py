@@ -199,7 +199,7 @@ def read_version(text: str) -> tuple[int, ...]:
     """Return a version's numbers, two or three.
 
     Raises:
-        UsageError: If the text is no version.
+        UsageError: If the text is not a version.
     """
     found = find_version(text)
     if found is None:

@@ -107,7 +107,7 @@ def checked_timeout(seconds: float) -> float:
     """Return a time-out.
 
     Raises:
-        UsageError: If it is no positive number, or longer than a day.
+        UsageError: If it is not a positive number, or longer than a day.
     """
     valid = isinstance(seconds, int | float) and not math.isnan(seconds)
     if not valid or not 0 < seconds <= LONGEST_TIMEOUT:

@@ -103,7 +103,7 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
         notices: Receives the notices.
 
     Raises:
-        ModelError: If it is no JSON, or beyond the bounds; a ProblemList of several problems.
+        ModelError: If it is not JSON, or beyond the bounds; a ProblemList of several problems.
 
     Example:
         >>> print(parse(b'{"a": 1,\n "a": [2,\n]}', "c.json"))

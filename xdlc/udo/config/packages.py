@@ -92,7 +92,7 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
         where: Name of the file, for messages.
 
     Raises:
-        ModelError: If it is no JSON, or breaks a rule of the form; a ProblemList of several.
+        ModelError: If it is not JSON, or breaks a rule of the form; a ProblemList of several.
     """
     scope = Scope(where)
     root = parse(content, where, scope.notices)

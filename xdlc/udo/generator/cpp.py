@@ -128,7 +128,7 @@ def scalar_field(dtype: DType) -> str:
 def scalar_default(place: Place, core: CoreView) -> Quoted:
     """Return the default of a scalar parameter as a C literal; "" without a default.
 
-    Infinity and what is no number have no literal.
+    Infinity and what is not a number have no literal.
     """
     if place.default is None or not place.is_scalar:
         return Quoted("")

@@ -61,7 +61,7 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
     """Check a name that files and symbols are called by.
 
     Raises:
-        ModelError: If it is no identifier, or too long.
+        ModelError: If it is not an identifier, or too long.
     """
     if not _LEGAL.fullmatch(name):
         raise ModelError(

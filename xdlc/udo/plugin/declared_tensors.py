@@ -120,7 +120,7 @@ def described(text: str) -> tuple[DescriptionPart, ...]:
     """Return a text in the form of definitions.
 
     Raises:
-        UsageError: If it is no text.
+        UsageError: If it is not text.
     """
     if not isinstance(text, str):
         raise UsageError(f"description is {text!r}", fix="give a string")

@@ -57,7 +57,7 @@ def entry_plugins() -> dict[type[Plugin], str]:
     """Return the plugins of installed packages by name, with their entry points.
 
     Raises:
-        UsageError: If one cannot be loaded, or is no plugin.
+        UsageError: If one cannot be loaded, or is not a plugin.
     """
     plugins: dict[type[Plugin], str] = {}
     for entry in plugin_entries():

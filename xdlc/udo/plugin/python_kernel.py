@@ -50,7 +50,7 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
 
 
 def _built_by(hooks: PluginHooks) -> KernelFor:
-    """Return kernels that numba compiles, for each form of operands once."""
+    """Return kernels of numba, compiled once for each combination of operand types."""
     compiled: dict[tuple[Any, ...], Any] = {}
     op = hooks.declaration.definition
 
@@ -90,7 +90,7 @@ def _key(value: Any) -> Any:
 
 
 def _around(hooks: PluginHooks, hook: str, kernel_for: KernelFor) -> Callable[..., Any]:
-    """Return a plugin's kernel in Python, with formats converted around it."""
+    """Return a plugin's Python kernel, wrapped to convert packed formats."""
 
     def compute(
         inputs: Sequence[Array | None], params: Mapping[str, Any], outputs: Sequence[TensorSpec]

@@ -162,7 +162,7 @@ def drop_unread(model: ir.Model) -> None:
 
 def _drop_from(graph: ir.Graph, op: ir.Op, inner: list[ir.Graph]) -> bool:
     """Drop the operands of an op that its graphs do not read; return if any."""
-    before = 1 if op.type == IF else 0  # the condition is no input of the graphs
+    before = 1 if op.type == IF else 0  # the condition is not an input of the graphs
     kept_anyway = 0 if op.type == IF else Loop.of(op, inner[1]).carried
     unread = [
         position

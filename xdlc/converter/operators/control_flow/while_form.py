@@ -38,7 +38,7 @@ def apply_while(
         trips: How often the body runs, as ``trip_count`` returns it.
 
     Raises:
-        UnsupportedOp: If the condition is no tensor.
+        UnsupportedOp: If the condition is not a tensor.
     """
     context = importer.context
     fixed = passed_on(body)

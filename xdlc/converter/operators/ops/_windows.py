@@ -220,7 +220,7 @@ class Taps:
         return elements
 
     def places(self) -> list[list[Array]]:
-        """Return the positions that each window element meets, by axis; padding is beyond."""
+        """Return by axis the input positions under each window element, also in padding."""
         return [
             [
                 np.arange(count) * step + start - before

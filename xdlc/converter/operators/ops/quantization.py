@@ -256,7 +256,7 @@ def qlinear_conv(node: Node, b: Builder) -> Value:
 def _product(
     node: Node, x: ScaleOffset | AxisScaleOffset, weight: ScaleOffset | AxisScaleOffset
 ) -> ScaleOffset | AxisScaleOffset:
-    """Return the encoding of a bias, one number per output channel."""
+    """Return the scales of a bias: products of the operand scales, per output channel."""
     if not isinstance(x, ScaleOffset):
         raise node.problem("several scales of its input are not supported")
     if isinstance(weight, AxisScaleOffset):

@@ -87,7 +87,7 @@ def _sinc(x: Term) -> Term:
 
 
 def _rounded(type: str) -> Callable[[Term], Term]:
-    """Return a rounding, which changes no integers."""
+    """Return a rounding function that passes integers on unchanged."""
     return lambda x: x(type) if x.value.dtype.is_float else x
 
 

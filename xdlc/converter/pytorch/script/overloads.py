@@ -68,7 +68,7 @@ def _cost(kind: str, value: Any) -> int:
 
 
 def _taken(argument: Argument, value: Any) -> Any:
-    """Return a value as calls have it."""
+    """Return an argument converted to the type of its schema."""
     kind = argument.kind.removesuffix("?")
     if kind == "D" and isinstance(value, int):
         return ScalarType(value)
