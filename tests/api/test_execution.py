@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import xdlc
-from xdlc.api import runtimes
+from xdlc.api import execution, runtimes
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.running import RunOptions
@@ -105,6 +105,7 @@ def test_a_model_in_memory_is_converted(models: Any) -> None:
 
 
 def test_runtimes_have_options_of_run_alone() -> None:
+    assert set(get_args(execution.Runtime)) == set(runtimes.RUNTIMES.all())
     assert tuple(sorted(runtimes.RUNTIMES.all())) == module_names("xdlc.api.runtimes")
     for runtime in runtimes.RUNTIMES.all().values():
         assert runtime.options <= options_of(RunOptions).keys()

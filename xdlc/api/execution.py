@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
 from xdlc.api.models import loaded
 from xdlc.api.runtimes import Engine, runtime_with
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
 R = TypeVar("R")
+Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
+"""Names of runtimes for type checkers."""
 WORKERS = min(4, os.cpu_count() or 1)
 """Runs that are under way at a time."""
 
@@ -147,7 +149,9 @@ class Session:
     """
 
     @verb
-    def __init__(self, model: Model | PathLike, runtime: str = "cpu", **options: Unpack[RunOptions]) -> None:
+    def __init__(
+        self, model: Model | PathLike, runtime: Runtime = "cpu", **options: Unpack[RunOptions]
+    ) -> None:
         arguments: dict[str, Any] = {**options}
         chosen = runtime_with(runtime, options)
         self._anew: Callable[[Profiler], Any] | None = None
@@ -306,7 +310,7 @@ session = Session
 def run(
     model: Model | PathLike,
     feeds: Mapping[str, Array],
-    runtime: str = "cpu",
+    runtime: Runtime = "cpu",
     *,
     native: bool = False,
     **options: Unpack[RunOptions],

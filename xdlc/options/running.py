@@ -1,11 +1,12 @@
 """Options of running a model, and of the kernels of user-defined operations."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
 from xdlc.options import Notify, Option, Paths
 
-CACHE_MODES = ("permissive", "strict", "always_generate_new")
+Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
+CACHE_MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class KernelOptions(TypedDict, total=False):
@@ -39,7 +40,7 @@ class RunOptions(KernelOptions, total=False):
         ),
     ]
     mode: Annotated[
-        str,
+        Mode,
         Option(
             "Caches to accept (htp): those that run on the SoC, only those that use it fully, or none.",
             default=CACHE_MODES[0],
