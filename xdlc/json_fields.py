@@ -381,7 +381,7 @@ class Fields:
         values = self.array(name)[0]
         if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # maybe millions
             return values
-        return self._converted(name, _as_number, "a finite number") if values else None
+        return self._converted(name, values, _as_number, "a finite number") if values else None
 
     def wholes(self, name: str) -> list[int] | None:
         """Return the whole numbers of nested arrays in order; None if omitted or wrong.
@@ -391,7 +391,7 @@ class Fields:
         values = self.array(name)[0]
         if set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 63:
             return values
-        return self._converted(name, _as_whole, "a whole number") if values else None
+        return self._converted(name, values, _as_whole, "a whole number") if values else None
 
     def array(self, name: str) -> tuple[list[Any], tuple[int, ...]]:
         """Return the elements of nested arrays in order, and their shape.
@@ -410,15 +410,16 @@ class Fields:
         return level, tuple(shape)
 
     def _converted(
-        self, name: str, convert: Callable[[Any], _Number | None], expected: str
+        self, name: str, values: Sequence[Any], convert: Callable[[Any], _Number | None], expected: str
     ) -> list[_Number] | None:
         """Return the numbers of nested arrays; report other values and return None."""
-        leaves = list(Node(self._members[name], self.path_of(name)).leaves())
-        numbers = [convert(leaf.value) for leaf in leaves]
-        for leaf, number in zip(leaves, numbers, strict=True):
-            if number is None:
+        numbers = [number for number in map(convert, values) if number is not None]
+        if len(numbers) == len(values):  # maybe millions, of which none needs its path
+            return numbers
+        for leaf in Node(self._members[name], self.path_of(name)).leaves():
+            if convert(leaf.value) is None:
                 self.wrong(name, expected, leaf, f"write {expected}")
-        return None if None in numbers else numbers  # type: ignore[return-value]
+        return None
 
     def text(self, name: str) -> str:
         """Return a string; "" if it is omitted."""

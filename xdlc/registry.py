@@ -74,8 +74,10 @@ def import_modules(package: str) -> None:
         importlib.import_module(f"{package}.{name}")
 
 
-def module_names(package: str) -> list[str]:
+@cache
+def module_names(package: str) -> tuple[str, ...]:
     """Return the sorted names of a package's modules, without importing them."""
     top, *inner = package.split(".")
     places = [os.path.join(place, *inner) for place in importlib.import_module(top).__path__]
-    return sorted(module.name for module in pkgutil.iter_modules(places) if not module.name.startswith("_"))
+    names = (module.name for module in pkgutil.iter_modules(places))
+    return tuple(sorted(name for name in names if not name.startswith("_")))

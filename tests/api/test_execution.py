@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 
 import xdlc
-from xdlc.api import execution, runtimes
+from xdlc.api import runtimes
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.running import RunOptions
+from xdlc.registry import module_names
 
 
 def test_unknown_runtime(models: Any) -> None:
@@ -21,7 +22,7 @@ def test_unknown_runtime(models: Any) -> None:
 def test_unknown_runtime_options(models: Any) -> None:
     model = xdlc.convert(models.save(models.cnn()))
     feeds = {"x": np.zeros((1, 3, 16, 16), np.float32)}
-    with pytest.raises(UsageError, match="runtime cpu has no option 'soc'"):
+    with pytest.raises(UsageError, match="soc requires runtime='htp'"):
         xdlc.run(model, feeds, soc="sm8650")
     with pytest.raises(UsageError, match="run has no option 'socs'") as caught:
         xdlc.run(model, feeds, runtime="htp", socs="sm8650")
@@ -84,9 +85,11 @@ def test_a_session_runs_again_and_again(models: Any) -> None:
             np.testing.assert_allclose(found["y"], xdlc.run(model, feeds)["y"], rtol=1e-6)
         with pytest.raises(UsageError, match="feeds is of type ndarray"):
             session.run(feeds["x"])
-    with pytest.raises(UsageError, match="runtime aip has no option 'soc'") as caught:
+    with pytest.raises(UsageError, match="threads requires runtime='aip' or runtime='cpu'"):
+        xdlc.Session(model, runtime="htp", threads=2)
+    with pytest.raises(UsageError, match="soc requires runtime='htp'") as caught:
         xdlc.session(model, "aip", soc="sm8250")
-    assert caught.value.fix == "omit it, or run on htp"
+    assert caught.value.fix == "add runtime='htp', or omit soc"
 
 
 def test_a_model_in_memory_is_converted(models: Any) -> None:
@@ -101,8 +104,7 @@ def test_a_model_in_memory_is_converted(models: Any) -> None:
     assert not xdlc.check(proto).problems
 
 
-def test_every_registered_runtime_is_one_for_checkers_of_types() -> None:
-    assert sorted(get_args(execution.Runtime)) == sorted(runtimes.RUNTIMES.all())
-    for name, runtime in runtimes.RUNTIMES.all().items():
-        assert runtime.name == name
+def test_runtimes_have_options_of_run_alone() -> None:
+    assert tuple(sorted(runtimes.RUNTIMES.all())) == module_names("xdlc.api.runtimes")
+    for runtime in runtimes.RUNTIMES.all().values():
         assert runtime.options <= options_of(RunOptions).keys()

@@ -55,7 +55,6 @@ def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
         ("tuple[int, int]", [(1, 2), [1, 2]], [{1, 2}, (1, "2"), 3]),
         ("Notify | None", [print, None], [0, "print"]),
         ("Model | PathLike", ["m.dlc", Path("m.dlc")], [None, 0, b"m.dlc", object()]),
-        ("Literal['a', 'b']", ["a", "c", 5], [np.zeros(3), []]),
         ("NamesForCheckersAlone | None", [None, 1, "a"], []),
     ],
 )
@@ -71,8 +70,8 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
 
 def test_a_wrong_type_names_the_right_values() -> None:
     with pytest.raises(UsageError) as caught:
-        verbs.check_type("verb", "option", ["a"], typing.Literal["a", "b"])
-    assert caught.value.fix == "give 'a' or 'b'"
+        verbs.check_type("verb", "option", ["a"], str | int)
+    assert caught.value.fix == "give str or int"
 
 
 @pytest.mark.parametrize("option", ["notify", "step"])

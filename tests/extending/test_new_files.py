@@ -293,7 +293,7 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     )
     overlay.add(
         "converter/reludef/reader.py",
-        "from xdlc.converter.importer import SourceModel\n"
+        "from xdlc.converter.pipeline import SourceModel\n"
         "from xdlc.converter.operators.registry import Handlers\n"
         "from xdlc.converter.session.context import Source\n"
         "from xdlc.converter.session.node import GraphInput, Node, SourceGraph\n"

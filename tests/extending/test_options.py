@@ -25,7 +25,7 @@ RUNTIME = """
 from contextlib import nullcontext
 import numpy as np
 from xdlc.api.models import executable
-from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial
+from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, Trial, add_runtime
 class Zeros:
     def __init__(self, model):
         self.graph = model.main
@@ -33,9 +33,9 @@ class Zeros:
         return {tensor.name: np.zeros(tensor.shape, "float32") for tensor in self.graph.outputs}
 def opened(model, where, **options):
     return nullcontext(Zeros(executable(model, where)))
-def examined(soc):
-    return RuntimeState("zeros", "zeros 1.0", "no core", (Trial("host", None),))
-RUNTIMES.add("zeros", Runtime("zeros", SHARED, opened, examined))
+def examined(name, soc):
+    return RuntimeState(name, "zeros 1.0", "no core", (Trial("host", None),))
+add_runtime(Runtime("zeros", SHARED, opened, examined))
 """
 
 

@@ -22,12 +22,28 @@ from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
 from xdlc.converter.frontends import frontends
 from xdlc.errors import UsageError
 from xdlc.options import Option, check_values, options_of
-from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions, PrepareOptions
+from xdlc.options.graphs import (
+    AnnotateOptions,
+    BoundaryOptions,
+    ConvertOptions,
+    DraftOptions,
+    ExportOptions,
+    PrepareOptions,
+)
 from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import RunOptions
 from xdlc.quant.overrides import ENCODING_VERSIONS
 
-MAPPINGS = (ConvertOptions, AnnotateOptions, QuantizeOptions, PrepareOptions, BoundaryOptions, RunOptions)
+MAPPINGS = (
+    ConvertOptions,
+    AnnotateOptions,
+    QuantizeOptions,
+    PrepareOptions,
+    BoundaryOptions,
+    RunOptions,
+    ExportOptions,
+    DraftOptions,
+)
 TOOLS: Mapping[click.Command, tuple[type, ...]] = {
     convert.main: (ConvertOptions, AnnotateOptions),
     quant.main: (QuantizeOptions,),
@@ -56,6 +72,8 @@ def test_every_option_is_described(mapping: type) -> None:
         (api.quantize, QuantizeOptions),
         (api.prepare, PrepareOptions),
         (api.run, RunOptions),
+        (api.to_onnx, ExportOptions),
+        (api.draft_udo_config, DraftOptions),
         (api.kernels, None),
     ],
 )

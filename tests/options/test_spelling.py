@@ -82,6 +82,13 @@ def test_a_text_names_no_option_that_does_not_exist() -> None:
         (["quant", "--bitwidth", "8"], "act_bitwidth", 8, "--bitwidth 8"),
         (["quant", "--bitwidth", "8"], "act_bitwidth", 16, "--act_bitwidth 16"),
         (["convert", "-d", "x", "1,8"], "input_dims", None, "--input_dim"),
+        (["caffe_to_dlc", "--caffe_bin", "w"], "weights", None, "--caffe_bin"),
+        (["quant", "--axis_quant=false"], "use_per_row_quantization", None, "--use_per_row_quantization"),
+        (["snpe-net-run", "--use_dsp"], "runtime", "htp", "--use_dsp"),
+        (["snpe-net-run", "--use_dsp"], "runtime", "cpu", "--runtime cpu"),
+        (["snpe-net-run", "--use_dsp=false"], "runtime", None, "--runtime"),
+        (["snpe-net-run", "--runtime_order", "dsp,cpu"], "runtime", "htp", "--runtime_order dsp,cpu"),
+        (["snpe-net-run", "--runtime_order", "dsp,cpu"], "cpu_fallback", None, "--runtime_order dsp,cpu"),
         (
             ["convert", "--source_model_input_shape", "x", "1,8"],
             "input_dims",

@@ -65,28 +65,28 @@ def test_min_max_contains_the_data(array, grid):
 @pytest.mark.parametrize("method", known_range_methods())
 @pytest.mark.parametrize("bits", [8, 16])
 def test_nothing_seen_gives_nothing(method, bits):
-    assert find_range_method(method).find(Statistics(), Grid(bits)) == NOTHING
+    assert find_range_method(method).find(Statistics(), Grid(bits, 99.99)) == NOTHING
 
 
 @pytest.mark.parametrize("method", known_range_methods())
 @pytest.mark.parametrize("value", [0.0, 5.0, -5.0, 1e-30, -3e38])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_equal_values_are_kept(method, value, symmetric):
-    found = find(method, np.full(10, value, np.float32), Grid(8, symmetric))
+    found = find(method, np.full(10, value, np.float32), Grid(8, 99.99, symmetric))
     assert found == Range(np.float32(value), np.float32(value))
 
 
 @pytest.mark.parametrize("method", known_range_methods())
 def test_without_a_histogram_all_that_was_seen_is_kept(method):
     seen = Statistics.of(Range(-2.0, 3.0))
-    assert find_range_method(method).find(seen, Grid(8)) == Range(-2.0, 3.0)
+    assert find_range_method(method).find(seen, Grid(8, 99.99)) == Range(-2.0, 3.0)
 
 
 @pytest.mark.parametrize("method", ["sqnr", "mse", "percentile", "entropy"])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_an_outlier_is_cut_off(method, symmetric):
     array = np.append(np.random.default_rng(0).standard_normal(100_000), 60.0).astype(np.float32)
-    found = find(method, array, Grid(4, symmetric, percentile=99.9))
+    found = find(method, array, Grid(4, 99.9, symmetric))
     assert found.high < 30.0
     assert -6.0 < found.low <= -1.0
 
@@ -94,14 +94,14 @@ def test_an_outlier_is_cut_off(method, symmetric):
 @pytest.mark.parametrize("method", ["sqnr", "mse"])
 @pytest.mark.parametrize(("bits", "part"), [(8, 0.96), (16, 1.001)])
 def test_noise_is_not_above_that_of_min_max(method, bits, part):
-    grid, array = Grid(bits), heavy()
+    grid, array = Grid(bits, 99.99), heavy()
     assert noise(array, find(method, array, grid), grid) <= part * noise(array, range_of(array), grid)
 
 
 def test_sqnr_draws_in_only_the_end_that_has_the_outlier():
     rng = np.random.default_rng(0)
     array = np.append(rng.uniform(-1.0, 1.0, 100_000), 8.0).astype(np.float32)
-    found = find("sqnr", array, Grid(4))
+    found = find("sqnr", array, Grid(4, 99.99))
     assert found.low == pytest.approx(-1.0, abs=0.1)
     assert found.high < 2.0
 
@@ -109,26 +109,28 @@ def test_sqnr_draws_in_only_the_end_that_has_the_outlier():
 def test_mse_costs_values_on_zero_nothing():
     dense = np.random.default_rng(0).standard_t(4, 5_000).astype(np.float32)
     sparse = np.append(dense, np.zeros(100_000, np.float32))
-    assert find("mse", dense, Grid(8)).width == pytest.approx(find("mse", sparse, Grid(8)).width, rel=0.05)
-    assert find("sqnr", sparse, Grid(8)).width < 0.9 * find("sqnr", dense, Grid(8)).width
+    assert find("mse", dense, Grid(8, 99.99)).width == pytest.approx(
+        find("mse", sparse, Grid(8, 99.99)).width, rel=0.05
+    )
+    assert find("sqnr", sparse, Grid(8, 99.99)).width < 0.9 * find("sqnr", dense, Grid(8, 99.99)).width
 
 
 def test_percentile_leaves_out_half_of_the_rest_at_each_end():
     array = np.linspace(-1.0, 3.0, 40_001, dtype=np.float32)
-    found = find("percentile", array, Grid(8, percentile=90.0))
+    found = find("percentile", array, Grid(8, 90.0))
     assert found.low == pytest.approx(-0.8, abs=0.01)
     assert found.high == pytest.approx(2.8, abs=0.01)
-    assert find("percentile", array, Grid(8, percentile=100.0)) == Range(-1.0, 3.0)
+    assert find("percentile", array, Grid(8, 100.0)) == Range(-1.0, 3.0)
 
 
 def test_entropy_keeps_all_where_there_are_more_integers_than_bins():
-    assert find("entropy", heavy(), Grid(16)) == range_of(heavy())
+    assert find("entropy", heavy(), Grid(16, 99.99)) == range_of(heavy())
 
 
 def test_entropy_keeps_both_sides_of_zero_in_proportion():
     array = heavy()
     array[array < 0] *= np.float32(0.5)
-    seen, found = range_of(array), find("entropy", array, Grid(8))
+    seen, found = range_of(array), find("entropy", array, Grid(8, 99.99))
     assert found.width < seen.width
     assert found.low / seen.low == pytest.approx(found.high / seen.high)
 

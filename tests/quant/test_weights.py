@@ -48,7 +48,7 @@ def test_bad_weights_are_named(bad, axis, method):
         channel_ranges(static("kernel", array), axis)
     with pytest.raises(ModelError, match="holds NaN or infinite values"):
         channel_scales(
-            static("kernel", array), axis, Steps(-8, 7), find_range_method(method, weights=True).fit
+            static("kernel", array), axis, Steps(-8, 7, 99.99), find_range_method(method, weights=True).fit
         )
 
 
@@ -106,8 +106,8 @@ def test_an_outlier_is_clipped_at_four_bits(method):
 def test_sampled_rows_find_what_whole_rows_do():
     array = np.random.default_rng(0).standard_normal(200_000).astype(np.float32)
     method = find_range_method("mse", weights=True).fit
-    whole = method(array[None, :60_000], Steps(-8, 7))
-    assert method(array[None], Steps(-8, 7)) == pytest.approx(whole, rel=0.05)
+    whole = method(array[None, :60_000], Steps(-8, 7, 99.99))
+    assert method(array[None], Steps(-8, 7, 99.99)) == pytest.approx(whole, rel=0.05)
 
 
 def test_rows_in_pieces_are_rows_at_once(monkeypatch):

@@ -23,11 +23,10 @@ def in_segments(
 ) -> dict[str, Any]:
     """Run a model with its parts as composed HTP graphs; return all values that cross."""
     values = dict(feeds)
-    for each in schedule(model.main, parts):
-        names = [op.name for op in each.ops]
-        graph = partition_graph(model.main, names, each.name or model.main.name)
+    for name, ops in schedule(model.main, parts):
+        graph = partition_graph(model.main, [op.name for op in ops], name or model.main.name)
         graph_inputs = {tensor.name: values[tensor.name] for tensor in graph.inputs}
-        if each.name is None:
+        if name is None:
             whole = Model({graph.name: graph, **without(model, graph.name)}, model.metadata)
             results = CpuSession(whole).run(graph_inputs, native=True)
         else:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.support import services
 from xdlc import errors
+from xdlc.cli.usage_errors import spelled
 from xdlc.errors import BackendError, UsageError
+from xdlc.options import spelling
 from xdlc.runtime import htp
 from xdlc.runtime.htp import library
 from xdlc.worker.process import ChildDiedError, Process, SharedWorker, environment
@@ -19,6 +23,7 @@ from xdlc.worker.process import ChildDiedError, Process, SharedWorker, environme
 COMMANDS = """
 import os, sys
 from xdlc.errors import UsageError
+from xdlc.options import spell
 
 state = []
 
@@ -32,6 +37,12 @@ def fill(request, files):
 def refuse(request, files):
     raise UsageError("problem", where="place", fix="fix")
 
+def advise(request, files):
+    advice = [spell("act_bitwidth", 16), spell("input_dims", {"x y": (1, 3)})]
+    if request["refuses"]:
+        raise UsageError("problem", fix=advice[0])
+    return {"advice": advice}
+
 def die(request, files):
     print("first\\nlast", flush=True)
     os._exit(3)
@@ -40,7 +51,8 @@ def garble(request, files):
     return {"errors": request["errors"]}
 
 def commands():
-    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble}
+    return {"add": add, "refuse": refuse, "die": die, "fill": fill, "garble": garble,
+            "advise": advise}
 """
 
 
@@ -107,6 +119,25 @@ def test_errors_that_are_none_end_the_child(service: str, words: object) -> None
     with pytest.raises(ChildDiedError, match="wrote into the line"):
         process.ask({"do": "garble", "errors": words}, timeout=20)
     assert not process.is_alive
+
+
+def test_options_in_texts_of_a_child_read_as_its_parent_writes_them(service: str) -> None:
+    process = Process(service)
+    advice = process.ask({"do": "advise", "refuses": False}, timeout=20)["advice"]
+    assert advice == ["act_bitwidth=16", "input_dims={'x y': [1, 3]}"]
+    with spelling(lambda name, value: f"--{name} {value}"), pytest.raises(UsageError) as caught:
+        process.ask({"do": "advise", "refuses": True}, timeout=20)
+    assert caught.value.fix == "--act_bitwidth 16"
+
+
+@pytest.mark.parametrize("mark", ["", "[1, 2]", '["a", 1, 2]', '["no.a", 1]', "["])
+def test_names_that_look_like_options_stay(service: str, mark: str) -> None:
+    text = f"\x1a{mark}\x1a"
+    words = {"kind": "UsageError", "problem": text, "where": None, "fix": None, "node": None, "op": None}
+    context = click.Context(click.Command("tool"))
+    with spelling(partial(spelled, context)), pytest.raises(UsageError) as caught:
+        Process(service).ask({"do": "garble", "errors": [words]}, timeout=20)
+    assert caught.value.problem == text
 
 
 def test_a_child_that_was_ended_answers_no_more(service: str) -> None:

@@ -15,7 +15,7 @@ from xdlc.api.preparation import (
     quantize,
     verdicts,
 )
-from xdlc.api.runtimes import check_platform, find_runtime, runtimes_with
+from xdlc.api.runtimes import check_platform, runtime_with
 from xdlc.api.runtimes.htp import with_stored_cache
 from xdlc.options.running import RunOptions
 
@@ -30,7 +30,6 @@ __all__ = [
     "draft_udo_config",
     "executable",
     "export_encodings",
-    "find_runtime",
     "kernels",
     "load",
     "optimize",
@@ -40,7 +39,7 @@ __all__ = [
     "preprocess",
     "quantize",
     "run",
-    "runtimes_with",
+    "runtime_with",
     "save",
     "session",
     "to_onnx",

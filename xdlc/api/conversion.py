@@ -16,7 +16,7 @@ from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.options import Notify, PathLike, Step, options_of, spell
-from xdlc.options.graphs import BoundaryOptions, ConvertOptions
+from xdlc.options.graphs import DRAFTED_PACKAGE, BoundaryOptions, ConvertOptions, DraftOptions
 from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -284,15 +284,8 @@ def draft_udo_config(
     path: PathLike,
     target: PathLike = "-",
     *,
-    package_name: str = "MyOps",
-    weights: PathLike | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
-    udo_config_paths: Sequence[PathLike] = (),
-    form: str = "",
-    same_shapes: bool = False,
-    datatypes: Sequence[str] = (),
-    backends: Sequence[str] = (),
-    operators: Sequence[str] = (),
+    **options: Unpack[DraftOptions],
 ) -> Converted:
     """Return a draft of definitions for a model's unsupported operators.
 
@@ -302,16 +295,8 @@ def draft_udo_config(
     Args:
         path: A model file.
         target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
-        package_name: Name of the package.
-        weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         input_dims: Shapes by input name.
-        udo_config_paths: Existing configurations.
-        form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
-        same_shapes: Whether outputs without a complete shape in the model get that of the first input.
-        datatypes: Data types that float inputs and outputs may have, beside their own; default:
-            ``FLOAT_32``, and ``FIXED_8`` and ``FIXED_16`` if ``backends`` names a DSP.
-        backends: Backends that the package is for; default: ``CPU``.
-        operators: Operators to draft too, although they have a mapping.
+        **options: Options of the draft.
 
     Raises:
         UsageError: If every operator is covered, a data type is not for floats, or there is no such backend.
@@ -328,20 +313,16 @@ def draft_udo_config(
         raise UsageError(
             f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
         )
-    own = {"weights": weights} if weights is not None else {}
+    arguments: dict[str, Any] = {**options}
+    own = {name: arguments.pop(name) for name in ("weights",) if name in arguments}
     check_own_options(frontend, {}, own)
-    known = configured_ops(udo_config_paths)
     nodes, others = uncovered(
-        frontend, path, input_dims=checked_dims(input_dims), udos=known, operators=operators, **own
-    )
-    return drafted(
-        nodes,
-        others,
+        frontend,
         path,
-        target,
-        package=package_name,
-        form=form,
-        same_shapes=same_shapes,
-        datatypes=datatypes,
-        backends=backends,
+        input_dims=checked_dims(input_dims),
+        udos=configured_ops(arguments.pop("udo_config_paths", ())),
+        operators=arguments.pop("operators", ()),
+        **own,
     )
+    package = arguments.pop("package_name", DRAFTED_PACKAGE)
+    return drafted(nodes, others, path, target, package=package, **arguments)

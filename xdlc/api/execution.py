@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from xdlc.api.models import loaded
-from xdlc.api.runtimes import Engine, find_runtime, runtimes_with
+from xdlc.api.runtimes import Engine, runtime_with
 from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 WORKERS = min(4, os.cpu_count() or 1)
 """Runs that are under way at a time."""
-Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
 
 
 @verb
@@ -148,23 +147,9 @@ class Session:
     """
 
     @verb
-    def __init__(
-        self,
-        model: Model | PathLike,
-        runtime: Runtime = "cpu",
-        **options: Unpack[RunOptions],
-    ) -> None:
+    def __init__(self, model: Model | PathLike, runtime: str = "cpu", **options: Unpack[RunOptions]) -> None:
         arguments: dict[str, Any] = {**options}
-        if runtime in ("cpu", "aip") and arguments.pop("use_aip", False):
-            runtime = "aip"
-        chosen = find_runtime(runtime)
-        for name in arguments:
-            if name not in chosen.options:
-                fix = f"omit it, or run on {', '.join(runtimes_with(name)) or 'cpu'}"
-                raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
-        threads = arguments.get("threads", 1)
-        if not isinstance(threads, int) or threads < 1:
-            raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
+        chosen = runtime_with(runtime, options)
         self._anew: Callable[[Profiler], Any] | None = None
         with ExitStack() as stack:
             source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
@@ -183,7 +168,7 @@ class Session:
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or arguments.get("soc")
-        self._runs_on = f"{runtime} ({soc})" if isinstance(soc, str) else runtime
+        self._runs_on = f"{chosen.name} ({soc})" if isinstance(soc, str) else chosen.name
         self._is_open = True
         self.graph: Graph = self._engine.graph
 
@@ -321,7 +306,7 @@ session = Session
 def run(
     model: Model | PathLike,
     feeds: Mapping[str, Array],
-    runtime: Runtime = "cpu",
+    runtime: str = "cpu",
     *,
     native: bool = False,
     **options: Unpack[RunOptions],

@@ -13,7 +13,7 @@ from xdlc.errors import ContainerError, UsageError, raise_all
 from xdlc.ir import Graph, Model
 from xdlc.ir.files import read_bytes
 from xdlc.options import Notify, PathLike
-from xdlc.options.graphs import OVERRIDE_MISSING, AnnotateOptions
+from xdlc.options.graphs import OVERRIDE_MISSING, AnnotateOptions, ExportOptions
 
 LONGEST_VERSION = 64
 LONGEST_COPYRIGHT = 1 << 16
@@ -111,23 +111,13 @@ def executable(model: Model | PathLike, where: str | None = None) -> Model:
 
 
 @verb
-def to_onnx(
-    model: Model | PathLike,
-    path: PathLike,
-    *,
-    graph: str | None = None,
-    encodings: str = "qdq",
-    external_data: bool = False,
-) -> tuple[Path, ...]:
+def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOptions]) -> tuple[Path, ...]:
     """Write a model as an ONNX file for onnxruntime, and return the paths written.
 
     Args:
         model: The model, or the path of a DLC.
         path: The ONNX file.
-        graph: Name of the graph to write; default: the first.
-        encodings: ``qdq`` for QuantizeLinear and DequantizeLinear nodes, ``aimet`` for a float model and a
-            file of encodings beside it, ``none`` for a float model.
-        external_data: Write weights to a file of their own; always so from 2 GiB on.
+        **options: Options of what is written.
 
     Raises:
         UsageError: If an option, or the graph that it names, is not known.
@@ -136,7 +126,7 @@ def to_onnx(
     """
     from xdlc.runtime.export import export
 
-    return export(executable(model), path, graph=graph, encodings=encodings, external_data=external_data)
+    return export(executable(model), path, **options)
 
 
 @verb

@@ -11,10 +11,10 @@ import os
 import re
 import types
 from collections import abc
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.files import kept_apart
@@ -183,8 +183,6 @@ def _in_words(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         apart = [each for each in inner if each is not str or os.PathLike[str] not in inner]
         return " or ".join(dict.fromkeys(map(_in_words, apart)))
-    if origin is Literal:
-        return " or ".join(map(repr, inner))
     if origin is os.PathLike:
         return "path"
     if origin is abc.Callable:
@@ -212,8 +210,6 @@ def _fits(value: Any, kind: Any) -> bool:
         return value is None
     if origin in (Union, types.UnionType):
         return any(_fits(value, each) for each in inner)
-    if origin is Literal:
-        return isinstance(value, Hashable)  # the verb lists the values that there are
     if kind in (bool, int, float):  # numbers of numpy have an empty shape
         plain = {bool: int, int: int, float: Real}[kind]
         is_number = isinstance(value, plain) or getattr(value, "shape", None) == ()

@@ -16,7 +16,7 @@ from typing import IO
 
 from xdlc.errors import ContainerError
 from xdlc.ir.data import MappedFile, TensorData, is_float
-from xdlc.ir.file_copies import SummedFile
+from xdlc.ir.files import SummedFile
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")

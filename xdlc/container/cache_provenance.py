@@ -31,8 +31,10 @@ _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "arch_only")
 
 
-def _again() -> str:
-    return f"prepare the model again, with {spell('overwrite_cache_records', True)}"
+def _error(problem: str, where: str) -> ContainerError:
+    """Return an error of the record, which a new preparation replaces."""
+    fix = f"prepare the model again, with {spell('overwrite_cache_records', True)}"
+    return ContainerError(problem, where=where, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,7 @@ def read(model: Model) -> dict[str, CacheFacts]:
     where = f"record {RECORD!r}"
     content = read_json(data.content(), {}, where)
     if content.get("version") != VERSION:
-        raise ContainerError(
-            f"has version {content.get('version')!r}; only {VERSION} is supported", where=where, fix=_again()
-        )
+        raise _error(f"has version {content.get('version')!r}; only {VERSION} is supported", where)
     listed = _typed(content.get("caches"), dict, "'caches'", where)
     return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}
 
@@ -149,11 +149,7 @@ def _graph(value: Any, where: str) -> GraphFacts:
     entry = _typed(value, dict, "the entry", where)
     fingerprint = _typed(entry.get("fingerprint"), str, "'fingerprint'", where)
     if not _FINGERPRINT.fullmatch(fingerprint):
-        raise ContainerError(
-            f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits",
-            where=where,
-            fix=_again(),
-        )
+        raise _error(f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits", where)
     ops = entry.get("ops")
     if ops is not None:
         ops = tuple(_typed(name, str, "a name in 'ops'", where) for name in _typed(ops, list, "'ops'", where))
@@ -164,16 +160,10 @@ def _number(entry: Mapping[str, Any], key: str, where: str) -> int | None:
     value = entry.get(key)
     if value is None or (type(value) is int and 0 <= value < 1 << 32):
         return value
-    raise ContainerError(
-        f"has {value!r:.40} at {key!r}, expected a number or null", where=where, fix=_again()
-    )
+    raise _error(f"has {value!r:.40} at {key!r}, expected a number or null", where)
 
 
 def _typed(value: Any, kind: type, place: str, where: str) -> Any:
     if isinstance(value, kind):
         return value
-    raise ContainerError(
-        f"has a {type(value).__name__} in the place of {place}, expected a {kind.__name__}",
-        where=where,
-        fix=_again(),
-    )
+    raise _error(f"has a {type(value).__name__} in the place of {place}, expected a {kind.__name__}", where)

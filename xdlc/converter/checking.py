@@ -10,7 +10,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.frontends import Frontend
-from xdlc.converter.importer import import_model
+from xdlc.converter.pipeline import import_model
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.values import Spec
 from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names

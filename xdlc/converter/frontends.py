@@ -18,7 +18,7 @@ from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
 from xdlc.options import options_of, spell
 
 if TYPE_CHECKING:
-    from xdlc.converter.importer import SourceModel
+    from xdlc.converter.pipeline import SourceModel
     from xdlc.converter.session.diagnostics import Diagnostics
     from xdlc.ir import Model
 
@@ -41,7 +41,7 @@ class Frontend:
         tool: Name of its tool, which is noted in the models that it makes.
         recognizes: Whether a path is a model of the framework, by content; gets the path and the format
             that ``xdlc.converter.formats`` finds there, if any.
-        read: Returns the ``importer.SourceModel`` of a path, for ``pipeline.Options`` and the options that
+        read: Returns the ``pipeline.SourceModel`` of a path, for ``pipeline.Options`` and the options that
             only this importer has.
         options: Typed mapping of the options that not all importers have, keywords of ``read`` and flags. In
             a tool of its importer alone they precede flags that options of all importers have.
@@ -80,8 +80,7 @@ class Frontend:
         Raises:
             XdlcError: Every problem found; several make a ProblemList.
         """
-        from xdlc.converter.importer import import_model
-        from xdlc.converter.pipeline import finish
+        from xdlc.converter.pipeline import finish, import_model
         from xdlc.converter.session.diagnostics import Diagnostics
         from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
@@ -94,9 +93,7 @@ class Frontend:
                 with limited():
                     model = self.source_model(path, failed_passes=failed, **options)
                     imported = import_model(model, self.tool, collected, step)
-                    return finish(
-                        imported, collected, model.options, collects=collects, notify=notify, step=step
-                    )
+                    return finish(imported, collected, collects=collects, notify=notify, step=step)
             except FailedPass as failure:
                 if failure.name in failed or not failure.is_avoidable:
                     raise

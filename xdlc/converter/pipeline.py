@@ -1,4 +1,4 @@
-"""Pipeline after the import: passes, verification, UDOs and metadata."""
+"""Pipeline of a conversion: import, passes, verification, UDOs and metadata."""
 
 from __future__ import annotations
 
@@ -6,15 +6,30 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.branches import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import AS_INPUT
-from xdlc.converter.session.boundary import blame_bindings, open_symbols
+from xdlc.converter.operators.registry import Handlers
+from xdlc.converter.session.boundary import (
+    add_input,
+    add_outputs,
+    blame_bindings,
+    check_outputs,
+    fixed_inputs,
+    in_words,
+    input_shapes,
+    open_symbols,
+    with_batch_of_one,
+)
+from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
-from xdlc.converter.session.node import GraphInput, Labels
+from xdlc.converter.session.node import GraphInput, Labels, SourceGraph
 from xdlc.converter.udo.definitions import add_kernel_files, backend_forms, store_definitions
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
@@ -23,6 +38,7 @@ from xdlc.converter.udo.native_ops import (
     rename_package,
     replace_native,
 )
+from xdlc.converter.udo.nodes import Declarations, UdoNodes
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -114,39 +130,174 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceModel:
+    """A model file in the form that a framework's reader returns.
+
+    Attributes:
+        source: The file as errors name it.
+        options: Options of the conversion, with the names that the graph has for inputs and outputs.
+        nbytes: Returns its size, in proportion to which constants are folded.
+        declared: Types that it states of its values.
+        notices: What the user should know of the reading.
+        arguments: Options of the framework alone that differ from their defaults, for the history.
+        encoded_io: Whether the inputs and outputs that become fixed point are those that are integers with
+            an encoding, not those that the source rounds or restores.
+        batch_of_one: Whether an open first dimension is 1 unless options state shapes.
+    """
+
+    source: Source
+    graph: SourceGraph
+    handlers: Handlers
+    options: Options
+    nbytes: Callable[[], int] = int
+    declared: Declarations = field(default_factory=Declarations)
+    notices: Sequence[str] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    encoded_io: bool = False
+    batch_of_one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
-    """An imported model with the facts about its source that the pipeline needs.
+    """An imported model and its source.
 
     Attributes:
         model: The graphs of the model.
         tool: Name of the tool that the history records.
-        inputs: The inputs that the source declares.
-        outputs: Dimensions that the source states of its outputs, by name.
+        inputs: The inputs that the source declares, without constants.
         arguments: Options of this framework alone that differ from their defaults, for the history.
-        encoded_io: Whether the inputs and outputs that become fixed point are those that the source has as
-            integers with an encoding, not those that it rounds or restores.
-        channels: ``first`` or ``last``: where images of the framework have their channels.
     """
 
     model: ir.Model
-    path: str | os.PathLike[str]
+    source: SourceModel
     tool: str
-    inputs: Sequence[GraphInput] = ()
-    outputs: Mapping[str, Labels] = field(default_factory=dict)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    encoded_io: bool = False
-    channels: str = "first"
+    inputs: Sequence[GraphInput]
+    arguments: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The file as errors name it."""
+        return self.source.source.path
 
     def labels(self) -> dict[str, Labels]:
         """Return the dimensions that the source states of its inputs and outputs, by name."""
         inputs = {entry.name: entry.dims for entry in self.inputs if entry.dims is not None}
-        return inputs | dict(self.outputs)
+        return inputs | dict(self.source.graph.output_dims)
+
+
+def import_model(
+    model: SourceModel, tool: str, diagnostics: Diagnostics, step: Step | None = None
+) -> Imported:
+    """Return the IR of a model, or of its parts that could be imported.
+
+    Args:
+        tool: Name of the tool that the history records.
+        diagnostics: Collects the problems, all of them, and the nodes.
+
+    Raises:
+        UsageError: If options do not fit the inputs.
+        ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
+    """
+    graph, source, options = model.graph, model.source, model.options
+    diagnostics.notices += model.notices
+    inputs = [
+        entry for entry in graph.inputs if entry.name not in graph.constants and entry.dtype is not None
+    ]
+    if model.batch_of_one and options.batch is None and not options.input_dims:
+        inputs = with_batch_of_one(inputs, diagnostics.notices)
+    shapes = input_shapes(
+        inputs,
+        source.path,
+        input_dims=options.input_dims,
+        symbols=options.define_symbol,
+        batch=options.batch,
+        fixed=options.set_inputs,
+    )
+    fixed = _fixed(graph, shapes, options, source.path)
+    for name, array in fixed.items():
+        diagnostics.notices.append(f"input {name!r} is fixed to {in_words(array)}: the DLC has no such input")
+    model.declared.bind(shapes, fixed)
+    return Imported(
+        _import_graph(model, shapes, fixed, diagnostics, step),
+        model,
+        tool,
+        inputs,
+        {f"set_input {name}": in_words(array) for name, array in fixed.items()} | dict(model.arguments),
+    )
+
+
+def _fixed(
+    graph: SourceGraph, shapes: Mapping[str, Sequence[int | None]], options: Options, where: str
+) -> dict[str, Any]:
+    """Return the values of the inputs that options fix, by name."""
+    if not options.set_inputs:
+        return {}
+    dtypes = {entry.name: None if entry.dtype is None else entry.dtype.numpy for entry in graph.inputs}
+    stored = {name: graph.constants[name].shape for name in dtypes.keys() & graph.constants.keys()}
+    return fixed_inputs(dtypes, {**stored, **shapes}, options.set_inputs, where)
+
+
+def _import_graph(
+    model: SourceModel,
+    shapes: Mapping[str, Sequence[int | None]],
+    fixed: Mapping[str, Any],
+    diagnostics: Diagnostics,
+    step: Step | None,
+) -> ir.Model:
+    """Return the main graph and its sub-graphs."""
+    graph, options, handlers = model.graph, model.options, model.handlers
+    context = ImportContext(model.source, diagnostics)
+    types = chain(((node.domain, node.type) for node in graph.all_nodes()), handlers.inner_types())
+    udos = UdoNodes(context, options.udos, handlers.is_native, model.declared, types, handlers.is_optional)
+    operators = Operators(
+        context,
+        model.nbytes,
+        unroll_loops=options.unroll_loops,
+        random_inputs=options.random is not None,
+        handlers=handlers,
+        override=udos,
+        inferred=model.declared.inferred,
+    )
+    outputs = options.out_name or [*graph.outputs, *(state.written for state in graph.states)]
+    ends = [graph.aliases.get(name, name) for name in outputs]
+    nodes = operators.ordered(graph, ends)
+    operators.read = {*ends, *chain.from_iterable(node.all_reads() for node in nodes)}
+    diagnostics.problems += dict.fromkeys(graph.problems.values())
+    context.frame.unresolved.update(graph.problems)
+    for name in graph.constants:
+        if name in operators.read and name not in fixed:
+            context.bind_constant(name, partial(graph.constants.__getitem__, name))
+    for name, array in fixed.items():
+        context.bind_constant(name, partial(ir.ArrayData, array))
+    for entry in graph.inputs:
+        if entry.dtype is not None and entry.name not in graph.constants and entry.name not in fixed:
+            add_input(context, entry.name, shapes[entry.name], entry.dtype)
+    for number, node in enumerate(nodes, 1):
+        operators.import_node(node)
+        if step is not None:
+            step("importing", number, len(nodes))
+    diagnostics.notices += udos.contradictions()
+    for state in graph.states:
+        if state.read in fixed or state.written not in ends:
+            continue
+        diagnostics.states[state.read] = {"output": state.written, "initial": state.initial}
+        diagnostics.notices.append(
+            f"variable {state.name!r}: output {state.written!r} is the next value of input {state.read!r}"
+        )
+    check_outputs(context, ends, [name for node in graph.nodes for name in node.outputs if name])
+    needed, final = set(map(id, nodes)), set(ends)
+    for node in graph.nodes:
+        inner = [each for inside in node.graphs() for each in inside.all_nodes()]
+        diagnostics.note_node(context.frame, final, node, id(node) in needed, inner)
+    add_outputs(context, ends)
+    others = {other: context.values.get(name) for other, name in graph.aliases.items()}
+    diagnostics.note_values({**context.values, **others})
+    return ir.Model(context.graphs)
 
 
 def finish(
     imported: Imported,
     diagnostics: Diagnostics,
-    options: Options,
     *,
     collects: bool = False,
     notify: Callable[[str], None] | None = None,
@@ -161,19 +312,19 @@ def finish(
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
-    model, diagnostics, udos = imported.model, diagnostics, options.udos
+    model, options = imported.model, imported.source.options
     if step is not None:
         step("optimizing", 0, 0)
     if options.input_dims or options.define_symbol or options.batch is not None:
         diagnostics.problems = blame_bindings(diagnostics.problems, imported.inputs, options.input_dims)
     if not collects:
-        raise_all(diagnostics.problems, where=str(imported.path))
+        raise_all(diagnostics.problems, where=imported.path)
     elif diagnostics.problems:
         _keep_unread(model.main)
     for failure in options.failed_passes.values():
         diagnostics.notices.append(f"{failure}: the model is converted without it; please report this bug")
-    requests = _apply_boundary(imported, diagnostics, options.boundary) if options.boundary else {}
-    removed = _optimized(model, options, imported.encoded_io)
+    requests = _apply_boundary(imported, diagnostics) if options.boundary else {}
+    removed = _optimized(model, options, imported.source.encoded_io)
     if requests and not diagnostics.problems:
         from xdlc.boundary.applying import settle
 
@@ -188,28 +339,28 @@ def finish(
         diagnostics.problems += opdefs.verify_graph(graph)
     if runs_graphs:
         diagnostics.problems += verify_control_flow(model.graphs)
-    if udos.ops or udos.collections:
-        _add_udos(model, udos, diagnostics)
+    if options.udos.ops or options.udos.collections:
+        _add_udos(model, options.udos, diagnostics)
     if not collects:
-        raise_all(diagnostics.problems, where=str(imported.path))
-    _add_metadata(imported, diagnostics, options, removed)
+        raise_all(diagnostics.problems, where=imported.path)
+    _add_metadata(imported, diagnostics, removed)
     for notice in () if collects else diagnostics.notices:
         (notify or _log.warning)(notice)
     return model
 
 
-def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: BoundaryOptions) -> Ports:
+def _apply_boundary(imported: Imported, diagnostics: Diagnostics) -> Ports:
     """Add ops for callers around the main graph; return the requests."""
     from xdlc.boundary.applying import apply
     from xdlc.boundary.ports import requested
 
     model = imported.model
-    requests = requested(model, options, diagnostics.notices.append)
+    requests = requested(model, imported.source.options.boundary, diagnostics.notices.append)
     if requests and not diagnostics.problems:
         _add_notes(model, diagnostics)
         model.metadata["symbols"] = imported.labels()
-        passes.run(model.main, [passes.find("reinterpret_io")] if imported.encoded_io else [])
-        apply(model, requests, diagnostics.notices.append, assumed=imported.channels)
+        passes.run(model.main, [passes.find("reinterpret_io")] if imported.source.encoded_io else [])
+        apply(model, requests, diagnostics.notices.append, assumed=imported.source.source.channels)
     return requests
 
 
@@ -275,11 +426,9 @@ def _add_udos(model: ir.Model, udos: UdoSet, diagnostics: Diagnostics) -> None:
         diagnostics.problems += each_problem(error)
 
 
-def _add_metadata(
-    imported: Imported, diagnostics: Diagnostics, options: Options, removed: Mapping[str, str]
-) -> None:
+def _add_metadata(imported: Imported, diagnostics: Diagnostics, removed: Mapping[str, str]) -> None:
     """Add the trace, the layouts, symbols and names of the source, and the history."""
-    model = imported.model
+    model, options = imported.model, imported.source.options
     diagnostics.finalize(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in diagnostics.nodes]
     _add_notes(model, diagnostics)
@@ -302,6 +451,6 @@ def _add_metadata(
         model.metadata["weight_factors"] = {model.main.name: factors}
     if options.package_name is not None:
         rename_package(model, options.package_name, diagnostics.notices)
-    name = os.fsencode(os.path.basename(os.fspath(imported.path))).decode("utf-8", "replace")
+    name = os.fsencode(os.path.basename(imported.path)).decode("utf-8", "replace")
     args = {"input_network": name, **options.arguments(imported.arguments)}
     model.metadata["history"] = [{"tool": imported.tool, "converterVersion": VERSION, "args": args}]

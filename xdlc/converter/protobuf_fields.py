@@ -1,13 +1,20 @@
-"""Fields of protobuf messages in a mapped file, read without a schema.
+"""Fields of protobuf messages in a mapped file, read or cut out without a schema.
 
-Format: protobuf encoding guide.  A repeated number without packing, one key before each value, is one field
+A message is a row of (field number, wire type, payload).  Format: protobuf encoding guide.
+
+``ProtobufFile`` reads the fields.  A repeated number without packing, one key before each value, is one field
 of many values where its values have a fixed size.
+
+``without_blobs`` walks only the paths from the model to its tensors, cuts each large blob out, and inserts a
+short ticket in its place; a parser gets what remains.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +24,9 @@ from xdlc.errors import ModelError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MOST_FIELDS = 1 << 20
+LARGE = 1 << 10
+RELEASED = 1 << 20
+MAX_DEPTH = 64
 _SIZES = {FIXED64: 8, FIXED32: 4}
 _CHUNK = 1 << 16
 
@@ -177,24 +187,14 @@ class ProtobufFile:
         return count
 
     def _varint(self, position: int, end: int) -> tuple[int, int]:
-        data = self._data
-        value = shift = 0
-        while True:
-            if position >= end or shift > 63:
-                raise self._error(f"no integer ends at byte {position}")
-            byte = data[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value & 0xFFFFFFFFFFFFFFFF, position
-            shift += 7
+        try:
+            value, position = _varint(self._data, position, end)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        return value & 0xFFFFFFFFFFFFFFFF, position
 
     def _error(self, reason: str) -> ModelError:
-        return ModelError(
-            f"is not {self._format}, or is truncated ({reason})",
-            where=str(self.file.path),
-            fix="check that the path names a complete file",
-        )
+        return _broken(self._format, reason, str(self.file.path))
 
 
 class _Spaced(ir.TensorData):
@@ -239,3 +239,149 @@ class _Spaced(ir.TensorData):
 
     def reshape(self, shape: Sequence[int]) -> ir.TensorData:
         return _Spaced(self._file, self._start, shape, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a protobuf format has its large blobs.
+
+    Attributes:
+        format: The format, for errors, like ``an ONNX file``.
+        root: Kind of the whole message.
+        paths: By kind of message, the fields that hold messages with blobs, and the kinds of these.
+        blobs: By kind of message, the field that holds a blob.
+    """
+
+    format: str
+    root: str
+    paths: Mapping[str, Mapping[int, str]]
+    blobs: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Blobs:
+    """The ranges that were cut out; the field of a blob contains a ticket instead.
+
+    Attributes:
+        release: Called with each range that the scan is done with: touching a page may map megabytes
+            around it.
+        token: Marks the tickets of this scan; a file cannot forge it.
+        ranges: Offset and size of each blob.
+    """
+
+    release: Callable[[int, int], None]
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    _done: int = 0
+
+    def ticket(self, offset: int, nbytes: int) -> bytes:
+        """Record a range and return its ticket."""
+        self.ranges.append((offset, nbytes))
+        if offset + nbytes - self._done >= RELEASED:
+            self.release(0, offset + nbytes)  # from the start: a touch may map earlier pages again
+            self._done = offset + nbytes
+        return self.token + (len(self.ranges) - 1).to_bytes(8, "little")
+
+    def find(self, raw_data: bytes) -> tuple[int, int] | None:
+        """Return (offset, size) if ``raw_data`` is a ticket."""
+        if len(raw_data) == len(self.token) + 8 and raw_data.startswith(self.token):
+            return self.ranges[int.from_bytes(raw_data[len(self.token) :], "little")]
+        return None
+
+
+def without_blobs(
+    data: memoryview,
+    layout: Layout,
+    where: str,
+    release: Callable[[int, int], None] = lambda offset, nbytes: None,
+) -> tuple[bytes, Blobs]:
+    """Return a serialized model with tickets for large blobs, and their ranges.
+
+    Args:
+        layout: Where the format has blobs.
+        where: Its name, for errors.
+        release: Called with offset and size of ranges that the scan is done with.
+
+    Raises:
+        ModelError: If the bytes are not a protobuf message.
+    """
+    blobs = Blobs(release)
+    try:
+        return b"".join(_strip(data, 0, len(data), layout, layout.root, blobs, 0)), blobs
+    except (IndexError, ValueError) as error:
+        raise _broken(layout.format, str(error), where) from error
+
+
+def _strip(
+    data: memoryview, start: int, end: int, layout: Layout, kind: str, blobs: Blobs, depth: int
+) -> list[bytes]:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"messages nest deeper than {MAX_DEPTH}")
+    paths, blob = layout.paths.get(kind, {}), layout.blobs.get(kind)
+    pieces: list[bytes] = []
+    kept = position = start  # [kept, position) is copied as it is
+    while position < end:
+        field_start = position
+        key, position = _varint(data, position, end)
+        wire = key & 7
+        if wire == VARINT:
+            _, position = _varint(data, position, end)
+            continue
+        if wire in (FIXED64, FIXED32):
+            position += 8 if wire == FIXED64 else 4
+        elif wire == BYTES:
+            size, position = _varint(data, position, end)
+            payload, position = position, position + size
+            child = paths.get(key >> 3)
+            if size >= LARGE and position <= end:
+                if child is not None:
+                    inner = b"".join(_strip(data, payload, position, layout, child, blobs, depth + 1))
+                elif key >> 3 == blob:
+                    inner = blobs.ticket(payload, size)
+                else:
+                    continue
+                pieces.append(bytes(data[kept:field_start]))
+                pieces.append(_encoded(key) + _encoded(len(inner)))
+                pieces.append(inner)
+                kept = position
+        else:
+            raise ValueError(f"byte {field_start} starts no known field")
+        if position > end:
+            raise ValueError(f"the field at byte {field_start} ends {position - end} bytes too late")
+    pieces.append(bytes(data[kept:end]))
+    return pieces
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Return an integer of at most 70 bits, and the byte after it.
+
+    Raises:
+        ValueError: If none ends before ``end``.
+    """
+    value = shift = 0
+    while True:
+        if position >= end or shift > 63:
+            raise ValueError(f"no integer ends at byte {position}")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _broken(format: str, reason: str, where: str) -> ModelError:
+    return ModelError(
+        f"is not {format}, or is truncated ({reason})",
+        where=where,
+        fix="check that the path names a complete file",
+    )

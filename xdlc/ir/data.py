@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from xdlc.errors import ContainerError, ModelError, StorageError
-from xdlc.ir.file_copies import COPY_CHUNK, Target, any_nan, copy_range
-from xdlc.ir.files import open_file
+from xdlc.ir.files import COPY_CHUNK, Target, any_nan, copy_range, open_file
 
 if TYPE_CHECKING:
     import numpy as np

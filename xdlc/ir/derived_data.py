@@ -15,7 +15,7 @@ from typing import Any
 from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, TensorData, Transform
 from xdlc.ir.dtype import DType
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset, floats, integers
-from xdlc.ir.file_copies import Target
+from xdlc.ir.files import Target
 
 
 class Repeated(TensorData):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DType:
     """A QNN data type; each type is a single object.
 
@@ -28,27 +29,27 @@ class DType:
     kind: str
     bits: int
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether values are floating point."""
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_fixed(self) -> bool:
         """Whether values are quantized (fixed point with an encoding)."""
         return self.kind in ("sfixed", "ufixed")
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Whether values are plain integers."""
         return self.kind in ("int", "uint")
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         """Whether values can be negative."""
         return self.kind in ("int", "sfixed", "float")
 
-    @property
+    @cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest integer or quantized value of a type."""
         if self.kind in ("int", "sfixed"):
@@ -79,7 +80,7 @@ class DType:
         packed = self.nbytes(shape)
         return (packed, math.prod(shape)) if self.bits == 4 else (packed,)
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype of a stored element; a byte for two packed 4-bit values.
 

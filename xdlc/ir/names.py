@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import repeat
+from operator import contains
 
 
 class FreeNames:
@@ -26,7 +28,7 @@ class FreeNames:
     def __call__(self, base: str) -> str:
         """Return ``base``, or ``base_N`` if it is in use."""
         name = base
-        while any(name in names for names in self._taken):
+        while any(map(contains, self._taken, repeat(name))):
             self._last[base] = number = self._last.get(base, self._before) + 1
             name = f"{base}{self._mark}{number}"
         return name

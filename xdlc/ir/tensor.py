@@ -51,7 +51,7 @@ class Tensor:
     producer: Op | None = None
 
     def __post_init__(self) -> None:
-        self.shape = tuple(int(dim) for dim in self.shape)
+        self.shape = tuple(map(int, self.shape))
 
     @property
     def rank(self) -> int:

@@ -8,6 +8,8 @@ from xdlc.options import MAX_DIM, Names, Option, PathLike, Paths
 
 UNROLL_LOOPS = 16
 OVERRIDE_MISSING = ("error", "warn")
+EXPORTED_ENCODINGS = ("qdq", "aimet", "none")
+DRAFTED_PACKAGE = "MyOps"
 Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
 Words: TypeAlias = str | Sequence[str]
 Numbers: TypeAlias = str | float | Sequence[float]
@@ -20,6 +22,15 @@ OverrideMissing: TypeAlias = Annotated[
     ),
 ]
 """The option of this name, of converting and of quantizing."""
+Weights: TypeAlias = Annotated[
+    PathLike | None,
+    Option(
+        "File with the weights of the network, if the model's file has none: the .caffemodel (Caffe), or "
+        "the network that fills them in (Caffe2).",
+        flags=("--weights", "--caffe_bin", "--exec_net"),
+    ),
+]
+"""The option of this name, of converting and of drafting."""
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 
@@ -214,13 +225,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     disable_batchnorm_folding: Annotated[
         bool, Option("Do not fold Batchnorm into convolutions.", default=False)
     ]
-    weights: Annotated[
-        PathLike | None,
-        Option(
-            "File with the weights of the network, if the model's file has none: the .caffemodel "
-            "(Caffe), or the network that fills them in (Caffe2)."
-        ),
-    ]
+    weights: Weights
     framework: Annotated[
         str | None,
         Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
@@ -376,3 +381,88 @@ class EditOptions(TypedDict, total=False):
 
 class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
     """Options of ``prepare``."""
+
+
+class ExportOptions(TypedDict, total=False):
+    """Options of ``to_onnx``."""
+
+    graph: Annotated[
+        str | None, Option("Name of the graph to write.", default_text="the first", metavar="NAME")
+    ]
+    encodings: Annotated[
+        str,
+        Option(
+            "Form of encodings. qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float model and a "
+            "file of encodings beside it, in AIMET's format 1.0.0; none: a float model.",
+            default=EXPORTED_ENCODINGS[0],
+            choices=EXPORTED_ENCODINGS,
+        ),
+    ]
+    external_data: Annotated[
+        bool, Option("Write weights to a file of their own; always so from 2 GiB on.", default=False)
+    ]
+
+
+class FormOptions(TypedDict, total=False):
+    """Options of tools that write configurations of user-defined operations."""
+
+    form: Annotated[
+        str | None,
+        Option("Form to write.", choices=("xml", "json"), default_text="that of the output's suffix"),
+    ]
+
+
+class DraftOptions(FormOptions, total=False):
+    """Options of ``draft_udo_config``."""
+
+    weights: Weights
+    package_name: Annotated[
+        str,
+        Option(
+            "Name of the package.",
+            default=DRAFTED_PACKAGE,
+            metavar="NAME",
+            flags=("-p", "--package_name"),
+        ),
+    ]
+    udo_config_paths: Annotated[
+        Paths,
+        Option(
+            "Existing configurations, whose operators are not drafted.",
+            flags=("-udo", "--udo_config_paths"),
+        ),
+    ]
+    same_shapes: Annotated[
+        bool,
+        Option(
+            "Assume the shape of the first input for outputs without a complete shape in the model.",
+            default=False,
+        ),
+    ]
+    datatypes: Annotated[
+        Sequence[str],
+        Option(
+            "Additional data types of float inputs and outputs. FLOAT_32 alone keeps them "
+            "float in quantized models.",
+            default=(),
+            default_text="FLOAT_32, and for a DSP FIXED_8 and FIXED_16 too",
+            metavar="TYPE,..",
+        ),
+    ]
+    operators: Annotated[
+        Sequence[str],
+        Option(
+            "Operators to draft although xdlc maps them, for attributes or types that QNN lacks.",
+            default=(),
+            metavar="TYPE,..",
+        ),
+    ]
+    backends: Annotated[
+        Sequence[str],
+        Option(
+            "Backends that the package is for: CPU, GPU, HTP, DSP_V66...",
+            default=(),
+            default_text="CPU",
+            metavar="NAME,..",
+        ),
+    ]

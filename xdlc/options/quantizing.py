@@ -14,7 +14,7 @@ SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 WEIGHT_BITS = (2, 4, 8, 16)
 ACTIVATION_BITS = (8, 16)
 RANGE_METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.range_methods"))
-ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
+ALGORITHMS = module_names("xdlc.quant.algorithms")
 
 
 class OutputKind(StrEnum):

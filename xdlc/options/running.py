@@ -1,11 +1,11 @@
 """Options of running a model, and of the kernels of user-defined operations."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, Paths
 
-Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
+CACHE_MODES = ("permissive", "strict", "always_generate_new")
 
 
 class KernelOptions(TypedDict, total=False):
@@ -39,11 +39,11 @@ class RunOptions(KernelOptions, total=False):
         ),
     ]
     mode: Annotated[
-        Mode,
+        str,
         Option(
             "Caches to accept (htp): those that run on the SoC, only those that use it fully, or none.",
-            default="permissive",
-            choices=("permissive", "strict", "always_generate_new"),
+            default=CACHE_MODES[0],
+            choices=CACHE_MODES,
             flags=("--cache_compatibility_mode",),
         ),
     ]
@@ -82,7 +82,9 @@ class RunOptions(KernelOptions, total=False):
             default=False,
         ),
     ]
-    threads: Annotated[int | None, Option("Threads of one op (cpu, aip).", default_text="one per core")]
+    threads: Annotated[
+        int | None, Option("Threads of one op (cpu, aip).", limits=(1, None), default_text="one per core")
+    ]
     loop_timeout: Annotated[
         float | None,
         Option("Time limit of each loop, at most 15.", default_text="2; 15 on HTP", metavar="SECONDS"),

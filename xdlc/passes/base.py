@@ -227,10 +227,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             return changed
         changed = True
     held = ", ".join(entry.name for entry in passes)
-    raise ModelError(
-        f"passes {held} reach no fixed point on graph {graph.name!r}",
-        fix=REPORT,
-    )
+    raise ModelError(f"passes {held} reach no fixed point on graph {graph.name!r}", fix=REPORT)
 
 
 def _source_nodes(graph: Graph) -> set[str]:

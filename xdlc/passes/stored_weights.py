@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT16, SFIXED4, UFIXED4, DType
+from xdlc.ir.dtype import BY_NAME, FLOAT16, SFIXED4, UFIXED4, DType
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
@@ -71,7 +71,9 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
     return encoding
 
 
-@graph_pass(stage="htp", after=("widen_bytes",))
+@graph_pass(
+    stage="htp", after=("widen_bytes",), needs=[dtype for dtype in BY_NAME.values() if dtype.is_fixed]
+)
 def dequantize_weights(graph: Graph, *, refused_only: bool = True) -> bool:
     """Dequantize static fixed-point operands of float operations.
 

@@ -119,8 +119,8 @@ class ActivationEncodings:
         decision = Decision(groups=self.groups)
         for tensor, types in self._plan.activations.items():
             decision.activations[tensor] = self.activation(tensor)
-            if (useful := self.masks.of(tensor)) != EVERYTHING:
-                decision.useful[tensor] = useful
+            if self.masks.limits.get(tensor, EVERYTHING) != EVERYTHING:
+                decision.useful[tensor] = self.masks.limits[tensor]
             for dtype in types:
                 decision.converted[tensor, dtype] = self.activation(tensor, dtype)
         if rounds(self.options.soc):
@@ -177,7 +177,7 @@ class ActivationEncodings:
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
         """Return the contribution of a tensor to the range of its group."""
-        padding = self._padding.get(tensor, NOTHING).cut(self.masks.of(tensor))
+        padding = self._padding.get(tensor, NOTHING).cut(self.masks.limits.get(tensor, EVERYTHING))
         if tensor in self.groups.derived:
             return padding
         if tensor.is_static:
@@ -204,9 +204,9 @@ class ActivationEncodings:
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
         if not self._method.needs_network:
-            grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
+            grid = Grid(bits, self.options.percentile_calibration_value, self._symmetric)
             return self._chosen(tensor, self._method.name, grid)
-        return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
+        return self._chosen(tensor, self._choice.method, Grid(bits, self._choice.percentile, self._symmetric))
 
     def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
         """Return the range that a range method chooses for a tensor, computed once."""
@@ -257,7 +257,7 @@ class ActivationEncodings:
         if form is not None:
             return given_form(form, dtype, is_own=wanted is None)
         # What was rounded to fewer bits before has no values beyond the range of those.
-        values, _ = self._useful(tensor, min(dtype, own, key=lambda held: held.bits))
+        values, _ = self._useful(tensor, dtype if dtype.bits <= own.bits else own)
         if dtype.is_signed:
             return dtype, symmetric(values, dtype.bits)
         low = self._fixed_low(tensor, values)
@@ -318,7 +318,7 @@ class ActivationEncodings:
                 seen[mask] = range_of(mask.numpy())
         bounds = {}
         for mask, values in seen.items():
-            limit = self.masks.of(mask)
+            limit = self.masks.limits.get(mask, EVERYTHING)
             if mask in self._hiding and not values.within(limit):
                 bounds[mask] = limit.low if values.low < limit.low else limit.high
         if not bounds:
@@ -346,5 +346,5 @@ class ActivationEncodings:
         text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
-        cut = cut or self.masks.of(tensor) != EVERYTHING
+        cut = cut or self.masks.limits.get(tensor, EVERYTHING) != EVERYTHING
         return f"{text}, cut to what affects readers" if cut else text

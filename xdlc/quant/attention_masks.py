@@ -59,6 +59,8 @@ class Masks:
 def find_masks(graph: Graph) -> Masks:
     """Return the masks of a graph."""
     masks = Masks()
+    if not any(op.type == "Softmax" for op in graph.ops):
+        return masks
     huge = _huge(graph)
     outside: set[Tensor] = set()
     for op in reversed(list(graph.ops)):
@@ -349,10 +351,6 @@ class MaskRanges:
         self._reach = reach
         self._flags: dict[Tensor, Range] = {}
 
-    def of(self, tensor: Tensor) -> Range:
-        """Return the range outside which a tensor's values do not affect results."""
-        return self._limits.get(tensor, EVERYTHING)
-
     def held(self, tensor: Tensor, seen: Range) -> Range:
         """Return the range that a tensor's encoding must represent.
 
@@ -360,14 +358,15 @@ class MaskRanges:
             seen: Range of its values; that of a mask, or of a flag that one is multiplied by, is widened to
             what no sample may have shown.
         """
-        limit = self.of(tensor)  # which finds the flags too
+        limit = self.limits.get(tensor, EVERYTHING)  # which finds the flags too
         if tensor in self._masks.hiding and not seen.is_empty:
             for end in (limit.low, limit.high):
                 seen = seen.merge(Range(end, end)) if math.isfinite(end) else seen
         return seen.cut(limit).merge(self._flags.get(tensor, NOTHING))
 
     @cached_property
-    def _limits(self) -> dict[Tensor, Range]:
+    def limits(self) -> dict[Tensor, Range]:
+        """Ranges of tensors outside of which their values do not affect results."""
         ends: dict[Tensor, Range] = {}
         for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
             for index, tensor in enumerate(op.inputs):

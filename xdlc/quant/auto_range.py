@@ -157,16 +157,16 @@ def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
     return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
 
 
-def _sqnr(powers: Array) -> float:
+def _sqnr(powers: Array) -> Array:
     """Return the mean over tensors of the SQNR in dB, pooled over samples.
 
     Args:
-        powers: Sums of squares of values and of errors, [samples, 2, tensors].
+        powers: Sums of squares of values and of errors, [..., samples, 2, tensors].
     """
     import numpy as np
 
-    signal, noise = powers.sum(axis=0) + _TINY
-    return float(10.0 * np.log10(signal / noise).mean())
+    sums: Array = powers.sum(axis=-3) + _TINY
+    return 10.0 * np.log10(sums[..., 0, :] / sums[..., 1, :]).mean(axis=-1)
 
 
 def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
@@ -181,11 +181,11 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     import numpy as np
 
     count = len(before)
-    gain = _sqnr(after) - _sqnr(before)
+    gain = float(_sqnr(after) - _sqnr(before))
     if count == 1:
         return gain >= MIN_GAIN
     left = [[index for index in range(count) if index != out] for out in range(count)]
-    gains = np.array([_sqnr(after[rest]) - _sqnr(before[rest]) for rest in left])
+    gains = _sqnr(after[left]) - _sqnr(before[left])
     error = math.sqrt((count - 1) / count * float(np.square(gains - gains.mean()).sum()))
     return gain >= max(MIN_GAIN, sure * error)
 

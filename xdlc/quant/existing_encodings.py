@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xdlc import passes
 from xdlc.errors import UsageError
 from xdlc.ir import (
     HOST_PACKAGE,
@@ -25,7 +26,6 @@ from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
-from xdlc.passes import stored_weights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.runtime.ops.types import keeps_stored
 
@@ -89,7 +89,7 @@ def join_borders(graph: Graph) -> None:
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
     """Dequantize integer weights of float ops; return the integers by the floats."""
     before = {op: op.inputs for op in graph.ops}
-    stored_weights.dequantize_weights(graph, refused_only=False)
+    passes.run(graph, [passes.find("dequantize_weights").with_options(refused_only=False)])
     return {
         real: stored
         for op, inputs in before.items()

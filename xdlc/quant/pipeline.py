@@ -61,9 +61,6 @@ from xdlc.runtime.timeout import OBSERVED
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
-if TYPE_CHECKING:
-    pass
-
 _log = logging.getLogger(__name__)
 
 

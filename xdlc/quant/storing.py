@@ -171,7 +171,7 @@ def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
         notes += _store_floats(part, plan.options.float_bitwidth)
     for graph in plan.model.graphs.values():
         join_borders(graph)
-        passes.find("convolve_blocks").apply(graph)
+        passes.run(graph, [passes.find("convolve_blocks")])
     return notes + (plan.main.decision.notes if plan.main.decision is not None else [])
 
 
@@ -182,7 +182,7 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     correct_biases(graph, placement, decision, means)
     apply(graph, placement, decision)
     convert_moves(graph, placement)
-    if multiplied := [op for op in list(graph.ops) if multiply_slopes(graph, op)]:
+    if multiplied := [op for op in list(graph.ops) if op.type == "Prelu" and multiply_slopes(graph, op)]:
         decision.notes.append(
             f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
             "HTP supports slopes of 16 bits only after a product"
@@ -400,7 +400,7 @@ def _convert_after(graph: Graph, op: Op, index: int, source: Tensor) -> None:
 def sign(model: Model, options: QuantOptions) -> None:
     """Remove records of the float model, and add the quantization to the history.
 
-    From the history engines see that encodings are ours (:func:`xdlc.runtime.htp_fusion.came_quantized`).
+    From the history engines see that encodings are ours (:func:`xdlc.runtime.plan.came_quantized`).
     """
     for name in list(model.records):
         if name.startswith("htp.") or name == cache_provenance.RECORD or is_about_sections(name):

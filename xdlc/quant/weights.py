@@ -399,7 +399,7 @@ def _asymmetric_range(tensor: Tensor, options: QuantOptions) -> Range:
     array = tensor.numpy()
     seen = checked_range(array, tensor)
     statistics = Statistics.of(seen, Histogram.of(array) if method.histogram else None)
-    found = method.find(statistics, Grid(8, percentile=options.percentile_calibration_value))
+    found = method.find(statistics, Grid(8, options.percentile_calibration_value))
     if tensor.data is not None:
         tensor.data.release()
     return found

@@ -40,7 +40,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     Raises:
         UsageError: If it does not; its fix states how the array is made to fit.
     """
-    if not fits(shape, tensor.shape, tensor.dynamic_axes):
+    if tuple(shape) != tensor.shape and not fits(shape, tensor.shape, tensor.dynamic_axes):
         problem = f"needs shape {list(tensor.shape)}, got {list(shape)}"
         if is_permuted(shape, tensor.shape):
             problem += ": its axes are in another order"

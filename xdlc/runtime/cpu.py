@@ -12,9 +12,8 @@ from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.array_files import check_shape
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.htp_fusion import came_quantized, has_halves
 from xdlc.runtime.lower import Lowered, as_float, lower
-from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
+from xdlc.runtime.plan import Accelerator, came_quantized, has_halves, make_plan, whole_plan
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked

@@ -17,31 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.ir.dtype import UFIXED8
 from xdlc.ir.partitions import entering, leaving, partition_of, sources
 from xdlc.opdefs.traits import operation_name, traits
-
-
-def came_quantized(model: Model) -> bool:
-    """Return whether the source model was already quantized.
-
-    The source rounds every value that has one, and so does the host then, where HTP would not: what was
-    converted computes what the source computes.
-    """
-    history = model.metadata.get("history", ())
-    tools = [entry.get("tool", "") for entry in history if isinstance(entry, dict)]
-    return any(tool.startswith("xconv-") for tool in tools) and "xdlc-quant" not in tools
-
-
-def has_halves(model: Model) -> bool:
-    """Return whether floats are stored as float16, whose rounding the host predicts.
-
-    A source of float16 is computed as its own engine does, in float32.
-    """
-    history = model.metadata.get("history", ())
-    steps = [entry.get("args") for entry in history if isinstance(entry, dict)]
-    return any(isinstance(args, dict) and args.get("float_bitwidth") == "16" for args in steps)
 
 
 def with_producer(source: Tensor, function: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdlc.errors import XdlcError, each_problem, raise_all
-from xdlc.ir import Graph, Op, Role, Tensor
+from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import float_data, unpacked
@@ -58,6 +58,27 @@ def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = Tr
     plan = Plan(lowered.graph, lowered.outputs)
     plan.steps.append(SessionStep(Engine(lowered, threads=threads, spins=spins)))
     return plan
+
+
+def came_quantized(model: Model) -> bool:
+    """Return whether the source model was already quantized.
+
+    The source rounds every value that has one, and so does the host then, where HTP would not: what was
+    converted computes what the source computes.
+    """
+    history = model.metadata.get("history", ())
+    tools = [entry.get("tool", "") for entry in history if isinstance(entry, dict)]
+    return any(tool.startswith("xconv-") for tool in tools) and "xdlc-quant" not in tools
+
+
+def has_halves(model: Model) -> bool:
+    """Return whether floats are stored as float16, whose rounding the host predicts.
+
+    A source of float16 is computed as its own engine does, in float32.
+    """
+    history = model.metadata.get("history", ())
+    steps = [entry.get("args") for entry in history if isinstance(entry, dict)]
+    return any(isinstance(args, dict) and args.get("float_bitwidth") == "16" for args in steps)
 
 
 def make_plan(

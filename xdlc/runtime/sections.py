@@ -15,9 +15,9 @@ from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
 from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.htp_fusion import Partition, came_quantized, partitions_of
+from xdlc.runtime.htp_fusion import Partition, partitions_of
 from xdlc.runtime.lower import check_outputs
-from xdlc.runtime.plan import constant
+from xdlc.runtime.plan import came_quantized, constant
 from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed
 from xdlc.runtime.states import with_first_values
 

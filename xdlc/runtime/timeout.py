@@ -38,7 +38,7 @@ def checked(seconds: float | None) -> float:
     if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds <= 0:
         raise UsageError(
             f"{spell('loop_timeout')} is {seconds!r}",
-            fix=f"give seconds, at most {LONGEST:g}",
+            fix=f"give seconds, more than 0 and at most {LONGEST:g}",
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(

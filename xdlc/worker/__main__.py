@@ -23,8 +23,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError, each_problem
+from xdlc.options import spelling
 from xdlc.worker import channel
-from xdlc.worker.content import words_of
+from xdlc.worker.content import marked, words_of
 from xdlc.worker.limits import limited
 
 Command = Callable[[dict[str, Any], list[int]], dict[str, Any]]
@@ -109,4 +110,5 @@ def _reap(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    with spelling(marked):
+        main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

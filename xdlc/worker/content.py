@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, XdlcError
+from xdlc.options import spell
 from xdlc.worker.temporary import temporary_files
 
 Array = Any  # numpy.ndarray
 Form = list[Any] | int
 """Name of the dtype and shape of an array; number of bytes."""
+_OPTION = re.compile(r'\x1a(\["\w[\w.]*", .*?\])\x1a')
 
 
 @contextmanager
@@ -92,14 +96,8 @@ def _dtype(name: str) -> Any:
 
 def words_of(error: XdlcError) -> dict[str, Any]:
     """Return an error as JSON values."""
-    return {
-        "kind": type(error).__name__,
-        "problem": error.problem,
-        "where": error.where,
-        "fix": error.fix,
-        "node": error.node,
-        "op": error.op,
-    }
+    members = ("problem", "where", "fix", "node", "op", "line")
+    return {"kind": type(error).__name__} | {name: getattr(error, name) for name in members}
 
 
 def error_of(words: Mapping[str, Any]) -> XdlcError:
@@ -113,3 +111,23 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
     kind = getattr(errors, members.pop("kind"), BackendError)
     is_error = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
     return (kind if is_error else BackendError)(**members)
+
+
+def marked(name: str, value: Any = None) -> str:
+    """Return an option as a mark, for texts of a child; see ``with_spelling``."""
+    return f"\x1a{json.dumps([name, value], default=str)}\x1a"
+
+
+def with_spelling(content: Any) -> Any:
+    """Return content of a child with its marks as the caller here writes options."""
+    if isinstance(content, str):
+        return _OPTION.sub(_spelled, content)
+    if isinstance(content, dict):
+        return {key: with_spelling(value) for key, value in content.items()}
+    return [with_spelling(value) for value in content] if isinstance(content, list) else content
+
+
+def _spelled(match: re.Match[str]) -> str:
+    with suppress(ValueError, TypeError, LookupError):  # a file may have names like this
+        return spell(*json.loads(match[1]))
+    return match[0]

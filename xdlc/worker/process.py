@@ -25,7 +25,7 @@ from typing import IO, Any
 from xdlc import errors
 from xdlc.errors import BackendError, raise_all
 from xdlc.worker import channel
-from xdlc.worker.content import error_of
+from xdlc.worker.content import error_of, with_spelling
 from xdlc.worker.temporary import temporary_file, temporary_files
 
 _TAIL = 400
@@ -140,7 +140,7 @@ class Process:
         try:
             channel.send(self._line, request, files, deadline)
             self._wait(deadline)
-            answer, sent = channel.receive(self._line, deadline + _LOOK)  # it had begun before
+            received, sent = channel.receive(self._line, deadline + _LOOK)  # it had begun before
         except TimeoutError as error:
             how = f"did not end within {timeout:g} s"
             raise ChildDiedError(how, self._tail(), is_late=True) from error
@@ -148,6 +148,7 @@ class Process:
             raise self._death() from error
         for file in sent:
             os.close(file)
+        answer: dict[str, Any] = with_spelling(received)
         return answer
 
     def _wait(self, deadline: float) -> None:

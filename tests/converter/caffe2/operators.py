@@ -9,7 +9,7 @@ import xdlc
 from xdlc import ir
 from xdlc.converter.caffe2 import FRONTEND
 from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.importer import SourceModel
+from xdlc.converter.pipeline import SourceModel
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from xdlc.converter.onnx.reader import LAYOUT, OnnxFile
-from xdlc.converter.protobuf_scan import without_blobs
+from xdlc.converter.protobuf_fields import without_blobs
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import ArrayData, MappedData
 

@@ -194,3 +194,10 @@ def test_reductions_of_windows(tmp_path):
 def test_others_are_refused(tmp_path, name):
     with pytest.raises(UnsupportedOp):
         _run(tmp_path, f"STABLEHLO_{name}", [X], X.shape)
+
+
+@pytest.mark.parametrize("name", ["REDUCE", "REDUCE_WINDOW"])
+def test_reductions_of_several_values_are_not_supported(tmp_path, name):
+    values = [X, X, np.float32(0), np.float32(0)]
+    with pytest.raises(UnsupportedOp, match="2 values at once"):
+        _run(tmp_path, f"STABLEHLO_{name}", values, (3,), constants=[2, 3], body_subgraph_index=1)

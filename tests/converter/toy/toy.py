@@ -15,12 +15,11 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.frontends import Frontend
-from xdlc.converter.importer import SourceModel
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.while_form import apply_while
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handlers
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph
 from xdlc.converter.values import Value

@@ -99,11 +99,11 @@ def test_parts_are_convex_and_no_two_could_be_one(drawn: tuple[Graph, set[str]])
             if op not in inside:
                 comes_from = any(op in behind[member] for member in inside)
                 assert not (comes_from and behind[op] & inside)
-    found = schedule(graph, partitions)
-    assert sorted(op.name for each in found for op in each.ops) == sorted(op.name for op in graph.ops)
+    scheduled = schedule(graph, partitions)
+    assert sorted(op.name for _, ops in scheduled for op in ops) == sorted(op.name for op in graph.ops)
     done: set[Op] = set()
-    for each in found:
-        for op in each.ops:
+    for _, ops in scheduled:
+        for op in ops:
             assert all(t.producer is None or t.producer in done for t in op.inputs if t is not None)
             done.add(op)
     names = list(partitions)

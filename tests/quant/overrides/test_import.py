@@ -184,6 +184,11 @@ def test_many_names_that_match_nothing_are_counted(model, samples):
         (file({}, {"c1_w": rows([1, 2])}), "8 output channels"),
         (file({}, {"c1_b": affine(1, -3, 32)}), "a bias has 8, or 32"),
         (file({}, {"c1_b": rows([1, 2], 32)}), "2 scales for 8"),
+        (file({"net.0 output " + "9" * 5000: affine(1)}), "no tensor is named"),
+        (
+            {"encodings": [{"name": "c1_w", "output_dtype": "uint8", "y_scale": [1], "axis": 0}]},
+            "1 scales; .* has 8 output channels",
+        ),
         (
             {"encodings": [{"name": "c1_w", "output_dtype": "int8", "y_scale": [1] * 8, "axis": 1}]},
             "output channels are on axis 0",

@@ -3,6 +3,7 @@ import io
 import json
 from dataclasses import fields, replace
 from functools import partial
+from threading import Lock
 
 import pytest
 
@@ -28,6 +29,11 @@ def test_json_holds_every_field(report, tmp_path):
         "highs": [1.2, 0.6],
     }
     assert content["ops"][0]["sensitivity"] == 8.5
+
+
+def test_json_needs_no_copy_of_the_phrase(report):
+    phrase = partial(lambda _, line: line, Lock())  # a lock cannot be copied
+    assert replace(report, phrase=phrase).as_json() == report.as_json()
 
 
 def _rows(path):
@@ -131,6 +137,12 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     assert advice_of(replace(weights, phrase=str, options={"weights_bitwidth": "4"}))[0].endswith(
         "weights_bitwidth=8"
     )
+
+
+def test_each_line_is_phrased_once(report):
+    lines = advice_of(replace(report, lost=("[poor]",), phrase=lambda line: f"[{line}]"))
+    assert lines[0] == "[poor]"
+    assert all(line.count("[") == 1 for line in lines)
 
 
 def test_clipping_on_purpose_and_poor_softmax_results_are_no_reason_for_advice(report):

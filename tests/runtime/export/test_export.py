@@ -339,7 +339,7 @@ def test_what_cannot_be_written_leaves_nothing(cnn, tmp_path):
     assert all(isinstance(problem, UnsupportedOp) for problem in caught.value.problems)
     with pytest.raises(ModelError, match="holds no graph"):
         xdlc.to_onnx(Model(), tmp_path / "m.onnx")
-    with pytest.raises(UsageError, match="encodings 'qqd'"):
+    with pytest.raises(UsageError, match="expected one of qdq, aimet, none, found 'qqd'"):
         xdlc.to_onnx(cnn, tmp_path / "m.onnx", encodings="qqd")
     with pytest.raises(UsageError, match="no option 'encoding'"):
         xdlc.to_onnx(cnn, tmp_path / "m.onnx", encoding="qdq")

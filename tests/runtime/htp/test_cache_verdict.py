@@ -14,9 +14,10 @@ from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.ir.partitions import leaving, partition_of
+from xdlc.options.running import CACHE_MODES
 from xdlc.runtime.htp import library
 from xdlc.runtime.htp.cache_validity import RULES
-from xdlc.runtime.htp.cache_verdict import MODES, Verdict, table, verdicts
+from xdlc.runtime.htp.cache_verdict import Verdict, table, verdicts
 from xdlc.targets import all_socs
 
 SDK = "2.51"
@@ -275,7 +276,7 @@ def test_strict_records_are_permissive_ones_on_every_soc() -> None:
         model = cnn(quantized=not floats)
         for soc, vtcm in itertools.product(("sm8350", "sm8450", "sm7450", "sm8550", "sa8797"), (2, 8)):
             put_cache(model, soc, vtcm_mb=vtcm)
-        rows = table(model, devices, modes=MODES, sdk=sdk)
+        rows = table(model, devices, modes=CACHE_MODES, sdk=sdk)
         assert len(rows) == 10 * len(devices) * 3
         seen = set()
         for permissive, strict, new in zip(rows[::3], rows[1::3], rows[2::3], strict=True):

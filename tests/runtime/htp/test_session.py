@@ -158,7 +158,7 @@ def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
     notices: list[str] = []
     model = partly(quantized=True)
     options = {"soc": "sm8650", "cpu_fallback": True, "notify": notices.append}
-    with xdlc.api.find_runtime("htp").open(model, **options) as session:
+    with xdlc.api.runtime_with("htp", options).open(model, **options) as session:
         assert (session.record, session.partitions) == (None, 2)
         given = session.run({"x": X[0]})
     assert list(given) == ["c"]

@@ -12,7 +12,7 @@ from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.dtype import UFIXED8
 from xdlc.opdefs.elementwise_enums import RELU
-from xdlc.options import options_of
+from xdlc.options import options_of, spell
 from xdlc.options.running import KernelOptions
 from xdlc.registry import Registry
 from xdlc.targets import Soc, all_socs, find_soc
@@ -96,7 +96,7 @@ class Runtime:
         options: Names of the options of ``run`` that it has.
         open: Returns the engine of a model as a context manager. Gets the place of the model for messages,
             None if it has none, the options that were stated, and where ``times_ops`` a ``profiler``.
-        examine: Tries the runtime on a graph of one op, as a SoC or as one of each kind.
+        examine: Tries the runtime, by its name, on a graph of one op, as a SoC or as one of each kind.
         describe: Returns lines on what an open engine is.
         times_ops: Whether it measures the time of each op.
         compiles: Whether it compiles models, which takes long, and caches can be stored.
@@ -105,7 +105,7 @@ class Runtime:
     name: str
     options: frozenset[str]
     open: Callable[..., AbstractContextManager[Engine]]
-    examine: Callable[[Soc | None], RuntimeState]
+    examine: Callable[[str, Soc | None], RuntimeState]
     describe: Callable[[Any], tuple[str, ...]] = lambda _engine: ()
     times_ops: bool = False
     compiles: bool = False
@@ -116,9 +116,9 @@ SHARED = frozenset({"outputs", "loop_timeout", "kernels", *options_of(KernelOpti
 """Options that every runtime has."""
 
 
-def runtimes_with(option: str) -> list[str]:
-    """Return the names of the runtimes that have an option."""
-    return sorted(name for name, runtime in RUNTIMES.all().items() if option in runtime.options)
+def add_runtime(runtime: Runtime) -> None:
+    """Register a runtime under its name."""
+    RUNTIMES.add(runtime.name, runtime)
 
 
 def find_runtime(name: str) -> Runtime:
@@ -133,6 +133,25 @@ def find_runtime(name: str) -> Runtime:
         fix = nearest_names(name, RUNTIMES.all()) or f"pass {listed}"
         raise UsageError(f"runtime {name!r} is not {listed}", fix=fix)
     return runtime
+
+
+def runtime_with(name: str, options: Mapping[str, Any]) -> Runtime:
+    """Return the runtime of a name, or the one of sections, if it has all options.
+
+    Args:
+        options: The options of ``run`` that are stated, by name; other names have no effect.
+
+    Raises:
+        UsageError: If no runtime has the name, or it lacks an option.
+    """
+    chosen = find_runtime("aip" if name == "cpu" and options.get("use_aip") else name)
+    for option in options:
+        runtimes = sorted(name for name, runtime in RUNTIMES.all().items() if option in runtime.options)
+        if runtimes and chosen.name not in runtimes:
+            choices = " or ".join(spell("runtime", runtime) for runtime in runtimes)
+            fix = f"add {choices}, or omit {spell(option)}"
+            raise UsageError(f"{spell(option)} requires {choices}", fix=fix)
+    return chosen
 
 
 @verb
@@ -160,7 +179,7 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
         f"{platform.system()} {platform.machine()}",
         processors(),
         versions,
-        tuple(runtime.examine(asked) for runtime in chosen),
+        tuple(runtime.examine(runtime.name, asked) for runtime in chosen),
         (asked,) if asked is not None else all_socs(),
     )
 

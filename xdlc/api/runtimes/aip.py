@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried
+from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, add_runtime, tried
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Model
 from xdlc.options import Notify
@@ -27,6 +27,7 @@ def _open(
     """
     from xdlc.runtime.sections import SectionSession
 
+    options.pop("use_aip", None)  # it has chosen this runtime
     try:
         session = SectionSession(executable(model, where), records=model.records, **options)
     except ContainerError as error:
@@ -38,7 +39,7 @@ def _open(
     return nullcontext(session)
 
 
-def _examine(soc: Soc | None) -> RuntimeState:
+def _examine(name: str, soc: Soc | None) -> RuntimeState:
     from xdlc.targets import all_socs
 
     def run(model: Model, stored: Any) -> Any:
@@ -51,14 +52,13 @@ def _examine(soc: Soc | None) -> RuntimeState:
             return session.run({"x": stored}, native=True)["y"]
 
     core = "sections for HTA run as sub-graphs on this machine; compiled HTA code does not"
-    return RuntimeState("aip", f"xdlc {VERSION}", core, (tried("host", run),))
+    return RuntimeState(name, f"xdlc {VERSION}", core, (tried("host", run),))
 
 
-RUNTIMES.add(
-    "aip",
+add_runtime(
     Runtime(
         "aip",
-        SHARED | {"notify", "threads"},
+        SHARED | {"use_aip", "notify", "threads"},
         _open,
         _examine,
         describe=lambda session: (f"runs: {session}",),

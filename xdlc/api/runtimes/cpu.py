@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried, version_of
+from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, add_runtime, tried, version_of
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def _open(model: Model, where: str | None = None, **options: Any) -> AbstractCon
     return nullcontext(CpuSession(executable(model, where), **options))
 
 
-def _examine(_soc: Soc | None) -> RuntimeState:
+def _examine(name: str, _soc: Soc | None) -> RuntimeState:
     from xdlc.prepare.htp.compile_jobs import processors
 
     library = f"onnxruntime {version_of('onnxruntime') or 'not installed'}"
@@ -30,10 +30,7 @@ def _examine(_soc: Soc | None) -> RuntimeState:
             return session.run({"x": stored}, native=True)["y"]
 
     trial = tried("host", run)
-    return RuntimeState("cpu", library, f"{processors()} processors of this machine", (trial,))
+    return RuntimeState(name, library, f"{processors()} processors of this machine", (trial,))
 
 
-RUNTIMES.add(
-    "cpu",
-    Runtime("cpu", SHARED | {"quantized", "plain", "threads"}, _open, _examine, times_ops=True),
-)
+add_runtime(Runtime("cpu", SHARED | {"quantized", "plain", "threads"}, _open, _examine, times_ops=True))

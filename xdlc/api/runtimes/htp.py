@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load
-from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial, tried, version_of
+from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, Trial, add_runtime, tried, version_of
 from xdlc.errors import ContainerError, StorageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart
@@ -67,7 +67,7 @@ def _describe(session: HtpSession) -> tuple[str, ...]:
     return (f"runs on: {session.soc}, {origin}{parts}",)
 
 
-def _examine(soc: Soc | None) -> RuntimeState:
+def _examine(name: str, soc: Soc | None) -> RuntimeState:
     from xdlc.prepare.htp.compile_jobs import each_of, processors
     from xdlc.runtime.htp import build_id
 
@@ -77,21 +77,21 @@ def _examine(soc: Soc | None) -> RuntimeState:
     try:
         library += f", QNN {build_id()}"
     except XdlcError as error:
-        return RuntimeState("htp", library, core, (Trial("library", error),))
+        return RuntimeState(name, library, core, (Trial("library", error),))
     socs = {f"{each.capabilities.name} ({each.name})": each for each in ([soc] if soc else _one_of_each())}
     outcomes: dict[str, Any] = dict(
         each_of(
             list(socs),
-            lambda name: _emulated(name, socs[name]),
+            lambda target: _emulated(target, socs[target]),
             jobs=processors(),
-            started=lambda _name: None,
+            started=lambda _target: None,
             give_up=lambda: None,
         )
     )
     for outcome in outcomes.values():
         if isinstance(outcome, Exception):
             raise outcome
-    return RuntimeState("htp", library, core, tuple(outcomes[name] for name in socs))
+    return RuntimeState(name, library, core, tuple(outcomes[target] for target in socs))
 
 
 def _emulated(target: str, soc: Soc) -> Trial:
@@ -171,8 +171,7 @@ def with_stored_cache(
     return made
 
 
-RUNTIMES.add(
-    "htp",
+add_runtime(
     Runtime(
         "htp",
         SHARED | {"soc", "mode", "validate", "cpu_fallback", "notify"},

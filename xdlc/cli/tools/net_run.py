@@ -15,7 +15,7 @@ from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
-from xdlc.options import options_of, spell
+from xdlc.options import options_of
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
 
@@ -192,15 +192,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     """
     from xdlc import api
 
-    if options["use_aip"] and name not in ("cpu", "aip"):
-        cpu, aip = spell("runtime", "cpu"), spell("use_aip", True)
-        raise UsageError(f"{aip} requires {cpu}", fix=f"add {cpu}, or omit {aip}")
-    chosen = api.find_runtime("aip" if options["use_aip"] else name)
-    for option in options_of(RunOptions):
-        runtimes = api.runtimes_with(option)
-        if options.get(option) and runtimes and chosen.name not in runtimes:
-            flag, runtime = spell(option), spell("runtime", runtimes[0])
-            raise UsageError(f"{flag} requires {runtime}", fix=f"add {runtime}, or omit {flag}")
+    chosen = api.runtime_with(name, params.stated(options))
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
             "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"
@@ -295,10 +287,8 @@ def _session(
 ) -> AbstractContextManager[Any]:
     from xdlc import api
 
-    stated = {
-        name: options[name] for name in options_of(RunOptions) if name in chosen.options & options.keys()
-    }
-    arguments = {name: value for name, value in stated.items() if value is not None} | {"outputs": extra}
+    stated = params.stated(options).items()
+    arguments = {name: value for name, value in stated if name in chosen.options} | {"outputs": extra}
     if "notify" in chosen.options:
         arguments["notify"] = notice
     if chosen.times_ops and options["level"] in _PER_OP:

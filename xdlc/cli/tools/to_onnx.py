@@ -10,6 +10,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import show, tool
+from xdlc.options.graphs import ExportOptions
 
 
 @tool("xdlc-to-onnx")
@@ -21,20 +22,7 @@ from xdlc.cli.tool import show, tool
     type=params.OUTPUT_FILE,
     help="The ONNX model.  [default: the DLC's name.onnx]",
 )
-@click.option("--graph", metavar="NAME", help="The graph to write.  [default: the first]")
-@click.option(
-    "--encodings",
-    type=click.Choice(["qdq", "aimet", "none"]),
-    default="qdq",
-    show_default=True,
-    help="qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float model and a file of encodings"
-    " beside it, in AIMET's format 1.0.0; none: a float model.",
-)
-@click.option(
-    "--external_data",
-    is_flag=True,
-    help="Write the weights to a file of their own; always so from 2 GiB on.",
-)
+@params.flags_of(ExportOptions)
 def main(source: Path, target: Path | None, **options: Any) -> None:
     """Write a DLC as an ONNX model that onnxruntime runs.
 

@@ -12,6 +12,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH, clean
 from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.options.graphs import DraftOptions, FormOptions
 
 if TYPE_CHECKING:
     from xdlc.udo.config import Converted
@@ -24,17 +25,12 @@ _TARGET = click.option(
     required=True,
     help="File to write: .xml or .json; a folder gets a file a package; - is standard output.",
 )
-_FORM = click.option(
-    "--form",
-    type=click.Choice(["xml", "json"]),
-    help="Form to write.  [default: that of the output's suffix]",
-)
 
 
 @tool("convert")
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
-@_FORM
+@params.flags_of(FormOptions)
 @click.option("--package", metavar="NAME", help="Convert only this package.")
 @click.option(
     "--extended",
@@ -77,52 +73,9 @@ def validate(configs: tuple[Path, ...]) -> None:
 @tool("from-model")
 @click.argument("model", metavar="MODEL", type=params.MODEL)
 @_TARGET
-@_FORM
-@click.option(
-    "--weights", "--caffe_bin", "--exec_net", type=params.INPUT_FILE, help="Weights of a Caffe or Caffe2 net."
-)
-@click.option(
-    "-p", "--package_name", default="MyOps", show_default=True, metavar="NAME", help="Name of the package."
-)
+@params.flags_of(DraftOptions)
 @params.INPUT_DIMS
-@click.option(
-    "-udo",
-    "--udo_config_paths",
-    "udo_config_paths",
-    cls=params.PathsOption,
-    help="Existing configurations, whose operators are not drafted. Repeatable.",
-)
-@click.option(
-    "--same_shapes",
-    is_flag=True,
-    help="Assume the shape of the first input for outputs without a complete shape in the model.",
-)
-@click.option(
-    "--datatypes",
-    "datatypes",
-    multiple=True,
-    callback=params.distinct_names,
-    metavar="TYPE,..",
-    help="Additional data types of float inputs and outputs. FLOAT_32 alone keeps them"
-    " float in quantized models.  [default: FLOAT_32, and with a DSP in --backends FIXED_8,FIXED_16]",
-)
-@click.option(
-    "--operators",
-    "operators",
-    multiple=True,
-    callback=params.distinct_names,
-    metavar="TYPE,..",
-    help="Operators to draft although xdlc maps them, for attributes or types that QNN lacks.",
-)
-@click.option(
-    "--backends",
-    "backends",
-    multiple=True,
-    callback=params.distinct_names,
-    metavar="NAME,..",
-    help="Backends that the package is for: CPU, GPU, HTP, DSP_V66...  [default: CPU]",
-)
-def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
+def from_model(model: Path, target: Path, **options: Any) -> None:
     """Draft definitions for the operators of a model that have no mapping.
 
     Inputs, outputs and parameters are those of the model's nodes, and descriptions state where each comes
@@ -136,7 +89,7 @@ def from_model(model: Path, target: Path, form: str | None, **options: Any) -> N
 
     target = _checked(target)
     with bars.steps("reading"):
-        made = api.draft_udo_config(model, target, form=form or "", **options)
+        made = api.draft_udo_config(model, target, **options)
     _write(made)
     raise_all(made.problems, where=str(model))
 

@@ -11,8 +11,7 @@ from xdlc.converter.caffe.net import source_graph
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.caffe.weights_file import open_weights
 from xdlc.converter.formats import CAFFE, CAFFE_WEIGHTS, HTML, LFS, recognize
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.protobuf_text import read_text
 from xdlc.converter.session.context import Source
 from xdlc.errors import ModelError, UsageError

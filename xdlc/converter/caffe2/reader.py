@@ -10,8 +10,7 @@ from xdlc import ir
 from xdlc.converter.caffe2.net import Caffe2Source, source_graph
 from xdlc.converter.caffe2.netdef import dtype_of, read_net
 from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.session.node import GraphInput
 from xdlc.errors import XdlcError
 from xdlc.ir.files import read_bytes

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.importer import SourceModel
 from xdlc.converter.keras.calls import Call, Ref, invalid, is_leaf, tensors
 from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Names, Parser
 from xdlc.converter.keras.masks import with_masks
 from xdlc.converter.keras.registry import DTYPES, Operand, arguments_of, described, handler, options_of
 from xdlc.converter.keras.weights import KerasFile, bind, check_policy
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph

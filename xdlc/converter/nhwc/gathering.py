@@ -9,11 +9,10 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8
-
-_FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
@@ -35,7 +34,7 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
     batch = batch_dims + indices.rank if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(axis, indices.rank):
         raise ModelError(
-            f"batch_dims {batch_dims} with axis {axis}, {indices.rank} axes of indices", fix=_FIX
+            f"batch_dims {batch_dims} with axis {axis}, {indices.rank} axes of indices", fix=CONTRADICTION
         )
     if not batch:
         return g("Gather", [x, indices], axis=axis)
@@ -70,7 +69,7 @@ def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value
         whole = dims(x, [axis])[0]
         sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
     if any(size < 0 for size in sizes) or (x.dims or ())[axis] not in (None, sum(sizes)):
-        raise ModelError(f"parts {sizes} of axis {axis} of {list(x.shape)}", fix=_FIX)
+        raise ModelError(f"parts {sizes} of axis {axis} of {list(x.shape)}", fix=CONTRADICTION)
     if len(sizes) == 1:
         return [x]
     return g.apply("Split", [x, vector(g, sizes)], {"axis": axis}, len(sizes))
@@ -85,7 +84,7 @@ def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     """
     (whole,) = dims(x, [axis_of(axis, x.rank)])
     if count < 1 or whole % count:
-        raise ModelError(f"{whole} elements of axis {axis} in {count} parts", fix=_FIX)
+        raise ModelError(f"{whole} elements of axis {axis} in {count} parts", fix=CONTRADICTION)
     return split(g, x, [whole // count] * count, axis)
 
 
@@ -117,7 +116,7 @@ def shuffled(g: Operators, x: Value, groups: int, axis: int) -> Value:
     shape = dims(x)
     size = shape[axis]
     if groups < 1 or size % groups:
-        raise ModelError(f"{size} elements of axis {axis} in {groups} groups", fix=_FIX)
+        raise ModelError(f"{size} elements of axis {axis} in {groups} groups", fix=CONTRADICTION)
     if x.is_static:
         apart = reshape(g, x, (*shape[:axis], groups, size // groups, *shape[axis + 1 :]))
         order = [*range(axis), axis + 1, axis, *range(axis + 2, apart.rank)]
@@ -162,7 +161,7 @@ def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch
     """
     time, batch = axis_of(time, x.rank), axis_of(batch, x.rank)
     if time == batch:
-        raise ModelError(f"axis {time} is both time and batch", fix=_FIX)
+        raise ModelError(f"axis {time} is both time and batch", fix=CONTRADICTION)
     rest = [axis for axis in range(x.rank) if axis not in (time, batch)]
     order = [time, batch, *rest]
     moved = permuted(g, x, order)

@@ -1,8 +1,7 @@
-"""Reductions, running sums, argmax, top-k, normalizations, products of matrices."""
+"""Reductions, running sums, moments, argmax and top-k."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,20 +9,17 @@ import numpy as np
 from xdlc.converter.nhwc.shapes import (
     axis_of,
     cast,
-    channel_first,
-    channel_last,
     dims,
     number,
-    permuted,
     positions,
     reshape,
     vector,
 )
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError
 from xdlc.ir import DType
-from xdlc.ir.dtype import BFLOAT16, BOOL8, FLOAT32, INT32
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 
 
 def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
@@ -55,44 +51,6 @@ def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: boo
         return g("Div", [reduced(g, "Sum", x, chosen, keep=keep), number(g, x, count)])
     name = type if type.startswith("Reduce") else f"Reduce{type}"
     return g(name, [x, vector(g, chosen)], keepdims=int(keep))
-
-
-def softmax(g: Operators, x: Value, *, beta: float = 1.0, log: bool = False, axis: int = -1) -> Value:
-    """Return the softmax, or its logarithm, of ``beta`` times ``x`` along an axis.
-
-    That of bfloat16 is computed with float32, as frameworks do; ONNX rounds each partial sum.
-    """
-    scaled = x if beta == 1.0 else g("Mul", [x, number(g, x, beta)])
-    wide = cast(g, scaled, FLOAT32) if x.dtype is BFLOAT16 else scaled
-    return cast(g, g("LogSoftmax" if log else "Softmax", [wide], axis=axis), x.dtype)
-
-
-def l2_normalized(g: Operators, x: Value, axes: Sequence[int], epsilon: float) -> Value:
-    """Return x / max(sqrt(sum of squares along axes), sqrt(epsilon))."""
-    squares = reduced(g, "Sum", g("Mul", [x, x]), axes, keep=True)
-    return g("Div", [x, g("Sqrt", [g("Max", [squares, number(g, x, epsilon)])])])
-
-
-def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta: float) -> Value:
-    """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta.
-
-    Raises:
-        ModelError: If a parameter is infinite or NaN, or the radius negative.
-        UnsupportedOp: If alpha or beta is negative, which Lrn does not have.
-    """
-    problem = f"a normalization with radius {radius}, bias {bias}, alpha {alpha} and beta {beta}"
-    if not all(map(math.isfinite, (bias, alpha, beta))) or radius < 0:
-        raise ModelError(problem, fix="correct the model")
-    if not beta:
-        return x
-    if not alpha:
-        with np.errstate(all="ignore"):
-            return g("Mul", [x, number(g, x, float(np.float32(bias) ** np.float32(-beta)))])
-    if alpha < 0 or beta < 0:
-        raise UnsupportedOp(problem, fix="use an alpha and a beta of 0 or more")
-    size = 2 * radius + 1
-    given = {"size": size, "bias": bias, "alpha": alpha * size, "beta": beta}
-    return channel_last(g, g("LRN", [channel_first(g, x)], **given))
 
 
 def accumulated(g: Operators, type: str, x: Value, axis: int, *, exclusive: bool, reverse: bool) -> Value:
@@ -174,14 +132,6 @@ def window_reduced(
     return g(type, [x, start if not start.rank else reshape(g, start, ())])
 
 
-def batch_norm(
-    g: Operators, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, epsilon: float
-) -> Value:
-    """Return (x - mean) / sqrt(variance + epsilon) * scale + offset, by channel [C]."""
-    given = [channel_first(g, x), scale, offset, mean, variance]
-    return channel_last(g, g("BatchNormalization", given, epsilon=epsilon))
-
-
 def moments(g: Operators, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     """Return the mean and the variance along axes, which are dropped."""
     wide = x if x.dtype.is_float else cast(g, x, FLOAT32)
@@ -189,51 +139,3 @@ def moments(g: Operators, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     distance = g("Sub", [wide, mean])
     variance = reduced(g, "Mean", g("Mul", [distance, distance]), axes, keep=False)
     return g("Squeeze", [mean, vector(g, sorted(axis_of(axis, x.rank) for axis in axes))]), variance
-
-
-def swapped(g: Operators, x: Value) -> Value:
-    """Return ``x`` with its last two axes swapped."""
-    return permuted(g, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
-
-
-def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bool = False) -> Value:
-    """Return the matrix product over the last two axes; the other axes broadcast.
-
-    Raises:
-        ModelError: If an operand is not a matrix.
-    """
-    if x.rank < 2 or y.rank < 2:
-        raise ModelError(f"a product of ranks {x.rank} and {y.rank}", fix="correct the model")
-    return g("MatMul", [swapped(g, x) if swap_x else x, swapped(g, y) if swap_y else y])
-
-
-def dense(g: Operators, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    """Return x * weightᵀ + bias.
-
-    Args:
-        x: [rows, I].
-        weight: [O, I], constant or computed.
-        bias: [O], or None.
-    """
-    return g("Gemm", [x, weight, bias] if bias is not None else [x, weight], transB=1)
-
-
-def fully_connected(g: Operators, x: Value, weight: Value, bias: Value | None, *, keep_dims: bool) -> Value:
-    """Return rows of ``x``, viewed as [-1, I], times TensorFlow Lite's weights.
-
-    Args:
-        x: Any shape whose number of elements is a multiple of I.
-        weight: [O, I].
-        bias: [O], or None.
-        keep_dims: Whether the result is [leading axes of x..., O] instead of [rows, O].
-
-    Raises:
-        ModelError: If the sizes do not fit.
-        UnsupportedOp: If a dimension is open.
-    """
-    shape, (units, inner) = dims(x), dims(weight)
-    if not inner or x.size % inner or (keep_dims and shape[-1] != inner):
-        raise ModelError(f"{list(shape)} with weights {[units, inner]}", fix="correct the model")
-    rows = x if len(shape) == 2 and shape[1] == inner else reshape(g, x, (x.size // inner, inner))
-    made = dense(g, rows, weight, bias)
-    return reshape(g, made, (*shape[:-1], units)) if keep_dims and len(shape) != 2 else made

@@ -12,11 +12,11 @@ from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.scatter import scatter_nd
 from xdlc.converter.nhwc.shapes import axis_of, dims, ints, known, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 
 _ALL = (1 << 63) - 1
-_FIX = "the node contradicts itself: correct the model, or export it again"
 _MOST_ENTRIES = 32  # a bit of the masks each
 
 
@@ -82,7 +82,7 @@ def strided_slice(
     steps = ints(strides, "the strides")
     plan = _plan(x, len(steps), masks)
     if any(steps[entry] == 0 for entry in plan.cuts.values()):
-        raise ModelError("a stride is 0", fix=_FIX)
+        raise ModelError("a stride is 0", fix=CONTRADICTION)
     if end_is_offset:
         end = g("Add", [begin, end])
     begin, end = positions(g, begin), positions(g, end)
@@ -92,7 +92,7 @@ def strided_slice(
             size = x.dims[axis] if x.dims is not None else None
             at = int(place.numpy().reshape(-1)[0])
             if size is not None and not -size <= at < size:
-                raise ModelError(f"position {at} of {size} elements of axis {axis}", fix=_FIX)
+                raise ModelError(f"position {at} of {size} elements of axis {axis}", fix=CONTRADICTION)
             x = _cut(g, x, [axis], vector(g, [at]), vector(g, [at + 1 or _ALL]), [1])
         else:
             x = g("Gather", [x, place], axis=axis)
@@ -118,14 +118,14 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
         ModelError: If there are more entries than axes, or two ellipses.
     """
     if count > _MOST_ENTRIES:
-        raise ModelError(f"{count} entries of a slice for rank {x.rank}", fix=_FIX)
+        raise ModelError(f"{count} entries of a slice for rank {x.rank}", fix=CONTRADICTION)
     bits = [1 << entry for entry in range(count)]
     dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
     if len(dots) > 1:
-        raise ModelError("two entries of a slice are an ellipsis", fix=_FIX)
+        raise ModelError("two entries of a slice are an ellipsis", fix=CONTRADICTION)
     taking = sum(1 for entry in range(count) if entry not in dots and not masks.new_axis & bits[entry])
     if taking > x.rank:
-        raise ModelError(f"{taking} entries of a slice for rank {x.rank}", fix=_FIX)
+        raise ModelError(f"{taking} entries of a slice for rank {x.rank}", fix=CONTRADICTION)
     plan, axis = _Plan({}, {}, []), 0
     for entry in range(count):
         if entry in dots:
@@ -189,14 +189,16 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
     begin, size = positions(g, begin), positions(g, size)
     for value in (begin, size):
         if not value.is_dynamic and value.size != x.rank:
-            raise ModelError(f"a slice with {value.size} positions or sizes of rank {x.rank}", fix=_FIX)
+            raise ModelError(
+                f"a slice with {value.size} positions or sizes of rank {x.rank}", fix=CONTRADICTION
+            )
     if begin.is_static and size.is_static:
         first, count = (value.numpy().reshape(-1) for value in (begin, size))
         given = x.dims or ()
         for axis, (start, items) in enumerate(zip(first, count, strict=True)):
             whole = given[axis]
             if start < 0 or items < -1 or (whole is not None and start + max(items, 0) > whole):
-                raise ModelError(f"a slice from {start} of {items} elements of {whole}", fix=_FIX)
+                raise ModelError(f"a slice from {start} of {items} elements of {whole}", fix=CONTRADICTION)
         last = np.where(count < 0, _ALL, first + count)
         axes = [axis for axis in range(x.rank) if (first[axis], last[axis]) != (0, x.shape[axis])]
         return _cut(g, x, axes, vector(g, first[axes]), vector(g, last[axes]), [1] * len(axes)) if axes else x
@@ -232,7 +234,7 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
         UnsupportedOp: If such an axis is open.
     """
     if len(shifts) != len(axes):
-        raise ModelError(f"{len(shifts)} shifts along {len(axes)} axes", fix=_FIX)
+        raise ModelError(f"{len(shifts)} shifts along {len(axes)} axes", fix=CONTRADICTION)
     for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes), strict=True):
         (size,) = dims(x, [axis])
         if size and shift % size:
@@ -255,7 +257,7 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
     """
     whole, part = dims(x), dims(update)
     if len(whole) != len(part) or any(few > many for few, many in zip(part, whole, strict=True)):
-        raise ModelError(f"a part {list(part)} of {list(whole)}", fix=_FIX)
+        raise ModelError(f"a part {list(part)} of {list(whole)}", fix=CONTRADICTION)
     if not x.rank:
         return update
     most = np.asarray(whole, np.int64) - part
@@ -288,7 +290,7 @@ def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
         UnsupportedOp: If a dimension is open.
     """
     if len(steps) != x.rank or min(steps, default=1) < 1:
-        raise ModelError(f"distances {list(steps)} of rank {x.rank}", fix=_FIX)
+        raise ModelError(f"distances {list(steps)} of rank {x.rank}", fix=CONTRADICTION)
     for axis, step in enumerate(steps):
         shape = list(dims(x))
         size = shape[axis]
@@ -317,7 +319,7 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
     """
     amounts = known(pads, "the padding").astype(np.int64)
     if amounts.shape != (x.rank, 2) or amounts.min(initial=0) < 0:
-        raise ModelError(f"padding {amounts.tolist()} of rank {x.rank}", fix=_FIX)
+        raise ModelError(f"padding {amounts.tolist()} of rank {x.rank}", fix=CONTRADICTION)
     if not amounts.any():
         return x
     if mode == "symmetric":
@@ -334,7 +336,7 @@ def _mirrored(g: Operators, x: Value, pads: Sequence[Sequence[int]]) -> Value:
         if before or after:
             (size,) = dims(x, [axis])
             if max(before, after) > size:
-                raise ModelError(f"padding {before}, {after} mirrors {size} elements", fix=_FIX)
+                raise ModelError(f"padding {before}, {after} mirrors {size} elements", fix=CONTRADICTION)
             check_table(size + before + after)
             place = np.pad(np.arange(size), (before, after), "symmetric")
             x = g("Gather", [x, vector(g, place)], axis=axis)

@@ -9,12 +9,12 @@ import numpy as np
 
 from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 
 Padding = str | Sequence[tuple[int, int]]
 """``SAME``, ``VALID``, or the amounts before and after each spatial axis."""
-_FIX = "the node contradicts itself: correct the model, or export it again"
 
 
 def amounts(
@@ -34,10 +34,10 @@ def amounts(
     """
     if not isinstance(padding, str):
         if len(padding) != len(sizes):
-            raise ModelError(f"padding {list(padding)} of {len(sizes)} spatial axes", fix=_FIX)
+            raise ModelError(f"padding {list(padding)} of {len(sizes)} spatial axes", fix=CONTRADICTION)
         return [(int(before), int(after)) for before, after in padding]
     if padding not in ("SAME", "VALID"):
-        raise ModelError(f"padding {padding!r} is unknown", fix=_FIX)
+        raise ModelError(f"padding {padding!r} is unknown", fix=CONTRADICTION)
     pads = []
     for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         reach = (width - 1) * dilation + 1
@@ -74,11 +74,13 @@ def conv(
     """
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
-        raise ModelError(f"a convolution of rank {x.rank} with weights of rank {weight.rank}", fix=_FIX)
+        raise ModelError(
+            f"a convolution of rank {x.rank} with weights of rank {weight.rank}", fix=CONTRADICTION
+        )
     *kernel, inner = dims(weight, range(rank + 1))
     (channels,) = dims(x, [-1])
     if not inner or channels % inner:
-        raise ModelError(f"{channels} channels with weights of {inner} input channels", fix=_FIX)
+        raise ModelError(f"{channels} channels with weights of {inner} input channels", fix=CONTRADICTION)
     given = _window(g, x, kernel, strides, padding, dilations)
     weight = permuted(g, weight, (rank + 1, rank, *range(rank)))
     operands = [channel_first(g, x), weight] if bias is None else [channel_first(g, x), weight, bias]
@@ -110,7 +112,7 @@ def depthwise_conv(
     """
     shape = dims(weight)
     if len(shape) != x.rank or shape[-2] != x.shape[-1]:
-        raise ModelError(f"{x.shape[-1]} channels with weights {list(shape)}", fix=_FIX)
+        raise ModelError(f"{x.shape[-1]} channels with weights {list(shape)}", fix=CONTRADICTION)
     weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
     return conv(g, x, weight, bias, strides=strides, padding=padding, dilations=dilations)
 
@@ -143,7 +145,9 @@ def conv_transpose(
     """
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank or len(sizes) not in (rank, rank + 1):
-        raise ModelError(f"a transposed convolution of rank {x.rank} with {list(weight.shape)}", fix=_FIX)
+        raise ModelError(
+            f"a transposed convolution of rank {x.rank} with {list(weight.shape)}", fix=CONTRADICTION
+        )
     kernel, dilations = weight.shape[:-2], list(dilations or [1] * rank)
     group = sizes[rank] // weight.shape[-2] if len(sizes) > rank else 1
     given = amounts(padding, sizes[:rank], kernel, strides, dilations)
@@ -155,13 +159,15 @@ def conv_transpose(
             reach = (kernel[axis] - 1) * dilations[axis] + 1 if padding == "VALID" else 1
             if (sizes[axis] - reach) // strides[axis] + 1 != size:
                 raise ModelError(
-                    f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=_FIX
+                    f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=CONTRADICTION
                 )
             before = max(0, full - sizes[axis]) // 2 if padding == "SAME" else 0
             after = max(0, full - sizes[axis]) - before
         rest = sizes[axis] - (full - before - after)
         if not 0 <= rest < max(strides[axis], 2):
-            raise ModelError(f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=_FIX)
+            raise ModelError(
+                f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=CONTRADICTION
+            )
         begin.append(before)
         end.append(after)
         extra.append(rest)
@@ -265,7 +271,7 @@ def _window(
     rank = x.rank - 2
     steps, gaps = list(strides), list(dilations or [1] * rank)
     if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
-        raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=_FIX)
+        raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=CONTRADICTION)
     options: dict[str, Any] = {"strides": steps, "dilations": gaps}
     sizes = (x.dims or (None,) * x.rank)[1:-1]  # with stride 1 the padding depends on no size
     if padding == "SAME" and any(size is None and step > 1 for size, step in zip(sizes, steps, strict=True)):
@@ -276,6 +282,6 @@ def _window(
     for size, width, gap, (before, after) in zip(sizes, kernel, gaps, pairs, strict=True):
         if size and size + before + after < (width - 1) * gap + 1:
             problem = f"a window of {width} with dilation {gap} on {size} elements has an empty result"
-            raise ModelError(problem, fix=_FIX)
+            raise ModelError(problem, fix=CONTRADICTION)
     pads = [before for before, _ in pairs] + [after for _, after in pairs]
     return options | {"pads": pads}

@@ -24,14 +24,12 @@ from xdlc import ir
 from xdlc.converter import weights
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.formats import ONNX, recognize
-from xdlc.converter.importer import SourceModel
 from xdlc.converter.onnx.value_info import DeclaredTypes
 from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.messages import MessageReader, labels_of
-from xdlc.converter.operators.protobuf import INT64
+from xdlc.converter.operators.protobuf import INT64, MessageReader, labels_of
 from xdlc.converter.operators.registry import CanonicalHandlers
-from xdlc.converter.pipeline import Options
-from xdlc.converter.protobuf_scan import Layout, without_blobs
+from xdlc.converter.pipeline import Options, SourceModel
+from xdlc.converter.protobuf_fields import Layout, without_blobs
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node
 from xdlc.errors import ModelError, UnsupportedOp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from xdlc import ir
@@ -11,8 +12,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import check, infer
-from xdlc.converter.operators.messages import MessageReader, is_constant
-from xdlc.converter.operators.protobuf import opsets
+from xdlc.converter.operators.protobuf import MessageReader, is_constant, opsets
 from xdlc.converter.operators.random_inputs import draw_outside, import_random, is_random
 from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
@@ -89,10 +89,14 @@ class Operators:
         self._handlers = handlers
         self._override = override
         self._inferred = inferred
-        self._folding = Folding(nbytes)
+        self._nbytes = nbytes
         self._near: dict[str, str] = {}
         self._applied = 0
         self._expanded = 0
+
+    @cached_property
+    def _folding(self) -> Folding:
+        return Folding(self._nbytes)
 
     @property
     def builder(self) -> Builder:

@@ -15,8 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.operators.messages import as_proto
-from xdlc.converter.operators.protobuf import numpy_dtype
+from xdlc.converter.operators.protobuf import as_proto, numpy_dtype
 from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array

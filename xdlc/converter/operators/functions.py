@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.protobuf import as_proto
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.errors import ModelError

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
-from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.protobuf import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, ML, Node
 from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Spec, Value
 from xdlc.errors import ModelError, UnsupportedOp

@@ -1,21 +1,25 @@
-"""ONNX's protobuf messages, loaded without the rest of the ``onnx`` package.
+"""ONNX's protobuf messages, and the nodes and graphs that they hold.
 
-``import onnx`` also loads the checker, the version converter and much of numpy's typing, which takes
-longer than converting a small network.  The generated message classes need none of that.
+The generated message classes are imported without the rest of the ``onnx`` package.  ``import onnx`` also
+loads the checker, the version converter and much of numpy's typing, which takes longer than converting a
+small network.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xdlc import ir
 from xdlc.converter.protobuf_text import text_of
+from xdlc.converter.session.boundary import UNNAMED
+from xdlc.converter.session.node import Body, GraphInput, Labels, Node, SourceGraph
 from xdlc.converter.values import EXTENT_LIMIT
-from xdlc.errors import BackendError, ModelError
+from xdlc.errors import BackendError, ModelError, XdlcError
 from xdlc.ir.dtype import from_numpy
 from xdlc.opdefs.op_view import TensorSpec
 
@@ -34,6 +38,8 @@ TENSOR_ATTRIBUTE, GRAPH_ATTRIBUTE, SPARSE_ATTRIBUTE, TYPE_ATTRIBUTE = (
 )  # AttributeProto.AttributeType
 LISTS = {9: 4, 10: 5, 12: 11, 14: 13}
 """Types of attributes that are lists, and those of their items."""
+_GRAPHS = (GRAPH_ATTRIBUTE, 10)
+_WITHOUT_EFFECT = "consumed_inputs"
 # TensorProto.DataType numbers of onnx.proto that numpy has itself.
 _PLAIN = {
     1: "float32",
@@ -293,3 +299,161 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
                 fix="check the file with onnx.checker",
             )
     return versions
+
+
+class MessageReader:
+    """Reader of ``NodeProto`` and ``GraphProto``; files of ONNX extend it.
+
+    Args:
+        opsets: Version of each operator domain; the default domain is ``""``.
+        path: The file, for errors.
+    """
+
+    def __init__(self, opsets: Mapping[str, int], path: str = "") -> None:
+        self._opsets = opsets
+        self._path = path
+
+    # ------------------------------------------------------------------ what a file adds
+
+    def data(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``TensorProto``."""
+        return ir.ArrayData(to_array(tensor))
+
+    def dense(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``SparseTensorProto``."""
+        raise ValueError("a sparse tensor in the body of a standard operator")
+
+    def declare(self, function: Any, name: str) -> None:
+        """Add the types that a function states, under the name of a call of it."""
+
+    # ------------------------------------------------------------------ nodes and graphs
+
+    def node(self, proto: Any) -> Node:
+        """Return the node of a ``NodeProto``; its plain attributes are read later."""
+        domain = domain_of(proto)
+        graphs = {item.name: self.attribute(item) for item in proto.attribute if item.type in _GRAPHS}
+        return Node(
+            proto.op_type,
+            list(proto.input),
+            list(proto.output),
+            graphs,
+            name_of(proto),
+            domain,
+            self._opsets.get(domain, 1),
+            load=partial(self._attributes, proto, graphs),
+            message=proto,
+        )
+
+    def graph(self, proto: Any) -> SourceGraph:
+        """Return the graph of a ``GraphProto``; its tensors are read later.
+
+        The last initializer of a name counts, a sparse one more than others, and the last of several Constant
+        nodes with one result, as in onnxruntime.
+
+        Raises:
+            ModelError: If names contradict one another.
+        """
+        check_names(proto, self._path)
+        tensors = {tensor.name: partial(self.data, tensor) for tensor in proto.initializer}
+        tensors |= {tensor.values.name: partial(self.dense, tensor) for tensor in proto.sparse_initializer}
+        nodes = list(map(self.node, proto.node))
+        last = {tuple(node.outputs): node for node in nodes if is_constant(node)}
+        return SourceGraph(
+            [GraphInput(entry.name, None, labels_of(entry)) for entry in proto.input],
+            [entry.name for entry in proto.output],
+            [node for node in nodes if not is_constant(node) or last[tuple(node.outputs)] is node],
+            LazyConstants(tensors),
+        )
+
+    def _attributes(self, proto: Any, graphs: Mapping[str, Any], strict: bool) -> dict[str, Any]:
+        attributes = dict(graphs)
+        for item in proto.attribute:
+            if item.name not in graphs and item.name != _WITHOUT_EFFECT:
+                attributes[item.name] = self.attribute(item) if strict else self._attribute_or_message(item)
+        return attributes
+
+    def _attribute_or_message(self, attribute: Any) -> Any:
+        try:
+            return self.attribute(attribute)
+        except (XdlcError, LookupError, TypeError, ValueError):
+            return attribute
+
+    def attribute(self, attribute: Any) -> Any:
+        """Return the value of an ``AttributeProto``.
+
+        A tensor is lazy data, a graph a ``SourceGraph``, a type of tensors a ``TensorSpec``.
+        """
+        value = attribute_value(attribute)
+        readers: dict[int, Callable[[Any], Any]] = {
+            TENSOR_ATTRIBUTE: self.data,
+            GRAPH_ATTRIBUTE: self.graph,
+            SPARSE_ATTRIBUTE: self.dense,
+            TYPE_ATTRIBUTE: tensor_type,
+        }
+        if attribute.type in LISTS:
+            return [readers[LISTS[attribute.type]](item) for item in value]
+        return readers[attribute.type](value) if attribute.type in readers else value
+
+
+class LazyConstants(Mapping[str, ir.TensorData]):
+    """Stored tensors by name; each is read at its first use.
+
+    Args:
+        readers: Functions that read them.
+    """
+
+    def __init__(self, readers: Mapping[str, Callable[[], ir.TensorData]]) -> None:
+        self._readers = readers
+
+    def __getitem__(self, name: str) -> ir.TensorData:
+        return self._readers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+
+def labels_of(entry: Any) -> Labels | None:
+    """Return the dimensions of a ``ValueInfoProto``, None without a shape."""
+    if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
+        return None
+    return [
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or UNNAMED
+        for dim in entry.type.tensor_type.shape.dim
+    ]
+
+
+def is_constant(node: Node) -> bool:
+    """Return whether a node is a Constant of ONNX, equal in all iterations."""
+    return node.type == "Constant" and node.is_canonical and not node.domain
+
+
+def as_proto(node: Node) -> Any:
+    """Return a node as a ``NodeProto``: the original, or a new one."""
+    if node.message is None:
+        from onnx import helper
+
+        node.message = helper.make_node(
+            node.type,
+            list(node.names),
+            list(node.outputs),
+            name=node.own_name,
+            domain=node.domain,
+            **dict(_plain_attributes(node)),
+        )
+    return node.message
+
+
+def _plain_attributes(node: Node) -> Iterator[tuple[str, Any]]:
+    for name, value in node.attributes.items():
+        if isinstance(value, ir.TensorData):
+            from onnx import numpy_helper
+
+            yield name, numpy_helper.from_array(value.numpy(), name)
+        elif not isinstance(value, Body) and value != []:  # an operator that runs graphs has no other form
+            yield name, value

@@ -150,9 +150,8 @@ class Node:
         """
         count = len(self.inputs)
         if not least <= count <= most:
-            raise self.invalid(
-                f"{count} inputs instead of {least if most == least else f'{least} to {most}'}"
-            )
+            expected = f"at least {least}" if most == math.inf else f"{least} to {most}"
+            raise self.invalid(f"has {count} input(s) instead of {least if most == least else expected}")
         return [self.required(index) for index in range(count)]
 
     def attr(self, name: str, default: Any = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xdlc import ir
-from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.protobuf_fields import Blobs
 from xdlc.converter.tensorflow.nodes import Port, attribute_messages, data_inputs, port, text
 from xdlc.converter.tensorflow.tensors import tensor_data
 from xdlc.errors import ModelError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from xdlc.converter.protobuf_scan import Layout
+from xdlc.converter.protobuf_fields import Layout
 
 _PACKAGE = "xdlc.tensorflow"
 _TABLE = """

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.protobuf_scan import Blobs, without_blobs
+from xdlc.converter.protobuf_fields import Blobs, without_blobs
 from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.tensorflow.boundary import PLACEHOLDERS, Boundary
 from xdlc.converter.tensorflow.content import Content

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter import weights
-from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.protobuf_fields import Blobs
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.options import spell

@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdlc.converter.importer import SourceModel
-from xdlc.converter.pipeline import Options
+from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.tflite.boundary import cut, entry, open_dimensions
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.graphs import Graphs, TfliteSource

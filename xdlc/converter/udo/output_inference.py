@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from xdlc.converter.udo.binding import converted, is_allowed, is_quantized_only
 from xdlc.converter.udo.diagnostics import Issue
@@ -112,7 +111,7 @@ def _result(
     source: Declared,
     custom: Udo,
     view: OpView,
-    claims: Sequence[tuple[str, KnownOutput]],
+    claims: Sequence[tuple[str, Declared]],
 ) -> InferredOutput | Issue:
     """Return an output, or its issue."""
     name = f"output {index} ({place.name!r})"
@@ -221,10 +220,11 @@ Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Shape and type of a value as stated in the source model.
+    """Shape and type of a value as its source states them, the model as a rule.
 
     Attributes:
-        shape: Dims in the source's axis order, None for an open one; None if even the rank is open.
+        shape: Dims, None for an open one; None if even the rank is open.  Those of the model are in its own
+            axis order.
         dtype: Data type, None if it is not stated.
         read: Whether something reads the value; False for an omitted output.
         is_outdated: Whether the source states a shape for inputs of other shapes than they have.
@@ -236,18 +236,8 @@ class Declared:
     is_outdated: bool = False
 
 
-class KnownOutput(NamedTuple):
-    """Shape and type of an output in the tensor's layout; None where unknown."""
-
-    shape: Dims | None
-    dtype: DType | None
-
-
-class Claim(NamedTuple):
-    """Shapes and types of all outputs according to one source."""
-
-    by: str
-    outputs: Sequence[KnownOutput]
+Claim = tuple[str, Sequence[Declared]]
+"""A source, and what it states of all outputs, in the layout of the tensors."""
 
 
 def claims_of(
@@ -270,7 +260,7 @@ def claims_of(
     claims = [
         _claim(by, source, view, len(places), issues) for by, source in _sources(custom, shapes, len(places))
     ]
-    stated = Claim("the model", [_in_layout(place, stated) for place, stated in places])
+    stated = "the model", [_in_layout(place, stated) for place, stated in places]
     return [*(claim for claim in claims if claim is not None), stated], issues
 
 
@@ -315,13 +305,13 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
     if len(results) != count:
         issues.append(Issue(f"{by} returns {len(results)} outputs, the op has {count}", "correct it"))
         return None
-    return Claim(by, [_known(spec) for spec in results])
+    return by, [_known(spec) for spec in results]
 
 
-def _known(spec: TensorSpec | None) -> KnownOutput:
+def _known(spec: TensorSpec | None) -> Declared:
     if spec is None:
-        return KnownOutput(None, None)
-    return KnownOutput(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
+        return Declared()
+    return Declared(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
 
 
 def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
@@ -332,7 +322,7 @@ def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
     return TensorSpec(shape, source.dtype, place.name, place.layout)
 
 
-def _in_layout(place: TensorDef, source: Declared) -> KnownOutput:
+def _in_layout(place: TensorDef, source: Declared) -> Declared:
     """Return an output as the source states it, in the tensor's layout."""
     shape = source.shape
     if shape is not None:
@@ -340,4 +330,4 @@ def _in_layout(place: TensorDef, source: Declared) -> KnownOutput:
             shape = tuple(shape[axis] for axis in order_of(place.layout, len(shape))) or (1,)
         except ValueError:  # reported with the output
             shape = None
-    return KnownOutput(shape, None)
+    return Declared(shape)

@@ -34,7 +34,8 @@ from xdlc.prepare.hta.partitioner import (
     parse_ranges,
     work,
 )
-from xdlc.runtime.htp_fusion import Bond, Partition, bonds, came_quantized, partitions_of
+from xdlc.runtime.htp_fusion import Bond, Partition, bonds, partitions_of
+from xdlc.runtime.plan import came_quantized
 from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
 

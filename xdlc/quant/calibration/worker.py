@@ -23,7 +23,7 @@ from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
-from xdlc.options import spell, spelling
+from xdlc.options import spell
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -249,8 +249,6 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
 SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
-_NAMED = ("loop_timeout", "udo_timeout", "udo_package_path")
-"""Options that errors of children name."""
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
 _SECONDS = 3600.0
@@ -295,7 +293,6 @@ def measure_in_processes(
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
         "loop_timeout": loop_timeout,
-        "spelled": {name: spell(name) for name in _NAMED},
     }
     with ExitStack() as stack:
         with temporary_files():
@@ -379,7 +376,6 @@ class _Calibration:
         """Measure the samples of the first file; store results in the other files."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
-            opened.enter_context(spelling(lambda name, _: str(request["spelled"].get(name, name))))
             if self._meter is None:
                 self._meter = _meter(request, self._stack)
             values: dict[int, Mapping[str, Array]] = {}

@@ -318,22 +318,21 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     if bits not in (2, 4, 8, 16):
         raise override.error(f"has {bits} bits; weights have 2, 4, 8 or 16", "use one of these")
     used = bits if bits < 8 else None
-    if not override.symmetric:
-        if bits < 8:
-            raise override.error(
-                f"is not symmetric; weights of {bits} bits are",
-                f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
-            )
-        stored = UFIXED8 if bits == 8 else UFIXED16
-        return stored, ScaleOffset(override.scales[0], override.offsets[0])
-    if override.grain is Grain.TENSOR:
-        axis = _channel_axis(op, rule)
-        if per_channel and axis is not None and weight.shape[axis] == 1:
-            return weight_type(bits), AxisScaleOffset(axis, override.scales, bits=used)
-        return weight_type(bits), ScaleOffset(override.scales[0], 0, used)
+    if bits < 8 and not override.symmetric:
+        raise override.error(
+            f"is not symmetric; weights of {bits} bits are",
+            f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
+        )
+    encoding: Encoding = ScaleOffset(override.scales[0], 0, used)
     if override.grain is Grain.CHANNEL:
-        return weight_type(bits), _by_channel(override, op, rule, weight, used)
-    return weight_type(bits), _by_block(override, op, rule, weight, used)
+        encoding = _by_channel(override, op, rule, weight, used)
+    elif override.grain is not Grain.TENSOR:
+        encoding = _by_block(override, op, rule, weight, used)
+    elif per_channel and (axis := _channel_axis(op, rule)) is not None and weight.shape[axis] == 1:
+        encoding = AxisScaleOffset(axis, override.scales, bits=used)
+    if override.symmetric:
+        return weight_type(bits), encoding
+    return UFIXED8 if bits == 8 else UFIXED16, ScaleOffset(override.scales[0], override.offsets[0])
 
 
 def _channel_axis(op: Op, rule: Traits) -> int | None:

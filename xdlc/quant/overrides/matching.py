@@ -31,7 +31,7 @@ TENSOR = "tensor"
 INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
 FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
 _ROLES = ("weight", "bias")
-_PORT = re.compile(r"(.+) (input|output) (\d+)")
+_PORT = re.compile(r"(.+) (input|output) ([0-9]{1,9})")
 """Name of an input or output of a module by its position."""
 _FITS, _UNLIKE = 0.1, 0.2
 """Logarithms by which scales are off that fit the largest values of channels, and that do not."""

@@ -24,13 +24,13 @@ class Grid:
 
     Attributes:
         bits: Bits of a quantized value.
-        symmetric: Whether the range must be as far below zero as above.
         percentile: Percentage of the values that the method ``percentile`` keeps.
+        symmetric: Whether the range must be as far below zero as above.
     """
 
     bits: int
+    percentile: float
     symmetric: bool = False
-    percentile: float = 99.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Steps:
 
     low: int
     high: int
-    percentile: float = 99.99
+    percentile: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ field, or its removal, changes ``SCHEMA``; new fields do not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 SCHEMA = 1
@@ -267,7 +267,7 @@ class QuantReport:
 
         Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
         """
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = _plain(asdict(replace(self, phrase=str)))
         del plain["phrase"]
         return plain
 

@@ -296,11 +296,11 @@ def _why(tensor: TensorReport) -> str:
 
 def advice(report: QuantReport) -> Iterator[str]:
     """Return advice as sentences that end with options, excluding options already set."""
-    return (printable(report.phrase(line)) for line in _advice(report))
+    yield from map(printable, report.lost)
+    yield from (printable(report.phrase(line)) for line in _advice(report))
 
 
 def _advice(report: QuantReport) -> Iterator[str]:
-    yield from report.lost
     starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
     for tensor in starved[:FEW]:
         yield Advice(

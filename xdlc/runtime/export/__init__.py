@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from xdlc.opdefs.model import TensorDef
     from xdlc.runtime.builder import Builder
 
-ENCODINGS = ("qdq", "aimet", "none")
 _ONNX = ("", "ai.onnx", "com.microsoft")
 
 LARGEST = (1 << 31) - 1
@@ -64,21 +63,16 @@ def export(
     Raises:
         UnsupportedOp: If an op has no form in ONNX; several make a ProblemList.
         ModelError: If the graph is not valid.
-        UsageError: If there is no such graph or mode.
+        UsageError: If there is no such graph.
         StorageError: If a file cannot be written.
     """
     from xdlc.ir.files import replace_file, together
     from xdlc.runtime.export import parts
     from xdlc.runtime.export.aimet import encodings_file
     from xdlc.runtime.export.naming import carry_names
-    from xdlc.runtime.htp_fusion import came_quantized
     from xdlc.runtime.lower import lower
+    from xdlc.runtime.plan import came_quantized
 
-    if encodings not in ENCODINGS:
-        hint = nearest_names(encodings, ENCODINGS)
-        raise UsageError(
-            f"encodings {encodings!r} is not one of {', '.join(ENCODINGS)}", fix=hint or "use one of these"
-        )
     graphs = model.graphs if isinstance(model, Model) else None
     lowered = lower(
         _chosen(model, graph),

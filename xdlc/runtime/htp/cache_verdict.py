@@ -17,13 +17,13 @@ from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
 from xdlc.options import spell
+from xdlc.options.running import CACHE_MODES
 from xdlc.runtime.htp.cache_validity import CacheValidity, Finding, Unchecked, float_ops, judge
 from xdlc.runtime.htp.library import installed_sdk, read_version
 from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import Soc, all_socs, find_soc
 
-MODES = ("permissive", "strict", "always_generate_new")
-PERMISSIVE, STRICT, ALWAYS_NEW = MODES
+PERMISSIVE, STRICT, ALWAYS_NEW = CACHE_MODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Verdict:
     Attributes:
         record: Name of the record.
         device: Name of the device's SoC.
-        mode: Which of ``MODES`` it was judged in.
+        mode: Which of ``CACHE_MODES`` it was judged in.
         failed: The rules that the record breaks.
         unjudged: The rules that could not be judged, and why.
     """
@@ -92,10 +92,10 @@ def table(
 ) -> list[Verdict]:
     """Return verdicts by record (slowest), device and mode (fastest)."""
     for mode in modes:
-        if mode not in MODES:
+        if mode not in CACHE_MODES:
             raise UsageError(
                 f"there is no mode {mode!r}",
-                fix=nearest_names(mode, MODES) or f"use one of {', '.join(MODES)}",
+                fix=nearest_names(mode, CACHE_MODES) or f"use one of {', '.join(CACHE_MODES)}",
             )
     version = read_version(sdk) if sdk is not None else installed_sdk()
     fresh = CacheValidity(model, outputs)
@@ -215,7 +215,7 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
     Args:
         soc: Name of the device's SoC; None for the one that the first usable cache was compiled for.
         outputs: Names of the tensors that are requested.
-        mode: How caches are judged, see ``verdict.MODES``.
+        mode: How caches are judged, see ``CACHE_MODES``.
 
     Raises:
         UsageError: If the SoC or the mode is not known.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from xdlc.errors import ContainerError
@@ -15,19 +14,6 @@ from xdlc.ir import Graph, Op
 from xdlc.ir.partitions import leaving, partition_of, sources
 
 _Node = str | Op  # a partition, or an op that is in none
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledPartition:
-    """Ops that run in one go.
-
-    Attributes:
-        name: Name of the compiled graph that runs them; None for the CPU.
-        ops: The ops, in the order of their graph.
-    """
-
-    name: str | None
-    ops: tuple[Op, ...]
 
 
 def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
@@ -73,8 +59,10 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     return partition
 
 
-def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[ScheduledPartition]:
+def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[tuple[str | None, list[Op]]]:
     """Return all ops of a graph in partitions that can run in sequence.
+
+    Each has the name of the compiled graph that runs it, None for the CPU, and its ops in order.
 
     Args:
         partitions: Names of the ops of each compiled partition.
@@ -102,7 +90,7 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[Sche
             fix="prepare the model again",
         ) from error
     ready: list[str] = []
-    scheduled: list[ScheduledPartition] = []
+    scheduled: list[tuple[str | None, list[Op]]] = []
     while sorter.is_active():
         host: list[Op] = []
         while nodes := sorter.get_ready():  # grows by all ops that need no further partition
@@ -111,11 +99,11 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[Sche
             sorter.done(*ops)
             host += ops
         if host:
-            scheduled.append(ScheduledPartition(None, tuple(sorted(host, key=place.__getitem__))))
+            scheduled.append((None, sorted(host, key=place.__getitem__)))
         if ready:
             partition = min(ready, key=rank.__getitem__)
             ready.remove(partition)
-            scheduled.append(ScheduledPartition(partition, tuple(members[partition])))
+            scheduled.append((partition, members[partition]))
             sorter.done(partition)
     return scheduled
 

@@ -387,8 +387,8 @@ def emulated_partitions(
 
     def scheduled(graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
         return [
-            (None if group.name is None else step(graph.name, group.name), group.ops)
-            for group in schedule(graph, partitions.get(graph.name, {}))
+            (None if name is None else step(graph.name, name), ops)
+            for name, ops in schedule(graph, partitions.get(graph.name, {}))
         ]
 
     return scheduled

@@ -8,7 +8,7 @@ What each folder below ``jni/src`` has to offer: a ``Makefile`` with the targets
 ``clean``, and for DSPs ``aarch64`` too (of a DSP, ``android`` builds the Hexagon library and ``x86`` the one
 that prepares graphs).  It includes ``../../../common.mk``, which defines ``PACKAGE``, ``ROOT``, ``LIBS`` (the
 folder of built libraries), ``BUILD``, and ``$(call need,VARIABLE,what it is,where it is from)``.
-Values of a configuration are printed through the filters of ``quoting.py`` and ``cpp.py`` only.
+Values of a configuration are printed through the filters of ``naming.py`` and ``cpp.py`` only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Normalizations, softmax and reductions."""
+"""Handlers of normalizations and softmax."""
 
 from __future__ import annotations
 
@@ -138,14 +138,3 @@ def softmax(node: Node, g: Operators) -> Value:
     """Apply a softmax along one axis."""
     (x,) = bottoms(node, 1)
     return g("Softmax", [x], axis=node.axis(params(node, "softmax_param").integer("axis", 1), x.rank))
-
-
-@layer("Reduction")
-def reduction(node: Node, g: Operators) -> Value:
-    """Reduce the axes from ``axis`` on, drop them, and multiply by ``coeff``."""
-    (x,), p = bottoms(node, 1), params(node, "reduction_param")
-    operation = p.word("operation", {"SUM": 1, "ASUM": 2, "SUMSQ": 3, "MEAN": 4}, "SUM")
-    axis, factor = node.axis(p.integer("axis", 0), x.rank), p.number("coeff", 1.0)
-    type = {"SUM": "Sum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "Mean"}[operation]
-    total = reduced(g, type, x, range(axis, x.rank), keep=False)
-    return total if factor == 1.0 else g("Mul", [total, number(g, x, factor)])

@@ -1,25 +1,19 @@
-"""Handlers of layers that join, split, reshape and move blobs, or store them."""
+"""Handlers of layers that join, cut, reshape and move blobs."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
-import numpy as np
-
-from xdlc.converter.caffe.registry import MANY, bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc.gathering import shuffled, split, stack
-from xdlc.converter.nhwc.scatter import full
+from xdlc.converter.caffe.registry import MANY, bottoms, layer, misfit, params
+from xdlc.converter.nhwc.gathering import shuffled, split
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
-from xdlc.converter.nhwc.slicing import reversed_axes
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.protobuf_text import Message
 from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.ir.dtype import INT32
 from xdlc.options import spell
 
 
@@ -201,31 +195,7 @@ def _check_channels(x: Value, group: int) -> None:
         raise misfit(f"{group} does not divide the channels of {list(x.shape)}")
 
 
-# ------------------------------------------------------------------ places and rows
-
-
-@layer("ArgMax")
-def _arg_max(node: Node, g: Operators) -> Value:
-    """Return indices of maxima, with values if requested; the last of equals wins."""
-    (x,), p = bottoms(node, 1), params(node, "argmax_param")
-    count, has_axis = p.integer("top_k", 1, least=1), p.has("axis")
-    with_values = p.flag("out_max_val", False)
-    axis = node.axis(p.integer("axis", 1), x.rank) if has_axis else 1
-    lying = x if has_axis or not x.rank else reshape(g, x, (x.shape[0], x.size // x.shape[0]))
-    if not lying.rank or count > lying.shape[axis]:
-        raise misfit(f"takes the {count} largest of {list(lying.shape)}, axis {axis}")
-    if count == 1:
-        values = g("ReduceMax", [lying, vector(g, [axis])], keepdims=1)
-        places = g("ArgMax", [lying], axis=axis, keepdims=1, select_last_index=1)
-    else:  # from the end, where the first of equal ones has the larger place
-        turned = reversed_axes(g, lying, [axis])
-        values, places = g.apply("TopK", [turned, vector(g, [count])], {"axis": axis}, 2)
-        places = g("Sub", [vector(g, [lying.shape[axis] - 1]), places])
-    if has_axis:
-        return values if with_values else cast(g, places, FLOAT32)
-    places = cast(g, places, FLOAT32)
-    found = stack(g, [places, values], 1) if with_values else places
-    return reshape(g, found, (x.shape[0], 1 + with_values, count, *[1] * (x.rank - 3)))
+# ------------------------------------------------------------------ rows
 
 
 @layer("BatchReindex")
@@ -242,43 +212,3 @@ def _filter(node: Node, g: Operators) -> Value:
         "the number of rows that it keeps depends on data, and a DLC has fixed shapes",
         fix=f"{cut_before()}, and select the rows in the program",
     )
-
-
-@layer("Parameter")
-def _parameter(node: Node, g: Operators) -> Value:
-    return weights(node, g, params(node, "parameter_param").integers("shape.dim", least=1))[0]
-
-
-@layer("DummyData")
-def _dummy_data(node: Node, g: Operators) -> list[Value]:
-    """Return constant blobs; one shape or filler applies to all tops."""
-    count = len(node.outputs)
-    node.read.update(name for name in node.attributes if name.startswith("dummy_data_param."))
-    own = next(iter(node.message.fields.messages("dummy_data_param")), Message(0))
-    sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
-    shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
-    if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
-        raise misfit("states num, channels, height and width in unequal numbers, or besides shapes")
-    shapes += zip(*sizes, strict=True)
-    fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
-    if len(shapes) not in (1, count) or len(fillers) not in (1, count):
-        raise misfit(f"states {len(shapes)} shapes and {len(fillers)} fillers for {count} tops")
-    blobs = []
-    for index, name in enumerate(node.outputs):
-        dims = shapes[index % len(shapes)]
-        shape = [size for size in dims if isinstance(size, int) and size > 0]
-        if len(shape) != len(dims):
-            raise misfit("states a shape that is not positive integers")
-        check_shape(name, shape, FLOAT32)
-        g.builder.check_table(*shape)
-        blobs.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
-    return blobs
-
-
-def _filled(filler: Message) -> float:
-    (kind, *_), (value, *_) = filler.scalars("type") or ["constant"], filler.scalars("value") or [0]
-    if kind != "constant":
-        raise UnsupportedOp(f"random fillers ({kind}) are not supported", fix="make it an Input layer")
-    if isinstance(value, str):
-        raise misfit("states a data_filler value that is not a number")
-    return float(np.float32(value))

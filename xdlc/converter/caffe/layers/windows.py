@@ -1,4 +1,4 @@
-"""Handlers of convolutions, pools, products with weights, and upsampling."""
+"""Handlers of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xdlc.converter.caffe.registry import MANY, Params, bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.nhwc.shapes import cast, number, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, number, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -209,127 +208,3 @@ def _pooled(
     planes = np.arange(count * channels, dtype=np.int32) * (height * width)
     first = g.builder.const(planes.reshape(count, channels, 1, 1))
     return [most, cast(g, g("Sub", [cast(g, where, INT32), first]), FLOAT32)]
-
-
-# ------------------------------------------------------------------ products
-
-
-@layer("InnerProduct")
-def inner_product(node: Node, g: Operators) -> Value:
-    """Multiply the axes from ``axis`` on, flattened, by a matrix.
-
-    Weights are [outputs, inner], with ``transpose`` [inner, outputs].
-    """
-    (x,), p = bottoms(node, 1), params(node, "inner_product_param")
-    shape, outputs = x.shape, p.integer("num_output", least=1)
-    axis = node.axis(p.integer("axis", 1), len(shape))
-    inner, is_transposed = math.prod(shape[axis:]), p.flag("transpose", False)
-    bias = [[outputs]] if p.flag("bias_term", True) else []
-    operands = weights(node, g, [inner, outputs] if is_transposed else [outputs, inner], *bias)
-    rows = reshape(g, x, (math.prod(shape[:axis]), inner))
-    return reshape(g, g("Gemm", [rows, *operands], transB=int(not is_transposed)), (*shape[:axis], outputs))
-
-
-@layer("Embed")
-def embed(node: Node, g: Operators) -> Value:
-    """Return rows of a table [input_dim, outputs] at positions stored as floats."""
-    (x,), p = bottoms(node, 1), params(node, "embed_param")
-    outputs, count = p.integer("num_output", least=1), p.integer("input_dim", least=1)
-    table, *bias = weights(node, g, [count, outputs], *([[outputs]] if p.flag("bias_term", True) else []))
-    rows = g("Gather", [table, cast(g, x, INT32)], axis=0)
-    return g("Add", [rows, bias[0]]) if bias else rows
-
-
-def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
-    """Return an image [N, C, H, W] after a canonical Resize."""
-    if len(size) != 2 or min(size) < 1:
-        raise misfit(f"resizes {list(x.shape)} to {list(size)}")
-    if tuple(size) == x.shape[2:]:
-        return x
-    given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
-    return g("Resize", [x, None, None, vector(g, size)], axes=[2, 3], **given)
-
-
-@layer("Interp", layout=CHANNEL_LAST)
-def _interp(node: Node, g: Operators) -> Value:
-    """Apply DeepLab's Interp with aligned corners; pads (at most 0) crop first."""
-    (x, *like), p = bottoms(node, 1, 2, rank=4), params(node, "interp_param")
-    begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
-    sizes = [size + begin + end for size in x.shape[2:]]
-    if max(begin, end) > 0 or min(sizes) < 1:
-        raise misfit(
-            f"pads by {begin} and {end}: numbers of 0 or less, which cut {list(x.shape)}, are wanted"
-        )
-    if begin or end:
-        ends = [size + end for size in x.shape[2:]]
-        x = g("Slice", [x, vector(g, [-begin] * 2), vector(g, ends), vector(g, [2, 3])])
-    if like:
-        sizes = list(like[0].shape[2:])
-    elif p.has("shrink_factor", "zoom_factor"):
-        if p.has("height", "width"):
-            raise misfit("states a size and a factor: remove one")
-        shrink, zoom = (p.integer(f"{name}_factor", 1, least=1) for name in ("shrink", "zoom"))
-        sizes = [(size - 1) // shrink * zoom + 1 for size in sizes]
-    else:
-        sizes = [p.integer(name, least=1) for name in ("height", "width")]
-    return _resized(g, x, sizes, "align_corners")
-
-
-@layer("BilinearInterpolate", layout=CHANNEL_LAST)
-def _interpolated(node: Node, g: Operators) -> Value:
-    """Apply a bilinear Resize; corners are aligned unless ``align_corners`` is false."""
-    (x,), p = bottoms(node, 1, rank=4), params(node, "bilinear_interpolate_param")
-    transform, old = "align_corners" if p.flag("align_corners", True) else "half_pixel", x.shape[2:]
-    if not p.has("dst_h", "dst_w"):
-        factor = p.number("scale_factor", 1.0, above=0)
-        return _resized(g, x, [int(size * factor) for size in old], transform)
-    if p.has("scale_factor"):
-        raise misfit("states dst_h or dst_w, and scale_factor: remove one")
-    sizes = [p.integer(name, size, least=1) for name, size in zip(("dst_h", "dst_w"), old, strict=True)]
-    return _resized(g, x, sizes, transform)
-
-
-# ------------------------------------------------------------------ repetition, places
-
-
-@layer("Upsample", layout=CHANNEL_LAST)
-def _upsample(node: Node, g: Operators) -> Value:
-    """Repeat elements (Darknet); with a mask, move them to its positions (SegNet)."""
-    p = params(node, "upsample_param")
-    if node.message.bottoms == 2:
-        x, mask = bottoms(node, 2, rank=4)
-        return _unpooled(g, x, mask, _upsampled(p, x.shape[2:]))
-    (x,), scale = bottoms(node, 1, rank=p.integer("dims_num", 4)), p.integer("scale", 1, least=1)
-    if x.rank == 4:
-        return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
-    if x.rank != 3:
-        raise misfit("dims_num must be 3 or 4")
-    n, channels, width = x.shape
-    image = reshape(g, x, (n, channels, 1, width))
-    made = _resized(g, image, [1, width * scale], "asymmetric", "nearest")
-    return reshape(g, made, (n, channels, width * scale))
-
-
-def _upsampled(p: Params, size: Sequence[int]) -> list[int]:
-    """Return the size of SegNet's Upsample, as upsample_layer.cpp computes it."""
-    scales = p.sizes("scale", 2, 2, least=1, both=True)
-    cuts = [p.flag(name, False) for name in ("pad_out_h", "pad_out_w")]
-    made = [edge * scale - cut for edge, scale, cut in zip(size, scales, cuts, strict=True)]
-    return [p.integer(f"upsample_{side}", edge, least=1) for side, edge in zip("hw", made, strict=True)]
-
-
-@layer("MaxUnPool")
-def _max_unpool(node: Node, g: Operators) -> Value:
-    (x, mask), p = bottoms(node, 2, rank=4), params(node, "max_unpool_param")
-    return _unpooled(g, x, mask, [p.integer(name, least=1) for name in ("dst_h", "dst_w")])
-
-
-def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value:
-    """Return zeros [N, C, *size] with elements at positions ``y * width + x``."""
-    planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
-    if mask.shape != x.shape or math.prod(new) < x.size:
-        raise misfit(f"puts {list(x.shape)} to places {list(mask.shape)} of {list(new)}")
-    places = reshape(g, cast(g, mask, INT32), (planes, x.size // planes))
-    zeros = full(g, (planes, math.prod(size)), 0, FLOAT32)
-    made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)
-    return reshape(g, made, new)

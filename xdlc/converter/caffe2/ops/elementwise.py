@@ -1,4 +1,4 @@
-"""Handlers of element-wise operators, of operators that copy, and of comparisons."""
+"""Handlers of element-wise operators."""
 
 from __future__ import annotations
 
@@ -91,30 +91,6 @@ def _cast(node: Node, g: Operators, x: Value) -> Value:
         raise node.problem(f"a cast to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
     target = DATA_TYPES[given.upper()] if isinstance(given, str) else integer(node, "to", 0)
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
-
-
-# ---------------------------------------------------------------------- copies
-
-_COPIES = """
-Alias AliasWithName AsyncNetBarrier Copy CopyCPUToGPU CopyCPUToIDEEP CopyCPUToMKL CopyCPUToOpenGL
-CopyFromCPUInput CopyFromOpenGL CopyGPUToCPU CopyIDEEPToCPU CopyMKLToCPU CopyOnDeviceLike CopyToOpenGL
-EnsureCPUOutput EnsureDense NanCheck StopGradient
-"""
-
-
-@operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
-def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
-    """Return the inputs; inputs beyond the outputs only state a device or an order."""
-    return [x, *others][: len(node.outputs)]
-
-
-@operator("Dropout", layout=ANY, ignores=("ratio",))
-def _dropout(node: Node, g: Operators, x: Value) -> Value:
-    """Return the input; without is_test a notice states that the net is for training."""
-    if not flag(node, "is_test"):
-        notice = f"{g.context.source.describe(node)}: is_test is not set; the DLC drops nothing"
-        g.context.diagnostics.notices.append(notice)
-    return x
 
 
 # ---------------------------------------------------------------------- two operands

@@ -1,4 +1,4 @@
-"""Handlers of reductions, argmax and products of matrices."""
+"""Handlers of reductions, argmax and top-k."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from xdlc.converter.caffe2.ops.shapes import flattened
-from xdlc.converter.caffe2.registry import flag, integer, integers, operator, vectors, wants
-from xdlc.converter.nhwc.reduce import reduced, swapped
+from xdlc.converter.caffe2.registry import flag, integer, integers, operator, wants
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
@@ -63,49 +62,3 @@ def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> li
     step = g.builder.const(np.asarray(math.prod(shape[axis + 1 :]), np.int64))
     flat = g("Add", [g("Mul", [places, step]), first])
     return [values, places, cast(g, reshape(g, flat, (flat.size,)), INT64)]
-
-
-def _matrix(node: Node, g: Operators, x: Value, argument: str) -> Value:
-    """Return a value as a matrix; axes from the stated one on form its columns."""
-    return flattened(g, x, node.axis(integer(node, argument, 1), x.rank))
-
-
-@operator("FC", "FCTransposed")
-def _fc(node: Node, g: Operators, x: Value, weight: Value, bias: Value) -> Value:
-    """Return x, flattened from axis on, times [N, K] (or [K, N]), plus a bias [N]."""
-    rows, table = _matrix(node, g, x, "axis"), _matrix(node, g, weight, "axis_w")
-    transposed = node.type == "FCTransposed"
-    units, inner = reversed(table.shape) if transposed else table.shape
-    if rows.shape[1] != inner:
-        raise node.invalid(
-            f"{rows.shape[1]} elements of {node.names[0]!r} from its axis on meet weights "
-            f"{node.names[1]!r} of shape {list(weight.shape)}"
-        )
-    vectors(node, units, bias=bias)
-    made = g("Gemm", [rows, table, bias], transB=int(not transposed))
-    return reshape(g, made, (*dims(x)[: integer(node, "axis", 1) % x.rank], units))
-
-
-def _product(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    """Return the product over the last two axes, which trans_a and trans_b swap."""
-    x, y = (
-        swapped(g, value) if flag(node, name) and value.rank > 1 else value
-        for name, value in (("trans_a", x), ("trans_b", y))
-    )
-    if x.shape[-1:] != y.shape[-2:][:1]:
-        raise node.invalid(f"{list(x.shape)} times {list(y.shape)}: the inner dimensions differ")
-    return g("MatMul", [x, y])
-
-
-@operator("MatMul")
-def _matmul(node: Node, g: Operators, x: Value, y: Value, _rows: Value | None = None) -> Value:
-    """Return the product of two matrices, views of the inputs by axis_a and axis_b."""
-    return _product(node, g, _matrix(node, g, x, "axis_a"), _matrix(node, g, y, "axis_b"))
-
-
-@operator("BatchMatMul", ignores=("use_scratch",))
-def _batch_matmul(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    """Return matrix products over the last two axes; the others broadcast."""
-    if not flag(node, "broadcast") and (x.rank != y.rank or dims(x)[:-2] != dims(y)[:-2]):
-        raise node.invalid(f"batches of {list(x.shape)} and {list(y.shape)} differ, without broadcast")
-    return _product(node, g, x, y)

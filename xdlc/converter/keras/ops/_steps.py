@@ -11,7 +11,7 @@ from xdlc.converter.keras.ops.activations import function_of
 from xdlc.converter.keras.registry import as_float, const
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.gathering import split, stack, unstack
-from xdlc.converter.nhwc.reduce import dense
+from xdlc.converter.nhwc.products import dense
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -20,8 +20,8 @@ from xdlc.converter.keras.registry import (
 )
 from xdlc.converter.nhwc.elementwise import clipped, expm1
 from xdlc.converter.nhwc.gathering import split
+from xdlc.converter.nhwc.normalization import softmax as softmax_last
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.reduce import softmax as softmax_last
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -19,8 +19,9 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.reduce import reduced, swapped
-from xdlc.converter.nhwc.reduce import softmax as softmax_last
+from xdlc.converter.nhwc.normalization import softmax as softmax_last
+from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node

@@ -13,7 +13,7 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.reduce import dense as product
+from xdlc.converter.nhwc.products import dense as product
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators

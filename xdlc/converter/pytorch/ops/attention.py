@@ -1,78 +1,21 @@
-"""Handlers of attention, transformer layers and the softmax family."""
+"""Handlers of scaled dot-product attention."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import fully_connected, softmax, swapped
-from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, reshape, vector
+from xdlc.converter.nhwc.normalization import softmax
+from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.shapes import cast, dims, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._shapes import operand
+from xdlc.converter.pytorch.ops.softmax import alive
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8
 
 _LOWEST = float(np.finfo(np.float32).min)
-
-
-# ---------------------------------------------------------------------------------------------- softmax
-
-
-_SOFTMAX = ("softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax")
-
-
-@aten(*_SOFTMAX, ignores=("half_to_float", "dtype"))
-def _softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    x, log = operand(node, g, self), "log_" in node.type
-    if not x.rank:
-        return reshape(g, softmax(g, reshape(g, x, (1,)), log=log), ())
-    return softmax(g, x, log=log, axis=axis_of(dim, x.rank))
-
-
-@aten("_safe_softmax", ignores=("dtype",))
-def _safe_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    x = operand(node, g, self)
-    if not x.rank:
-        return _softmax(node, g, self, dim)
-    axis = axis_of(dim, x.rank)
-    finite = g("Max", [x, number(g, x, float(x.dtype.float_info.min))])
-    return g("Mul", [softmax(g, finite, axis=axis), _alive(g, x, axis)])
-
-
-def _alive(g: Operators, scores: Value, axis: int) -> Value:
-    """Return 0 where all along an axis are -inf, else 1."""
-    most = g("ReduceMax", [scores, vector(g, [axis])], keepdims=1)
-    return cast(g, g("Greater", [most, number(g, most, -math.inf)]), scores.dtype)
-
-
-@aten("_masked_softmax")
-def _masked(
-    node: AtenNode, g: Operators, self: Value, mask: Value, dim: int | None, mask_type: int | None
-) -> Value:
-    return masked_softmax(g, self, mask, axis_of(-1 if dim is None else dim, self.rank), mask_type)
-
-
-def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: int | None) -> Value:
-    """Return a softmax that excludes masked elements.
-
-    Args:
-        x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
-        mask: True for what is hidden; None for no mask.
-        axis: Axis of the softmax.
-        kind: 0 for a mask [L, S], 1 for [N, S], else it has the shape of the scores.
-    """
-    if mask is None:
-        return softmax(g, x, axis=axis)
-    mask = cast(g, mask, BOOL8)
-    if kind == 1 and mask.rank == 2:
-        mask = g("Unsqueeze", [mask, vector(g, [1, 2])])
-    return softmax(g, g("Where", [mask, number(g, x, -math.inf), x]), axis=axis)
-
-
-# ---------------------------------------------------------------------------------------------- attention
 
 
 @aten(
@@ -160,7 +103,7 @@ def _computed_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> t
         axis, seen = vector(g, [mask.rank - 1]), cast(g, mask, scores.dtype)
         return g("Where", [mask, zero, low]), g("ReduceMax", [seen, axis], keepdims=1)
     mask = cast(g, mask, scores.dtype)
-    return g("Max", [mask, number(g, mask, lowest)]), _alive(g, mask, mask.rank - 1)
+    return g("Max", [mask, number(g, mask, lowest)]), alive(g, mask, mask.rank - 1)
 
 
 def _known_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tuple[Value | None, Value | None]:
@@ -175,122 +118,3 @@ def _known_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tupl
         return None, None
     made = g.builder.const(added.astype(scores.dtype.numpy))
     return made, None if alive.all() else g.builder.const(alive.astype(scores.dtype.numpy))
-
-
-@dataclass(frozen=True, slots=True)
-class _Heads:
-    """Weights of an attention of several heads.
-
-    Attributes:
-        qkv: Weights [3 * E, E] and biases of queries, keys and values.
-        proj: Weights [E, E] and biases of the results.
-        mask: True where a key is hidden, or None.
-        kind: Kind of the mask, as of ``masked_softmax``.
-    """
-
-    count: int
-    qkv: tuple[Value, Value]
-    proj: tuple[Value, Value]
-    mask: Value | None
-    kind: int | None
-
-
-def _linear(g: Operators, x: Value, weight: Value, bias: Value) -> Value:
-    if weight.is_static and bias.is_static:
-        return fully_connected(g, x, weight, bias, keep_dims=True)
-    return g("Add", [g("MatMul", [x, swapped(g, weight)]), bias])
-
-
-def _attended(g: Operators, parts: list[Value], heads: _Heads) -> tuple[Value, Value]:
-    """Return attention over values [N, L, E], and its weights [N, heads, L, S]."""
-    width = dims(parts[0])[2]
-    size = width // heads.count
-    query, key, value = (
-        permuted(g, reshape(g, part, (*dims(part)[:2], heads.count, size)), (0, 2, 1, 3)) for part in parts
-    )
-    query = g("Mul", [query, number(g, query, 1 / math.sqrt(size))])
-    scores = g("MatMul", [query, swapped(g, key)])
-    weights = masked_softmax(g, scores, heads.mask, 3, heads.kind)
-    made = permuted(g, g("MatMul", [weights, value]), (0, 2, 1, 3))
-    return _linear(g, reshape(g, made, (*dims(made)[:2], width)), *heads.proj), weights
-
-
-def _projected(g: Operators, inputs: list[Value], heads: _Heads) -> list[Value]:
-    """Return queries, keys and values; a common input needs only one product."""
-    weight, bias = heads.qkv
-    width = dims(weight)[1]
-    third = vector(g, [width] * 3)
-    if inputs[0] is inputs[1] is inputs[2]:
-        return g.apply("Split", [_linear(g, inputs[0], weight, bias), third], {"axis": 2}, 3)
-    weights, biases = (g.apply("Split", [each, third], {"axis": 0}, 3) for each in heads.qkv)
-    return [_linear(g, *each) for each in zip(inputs, weights, biases, strict=True)]
-
-
-@aten("_native_multi_head_attention", ignores=("embed_dim",))
-def _multi_head_attention(
-    node: AtenNode,
-    g: Operators,
-    query: Value,
-    key: Value,
-    value: Value,
-    num_head: int,
-    qkv_weight: Value,
-    qkv_bias: Value,
-    proj_weight: Value,
-    proj_bias: Value,
-    mask: Value | None,
-    need_weights: bool,
-    average_attn_weights: bool,
-    mask_type: int | None,
-) -> list[Value]:
-    heads = _Heads(num_head, (qkv_weight, qkv_bias), (proj_weight, proj_bias), mask, mask_type)
-    made, weights = _attended(g, _projected(g, [query, key, value], heads), heads)
-    if not need_weights:
-        return [made]
-    return [made, g("ReduceMean", [weights, vector(g, [1])], keepdims=0) if average_attn_weights else weights]
-
-
-@aten("_transformer_encoder_layer_fwd", ignores=("embed_dim",))
-def _encoder_layer(
-    node: AtenNode,
-    g: Operators,
-    src: Value,
-    num_heads: int,
-    qkv_weight: Value,
-    qkv_bias: Value,
-    proj_weight: Value,
-    proj_bias: Value,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm_weight_1: Value,
-    norm_bias_1: Value,
-    norm_weight_2: Value,
-    norm_bias_2: Value,
-    ffn_weight_1: Value,
-    ffn_bias_1: Value,
-    ffn_weight_2: Value,
-    ffn_bias_2: Value,
-    mask: Value | None,
-    mask_type: int | None,
-) -> Value:
-    heads = _Heads(num_heads, (qkv_weight, qkv_bias), (proj_weight, proj_bias), mask, mask_type)
-
-    def norm(x: Value, weight: Value, bias: Value) -> Value:
-        return g("LayerNormalization", [x, weight, bias], axis=-1, epsilon=eps)
-
-    def attention(x: Value) -> Value:
-        return _attended(g, _projected(g, [x, x, x], heads), heads)[0]
-
-    def feed_forward(x: Value) -> Value:
-        inner = _linear(g, x, ffn_weight_1, ffn_bias_1)
-        return _linear(g, g("Gelu" if use_gelu else "Relu", [inner]), ffn_weight_2, ffn_bias_2)
-
-    x = src
-    for part, weights in (
-        (attention, (norm_weight_1, norm_bias_1)),
-        (feed_forward, (norm_weight_2, norm_bias_2)),
-    ):
-        made = g("Add", [x, part(norm(x, *weights) if norm_first else x)])
-        x = made if norm_first else norm(made, *weights)
-    return x

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import swapped
+from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten

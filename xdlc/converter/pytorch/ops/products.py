@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import fully_connected, swapped
+from xdlc.converter.nhwc.products import fully_connected, swapped
 from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import operand

@@ -1,4 +1,4 @@
-"""Handlers of resized images, sampled grids and rearranged pixels."""
+"""Handlers of resized images and sampled grids."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc.gathering import shuffled
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import mixed
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.node import bind_dims
-from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
+from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 
@@ -229,33 +228,3 @@ def _affine_grid(
         kept = [float(each != 1) for each in reversed(size[2:])]
         theta = g("Mul", [theta, g.builder.const(np.asarray([*kept, 1.0], theta.dtype.numpy))])
     return g("AffineGrid", [theta, vector(g, size)], align_corners=int(align_corners))
-
-
-# ---------------------------------------------------------------------------------------------- pixels
-
-
-@aten("pixel_shuffle", layout=CHANNEL_LAST)
-def _pixel_shuffle(node: AtenNode, g: Operators, self: Value, upscale_factor: int) -> Value:
-    made = g("DepthToSpace", [_images(g, self)], blocksize=upscale_factor, mode="CRD")
-    return made if self.rank == 4 else reshape(g, made, (*self.shape[:-3], *made.shape[1:]))
-
-
-def _images(g: Operators, x: Value) -> Value:
-    """Return [..., C, H, W] with one batch axis."""
-    return x if x.rank == 4 else reshape(g, x, (math.prod(dims(x)[:-3]), *x.shape[-3:]))
-
-
-@aten("pixel_unshuffle", layout=CHANNEL_LAST)
-def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
-    (channels,), block = dims(self, [-3]), downscale_factor
-    blocks = g("SpaceToDepth", [_images(g, self)], blocksize=block)
-    if block > 1 and channels > 1:  # it is block by block; PyTorch has channel by channel
-        check_table(channels, block * block)
-        order = np.arange(channels * block * block).reshape(block * block, channels).T
-        blocks = g("Gather", [blocks, vector(g, order.reshape(-1))], axis=1)
-    return blocks if self.rank == 4 else reshape(g, blocks, (*self.shape[:-3], *blocks.shape[1:]))
-
-
-@aten("channel_shuffle", "native_channel_shuffle", layout=ANY)
-def _channel_shuffle(node: AtenNode, g: Operators, self: Value, groups: int) -> Value:
-    return shuffled(g, self, groups, 1)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from xdlc.converter.nhwc.diagonals import matrix_diagonals, set_diagonals
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import split, unstack
-from xdlc.converter.nhwc.scatter import matrix_diagonals, set_diagonals
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.nhwc.slicing import updated
 from xdlc.converter.operators.dispatch import Operators

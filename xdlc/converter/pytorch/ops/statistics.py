@@ -1,4 +1,4 @@
-"""Handlers of covariance, and of integrals and derivatives of samples."""
+"""Handlers of covariances, differences, integrals and derivatives of samples."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import numpy as np
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import axes_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, formula, operator, term
+from xdlc.converter.pytorch.ops.joining import joined
 from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
+
+_MOST = 64
+"""Most times that differences are taken."""
 
 
 @formula("cov", layout=SOURCE)
@@ -145,3 +150,20 @@ def _gradient(
             gaps = float(at)
         slopes.append(_slope(term(node, g, self), gaps, axis, edge_order).value)
     return slopes
+
+
+@aten("diff")
+def _diff(
+    node: AtenNode, g: Operators, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None
+) -> Value:
+    axis = node.axis(dim, self.rank)
+    x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
+    if not 0 <= n <= _MOST:
+        raise node.problem(f"{n} successive differences are not supported", f"take at most {_MOST}")
+    size = shapes.size_of(x, axis)
+    if n and size is not None and size <= n:
+        return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)
+    for _ in range(n):
+        pair = [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, -1)]
+        x = g("Xor" if x.dtype is BOOL8 else "Sub", pair)
+    return x

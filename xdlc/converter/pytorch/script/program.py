@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.importer import SourceModel, import_model
-from xdlc.converter.pipeline import Options, finish
+from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.graph import source_graph
@@ -185,7 +184,7 @@ def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
     made, _ = source_graph(frozen, Bindings(), frozen=True)
     diagnostics, source = Diagnostics(), Source("pytorch", program.path, unit="call")
     imported = import_model(SourceModel(source, made, aten, Options()), "", diagnostics)
-    model = finish(imported, diagnostics, Options(), notify=lambda _: None)
+    model = finish(imported, diagnostics, notify=lambda _: None)
     random = np.random.default_rng(0)
     feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
     return dict(CpuSession(model, threads=1).run(feeds))

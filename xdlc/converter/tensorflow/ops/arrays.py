@@ -1,22 +1,18 @@
-"""Handlers of operators on shapes: reshapes, joins, slices, gathers, scatters."""
+"""Handlers of operators on shapes: reshapes, joins, slices, gathers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import gathering, images, scatter, shapes, slicing
-from xdlc.converter.nhwc.elementwise import where
+from xdlc.converter.nhwc import blocks, diagonals, gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.shapes import (
     axis_of,
     cast,
-    dims,
     ints,
     known,
-    number,
     positions,
     reshape,
     vector,
@@ -25,19 +21,19 @@ from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import dtype_of, handler
 from xdlc.converter.values import Value, check_table
-from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.ir.dtype import INT32
 
 _FORMULAS: dict[str, Callable[..., Value]] = {
-    "BatchMatrixDiag": scatter.matrix_diagonals,
+    "BatchMatrixDiag": diagonals.matrix_diagonals,
     "BroadcastArgs": shapes.broadcast_shape,
     "BroadcastTo": shapes.broadcast_to,
     "ConjugateTranspose": shapes.transposed,
-    "Diag": scatter.tensor_diagonal,
-    "DiagPart": scatter.tensor_diagonal_part,
+    "Diag": diagonals.tensor_diagonal,
+    "DiagPart": diagonals.tensor_diagonal_part,
     "ExpandDims": shapes.with_axes,
     "Fill": shapes.filled,
     "GatherNd": gathering.gather_nd,
-    "MatrixDiag": scatter.matrix_diagonals,
+    "MatrixDiag": diagonals.matrix_diagonals,
     "Slice": slicing.sliced,
     "SparseToDense": scatter.sparse_to_dense,
     "Tile": shapes.tiled,
@@ -137,8 +133,8 @@ def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value,
 
 
 @handler("Pad", "PadV2")
-def _pad(node: Node, g: Operators, x: Value, pads: Value, *fill: Value) -> Value:
-    return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
+def _pad(node: Node, g: Operators, x: Value, pads: Value, fill: Value | None = None) -> Value:
+    return slicing.padded(g, x, pads, fill=fill)
 
 
 @handler("MirrorPad")
@@ -170,7 +166,7 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value, *axis: Value) ->
 
 @handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
 def _batches(node: Node, g: Operators, x: Value, *operands: Value) -> Value:
-    function = images.space_to_batch if node.type.startswith("Space") else images.batch_to_space
+    function = blocks.space_to_batch if node.type.startswith("Space") else blocks.batch_to_space
     if node.type.endswith("ND"):
         block, pads = operands
         sizes = ints(block, "the block shape")
@@ -194,92 +190,3 @@ def _list_diff(node: Node, g: Operators, x: Value, y: Value) -> list[Value]:
     found = g("ReduceMax", [cast(g, same, INT32), vector(g, [1])], keepdims=0)
     places = g("Squeeze", [g("NonZero", [g("Not", [cast(g, found, ir.dtype.BOOL8)])]), vector(g, [0])])
     return [g("Gather", [x, places], axis=0), cast(g, places, dtype_of(node, "out_idx", "int32"))]
-
-
-_UPDATES = {"Update": "none", "Add": "add", "Sub": "sub", "Max": "max", "Min": "min"}
-_SEGMENTS = ("Sum", "Prod", "Max", "Min", "Mean")
-
-
-@handler("ScatterNd", ignores=("bad_indices_policy",))
-def _scatter_nd(node: Node, g: Operators, indices: Value, updates: Value, shape: Value) -> Value:
-    base = scatter.full(g, ints(shape, "the shape"), 0, updates.dtype)
-    return scatter.scatter_nd(g, base, indices, updates, "none" if updates.dtype is BOOL8 else "add")
-
-
-@handler(*(f"TensorScatter{name}" for name in _UPDATES), ignores=("bad_indices_policy",))
-def _tensor_scatter(node: Node, g: Operators, x: Value, indices: Value, updates: Value) -> Value:
-    return scatter.scatter_nd(g, x, indices, updates, _UPDATES[node.type.removeprefix("TensorScatter")])
-
-
-@handler(*(f"UnsortedSegment{name}" for name in _SEGMENTS[:-1]), ignores=("Tnumsegments",))
-def _unsorted_segments(node: Node, g: Operators, x: Value, ids: Value, count: Value) -> Value:
-    (number,) = ints(count, "the number of segments")
-    return scatter.segments(g, x, ids, number, node.type.removeprefix("UnsortedSegment"))
-
-
-@handler(
-    *(f"Segment{name}{version}" for name in _SEGMENTS for version in ("", "V2")), ignores=("Tnumsegments",)
-)
-def _segments(node: Node, g: Operators, x: Value, ids: Value, *count: Value) -> Value:
-    number = ints(count[0], "the number of segments")[0] if count else scatter.segment_count(ids)
-    reduction = node.type.removeprefix("Segment").removesuffix("V2")
-    empty = {"Prod": 1.0, "Mean": 0.0}.get(reduction, 0.0)
-    return scatter.segments(g, x, ids, number, reduction, empty=None if reduction == "Sum" else empty)
-
-
-def _band(value: Value) -> tuple[int, int]:
-    given = ints(value, "the diagonals")
-    return given[0], given[-1]
-
-
-@handler("MatrixDiagV2", "MatrixDiagV3")
-def _matrix_diag_3(
-    node: Node, g: Operators, x: Value, band: Value, rows: Value, columns: Value, fill: Value
-) -> Value:
-    count, width = (ints(value, "the number of rows or columns")[0] for value in (rows, columns))
-    return scatter.matrix_diagonals(
-        g, x, _band(band), rows=count, columns=width, fill=fill, align=_align(node)
-    )
-
-
-@handler("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def _matrix_set_diag(node: Node, g: Operators, x: Value, diagonals: Value, *band: Value) -> Value:
-    return scatter.set_diagonals(g, x, diagonals, _band(band[0]) if band else (0, 0), _align(node))
-
-
-@handler("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
-def _matrix_diag_part(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
-    if not rest:
-        return scatter.diagonals_of(g, x)
-    return scatter.diagonals_of(g, x, _band(rest[0]), fill=rest[1], align=_align(node))
-
-
-def _align(node: Node) -> str:
-    if not node.type.endswith("V3"):
-        return "LEFT_LEFT"
-    return str(node.attr("align", "RIGHT_LEFT"))
-
-
-@handler("MatrixBandPart", "BatchMatrixBandPart")
-def _band_part(node: Node, g: Operators, x: Value, lower: Value, upper: Value) -> Value:
-    sides = [int(known(value, "a width of the band").reshape(())) for value in (lower, upper)]
-    return scatter.band_part(g, x, *sides)
-
-
-@handler("DenseBincount", "Bincount")
-def _bincount(node: Node, g: Operators, x: Value, size: Value, weights: Value) -> Value:
-    (count,) = ints(size, "the number of bins")
-    if x.rank > 1:
-        raise node.problem("bins of more than one axis are not supported")
-    elements = math.prod(dims(x))
-    flat = reshape(g, x, (elements,))
-    inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
-    place = where(g, inside, flat, number(g, flat, -1))
-    if weights.size and not node.attr("binary_output", False):
-        shares = reshape(g, weights, (elements,))
-    else:
-        shares = scatter.full(g, (elements,), 1, weights.dtype)
-    totals = scatter.segments(g, shares, place, count, "Sum")
-    if node.attr("binary_output", False):
-        totals = cast(g, g("Greater", [totals, number(g, totals, 0)]), totals.dtype)
-    return totals

@@ -1,4 +1,4 @@
-"""Handlers of control flow and identities, and refusals of unsupported nodes."""
+"""Handlers of conditionals and loops."""
 
 from __future__ import annotations
 
@@ -147,71 +147,4 @@ def _left_over(node: Node, _g: Operators) -> AnyValue:
     raise node.problem(
         f"{node.type} is not part of a supported conditional or loop",
         f"freeze the graph again with control flow v2, or cut the graph around it with {spell('out_node')}",
-    )
-
-
-@handler("SymbolicGradient")
-def _gradient(node: Node, _g: Operators) -> AnyValue:
-    raise node.problem("gradients are for training only", "export the model for inference")
-
-
-@handler(
-    "Identity",
-    "StopGradient",
-    "PreventGradient",
-    "CheckNumerics",
-    "CheckNumericsV2",
-    "Snapshot",
-    "EnsureShape",
-    "Print",
-    "PlaceholderWithDefault",
-    "ReadVariableOp",
-    ignores=("message", "shape", "dtype", "first_n", "summarize", "U"),
-)
-def _first_input(node: Node, _g: Operators) -> Value:
-    return node.required(0)
-
-
-@handler("IdentityN")
-def _all_inputs(node: Node, _g: Operators) -> list[Value]:
-    return [node.required(index) for index in range(len(node.names))]
-
-
-_REFUSED = {
-    "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
-        "lookup tables, which the model fills on loading, are not supported",
-        "look up outside the network: begin after it with {} NODE DIMS",
-    ),
-    "ParseExample ParseExampleV2 ParseSingleExample DecodeRaw DecodeJpeg DecodePng DecodeImage DecodeCSV": (
-        "encoded text and images are not supported",
-        "decode outside the network: begin at its result with {} NODE DIMS",
-    ),
-    "IteratorGetNext Iterator IteratorV2 QueueDequeueV2 QueueDequeueManyV2 FIFOQueueV2 ReaderReadV2": (
-        "input pipelines of training are not supported",
-        "begin at it with {} NODE DIMS",
-    ),
-    "TRTEngineOp NeuronOp XlaCallModule": (
-        "is compiled for another runtime: TensorRT, Neuron or XLA",
-        "convert the original model, or export it to ONNX or TFLite",
-    ),
-    "VariableV2 Variable VarHandleOp": (
-        "variables created inside functions are in no checkpoint",
-        "export the model again, with variables created outside functions",
-    ),
-}
-"""Problem and fix by operators that cannot be a part of a DLC; ``{}`` is the option that begins elsewhere."""
-_REASONS = {op: reason for ops, reason in _REFUSED.items() for op in ops.split()}
-
-
-@handler(*_REASONS)
-def _refused(node: Node, _g: Operators) -> Value:
-    problem, fix = _REASONS[node.type]
-    raise node.problem(problem, fix.format(spell("input_dims")))
-
-
-@handler("Const")
-def _string(node: Node, _g: Operators) -> Value:
-    raise node.problem(
-        "constants that are not numbers are not supported",
-        f"begin the graph at tensors of numbers: {spell('input_dims')} NODE DIMS",
     )

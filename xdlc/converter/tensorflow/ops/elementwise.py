@@ -1,4 +1,4 @@
-"""Handlers of operators that work element by element, and of random draws."""
+"""Handlers of operators that work element by element."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.elementwise import erfinv
-from xdlc.converter.nhwc.shapes import cast, ints, known, number, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, known, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.operators.random_inputs import draw_outside
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
     complex_inputs,
@@ -23,7 +18,7 @@ from xdlc.converter.tensorflow.registry import (
     handler,
 )
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import FLOAT32, INT32, UINT8
+from xdlc.ir.dtype import INT32, UINT8
 
 _NAMESAKES = """
 Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erf Exp Floor Greater
@@ -184,65 +179,3 @@ def _bound(node: Node, g: Operators, table: Value, x: Value) -> Value:
     below = g("Less" if node.type == "LowerBound" else "LessOrEqual", [rows, columns])
     positions = g("ReduceSum", [cast(g, below, INT32), vector(g, [2])], keepdims=0)
     return cast(g, positions, dtype_of(node, "out_type", "int32"))
-
-
-_DRAWN = {
-    "RandomUniform": "RandomUniform",
-    "RandomStandardNormal": "RandomNormal",
-    "StatelessRandomUniform": "RandomUniform",
-    "StatelessRandomUniformV2": "RandomUniform",
-    "StatelessRandomNormal": "RandomNormal",
-    "StatelessRandomNormalV2": "RandomNormal",
-}
-"""Canonical operators with the same distribution as TensorFlow's; the numbers differ."""
-_FLOAT, _INT32 = 1, 6  # of TensorProto.DataType
-
-
-_EDGE = math.erf(math.sqrt(2))  # share of a normal distribution within two deviations
-
-
-@handler(*_DRAWN, ignores=("Tseed", "seed2"))
-def _random(node: Node, g: Operators) -> Value:
-    return cast(g, _floats(node, g, _DRAWN[node.type]), dtype_of(node, "dtype"))
-
-
-@handler(
-    "TruncatedNormal", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2", ignores=("Tseed", "seed2")
-)
-def _truncated(node: Node, g: Operators) -> Value:
-    shares = _floats(node, g, "RandomUniform")
-    shares = g("Mul", [g("Sub", [shares, number(g, shares, 0.5)]), number(g, shares, 2 * _EDGE)])
-    return cast(g, g("Mul", [erfinv(g, shares), number(g, shares, math.sqrt(2))]), dtype_of(node, "dtype"))
-
-
-@handler("Multinomial", ignores=("seed", "seed2"))
-def _samples(node: Node, g: Operators) -> Value:
-    _note(node, g)
-    logits = cast(g, node.required(0), FLOAT32)
-    (count,) = ints(node.required(1), "the number of samples")
-    made = g("Multinomial", [logits], sample_size=count, dtype=_INT32)
-    return cast(g, made, dtype_of(node, "output_dtype", "int64"))
-
-
-@handler("RandomUniformInt", ignores=("Tout", "seed2"))
-def _random_integers(node: Node, g: Operators) -> Value:
-    low, high = (cast(g, node.required(index), FLOAT32) for index in (1, 2))
-    wide = g("Mul", [_floats(node, g, "RandomUniform"), g("Sub", [high, low])])
-    return cast(g, g("Floor", [g("Add", [wide, low])]), node.required(1).dtype)
-
-
-def _floats(node: Node, g: Operators, type: str) -> Value:
-    shape, seed = node.required(0), node.attr("seed", 0)
-    seeds = {"seed": float(seed)} if seed else {}
-    _note(node, g)
-    if shape.is_static:
-        return g(type, [], shape=ints(shape, "the shape"), dtype=_FLOAT, **seeds)
-    zeros = g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(np.zeros(1, np.float32)))
-    return g(f"{type}Like", [zeros], dtype=_FLOAT, **seeds)
-
-
-def _note(node: Node, g: Operators) -> None:
-    if not g.random_inputs:
-        g.context.diagnostics.notices.append(
-            f"node {node.own_name!r} draws other random numbers than TensorFlow: {draw_outside()}"
-        )

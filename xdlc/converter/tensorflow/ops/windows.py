@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xdlc.converter.nhwc import reduce, windows
+from xdlc.converter.nhwc import normalization, windows
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.images import dilation
 from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops.reduce import batch_norm, matrix_product
+from xdlc.converter.tensorflow.ops.normalization import batch_norm
+from xdlc.converter.tensorflow.ops.products import matrix_product
 from xdlc.converter.tensorflow.registry import (
     dtype_of,
     handler,
@@ -189,7 +190,7 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
             epsilon = float(node.attr("epsilon", 1e-4))
             given = (scale, offset, mean, variance, epsilon)
             return in_channel_last(
-                is_channel_first(node), g, x, lambda value: reduce.batch_norm(g, value, *given)
+                is_channel_first(node), g, x, lambda value: normalization.batch_norm(g, value, *given)
             )
     except StopIteration:
         raise node.invalid(f"{step} of its fused_ops has no operand") from None

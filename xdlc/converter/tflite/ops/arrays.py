@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xdlc.converter.nhwc import gathering, scatter, shapes, slicing
+from xdlc.converter.nhwc import diagonals, gathering, scatter, shapes, slicing
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import unique
 from xdlc.converter.nhwc.reduce import window_reduced
@@ -34,8 +34,8 @@ _FORMULAS: dict[str, Callable[..., Value]] = {
     "EMBEDDING_LOOKUP": lambda g, ids, table: g("Gather", [table, ids], axis=0),
     "EXPAND_DIMS": shapes.with_axes,
     "FILL": shapes.filled,
-    "MATRIX_DIAG": scatter.matrix_diagonals,
-    "MATRIX_SET_DIAG": scatter.set_diagonals,
+    "MATRIX_DIAG": diagonals.matrix_diagonals,
+    "MATRIX_SET_DIAG": diagonals.set_diagonals,
     "SLICE": slicing.sliced,
     "SPARSE_TO_DENSE": scatter.sparse_to_dense,
     "TILE": shapes.tiled,

@@ -1,4 +1,4 @@
-"""Handlers of operators that work element by element, reductions and argmax."""
+"""Handlers of operators that work element by element."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise as formulas
-from xdlc.converter.nhwc import reduce
+from xdlc.converter.nhwc.normalization import softmax
 from xdlc.converter.nhwc.quantization import fake_quant, rounded
-from xdlc.converter.nhwc.reduce import softmax
-from xdlc.converter.nhwc.shapes import ints
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.quantized import is_stored
@@ -132,11 +130,6 @@ def _gelu(node: Node, g: Operators) -> Value:
     return g("Gelu", [node.required(0)], approximate=form)
 
 
-@handler("SOFTMAX")
-def _softmax(node: Node, g: Operators) -> Value:
-    return softmax(g, node.required(0), beta=node.attr("beta", 0.0))
-
-
 @handler("ZEROS_LIKE")
 def _zeros_like(node: Node, g: Operators) -> Value:
     return formulas.filled_like(g, node.required(0), 0)
@@ -158,38 +151,3 @@ def _fake_quant(node: Node, g: Operators) -> Value:
     ends = [g.builder.const(np.asarray(node.attr(name, 0.0), np.float32)) for name in ("min", "max")]
     bits, narrow = int(node.attr("num_bits", 0)), bool(node.attr("narrow_range", False))
     return fake_quant(g, node.required(0), ends[0], ends[1], bits=bits, narrow=narrow)
-
-
-_REDUCTIONS = {
-    "MEAN": "Mean",
-    "REDUCE_ALL": "All",
-    "REDUCE_ANY": "Any",
-    "REDUCE_MAX": "Max",
-    "REDUCE_MIN": "Min",
-    "REDUCE_PROD": "Prod",
-    "SUM": "Sum",
-}
-
-
-@handler(*_REDUCTIONS)
-def _reduced(node: Node, g: Operators, x: Value, axes: Value) -> Value:
-    keep = bool(node.attr("keep_dims", False))
-    return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
-
-
-@handler("CUMSUM")
-def _cumsum(node: Node, g: Operators, x: Value, axis: Value) -> Value:
-    exclusive, reverse = (bool(node.attr(name, False)) for name in ("exclusive", "reverse"))
-    (place,) = ints(axis, "the axis")
-    return reduce.accumulated(g, "CumSum", x, place, exclusive=exclusive, reverse=reverse)
-
-
-@handler("ARG_MAX", "ARG_MIN", ignores=("output_type",))
-def _place(node: Node, g: Operators, x: Value, axis: Value) -> Value:
-    (place,) = ints(axis, "the axis")
-    return reduce.place_of(g, "ArgMax" if node.type == "ARG_MAX" else "ArgMin", x, place, dtype_of(node))
-
-
-@handler("TOPK_V2")
-def _top_k(node: Node, g: Operators, x: Value, k: Value) -> list[Value]:
-    return reduce.top_k(g, x, k, dtype_of(node, 1))

@@ -15,8 +15,8 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import compare, joined, number, part, select
 from xdlc.converter.operators.ops._formulas import plus, times
-from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.products import multiply
+from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array

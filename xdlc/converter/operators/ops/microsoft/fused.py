@@ -1,20 +1,19 @@
-"""Operators of com.microsoft that ONNX has in parts or under another name."""
+"""Operators of com.microsoft that ONNX has in parts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops import _formulas
-from xdlc.converter.operators.ops._compose import neuron, number, part, reduced, unary
+from xdlc.converter.operators.ops._compose import neuron, number, part
 from xdlc.converter.operators.ops._formulas import linear, plus, silu, tanh_gelu, times
-from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.convolutions import convolve
 from xdlc.converter.operators.ops.products import gemm, multiply
-from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, MICROSOFT, Node, find, importer
+from xdlc.converter.operators.ops.softmax import along
+from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 from xdlc.opdefs.elementwise_enums import (
     ADD,
@@ -22,13 +21,11 @@ from xdlc.opdefs.elementwise_enums import (
     GELU,
     HARD_SIGMOID,
     HARD_SWISH,
-    MAXIMUM,
     MULTIPLY,
     RELU,
     RELU_MIN_MAX,
     SIGMOID,
     SOFTPLUS,
-    SQRT,
     TANH,
 )
 
@@ -191,69 +188,3 @@ def fused_conv(node: Node, b: Builder) -> Value:
     """Map onto a convolution, an optional addition, and the activation."""
     made = convolve(node, b, node.required(0), node.required(1), node.input(2))
     return activated(node, b, plus(b, made, node.input(3)), node.attr("activation_params") or [])
-
-
-@importer("CDist", domain=MICROSOFT)
-def cdist(node: Node, b: Builder, x: Value, y: Value) -> Value:
-    """Write |x|^2 - 2 * x * y^T + |y|^2, at least 0; its root if Euclidean."""
-    metric = node.attr("metric", "sqeuclidean")
-    if metric not in ("euclidean", "sqeuclidean"):
-        raise node.problem(f"metric {metric!r}")
-    crossed = times(b, multiply(node, b, x, b.transpose(y, (1, 0))), -2.0)
-    lengths = b.binary(ADD, _lengths(b, x), b.transpose(_lengths(b, y), (1, 0)))
-    squares = b.binary(MAXIMUM, b.binary(ADD, crossed, lengths), number(b, x, 0.0))
-    if metric == "sqeuclidean":
-        return squares
-    return unary(b, SQRT, squares)
-
-
-def _lengths(b: Builder, x: Value) -> Value:
-    """Return the sum of squares of each row of [rows, width] as [rows, 1]."""
-    return reduced(b, "ReduceSum", b.binary(MULTIPLY, x, x), [1])
-
-
-_OPSET = 16
-"""Version of ONNX whose operators these are."""
-
-
-@importer("GatherND", "Pad", "Trilu", domain=MICROSOFT, layout=ANY)
-def same(node: Node, b: Builder) -> Value:
-    """Import the operator of the same name."""
-    return _as(node, b)
-
-
-@importer("GridSample", domain=MICROSOFT, layout=CHANNEL_LAST)
-def grid_sample(node: Node, b: Builder) -> Value:
-    """Import the operator of the same name."""
-    return _as(node, b)
-
-
-@importer("ExpandDims", domain=MICROSOFT, layout=ANY)
-def expand_dims(node: Node, b: Builder, x: Value) -> Value:
-    """Insert an axis of size 1."""
-    given = node.static(1, "the axis")
-    if given is None:
-        raise node.problem("the axis (input 1) is missing")
-    axis = int(given.reshape(-1)[0])
-    axis += x.rank + 1 if axis < 0 else 0
-    if not 0 <= axis <= x.rank:
-        raise node.problem(f"axis {axis} does not fit rank {x.rank}")
-    return b.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
-
-
-@importer("NhwcMaxPool", domain=MICROSOFT, layout=CHANNEL_LAST)
-def nhwc_max_pool(node: Node, b: Builder, x: Value) -> Value:
-    """Import a channel-last MaxPool, as QNN has it."""
-    if x.rank < 3:
-        raise node.problem(f"input of rank {x.rank}")
-    first = b.transpose(x, (0, x.rank - 1, *range(1, x.rank - 1)))
-    pooled = _as(replace(node, type="MaxPool", inputs=[first]), b)
-    return b.transpose(pooled, (0, *range(2, x.rank), 1))
-
-
-def _as(node: Node, b: Builder) -> Value:
-    entry = find("", node.type, _OPSET)
-    if entry is None:
-        raise node.problem(f"{node.type} has no importer")
-    made = entry.function(replace(node, domain="", opset=_OPSET), b)
-    return made if isinstance(made, Value) else made[0]

@@ -23,8 +23,8 @@ from xdlc.converter.operators.ops._compose import (
     unary,
     without_axes,
 )
-from xdlc.converter.operators.ops.activations import along
 from xdlc.converter.operators.ops.indexing import index_value
+from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import ANY, ML, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import TensorData

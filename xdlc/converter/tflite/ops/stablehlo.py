@@ -1,4 +1,4 @@
-"""Handlers of operators that run sub-graphs: IF, WHILE, CALL_ONCE, StableHLO.
+"""Handlers of StableHLO: composites, and operators with simple sub-graphs.
 
 Semantics: the StableHLO specification (openxla.org/stablehlo/spec).
 """
@@ -16,53 +16,12 @@ from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import slicing, windows
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
-from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.sub_graph import inline
-from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.tflite.registry import dtype_of, handler, stated_dims
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
-
-
-def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
-    """Return the inputs from a position on, as operands of the graphs."""
-    operands = [node.required(index) for index in range(first, len(node.inputs))]
-    for graph in graphs:
-        if len(graph.inputs) != len(operands):
-            raise node.invalid(f"a sub-graph of {len(graph.inputs)} inputs gets {len(operands)} values")
-    return operands
-
-
-@handler("IF", wraps=False)
-def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
-    branches = [node.graph("then_subgraph"), node.graph("else_subgraph")]
-    return apply_if(g, node.required(0), branches, _operands(node, 1, branches), len(node.outputs))
-
-
-@handler("WHILE", "STABLEHLO_WHILE", wraps=False)
-def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
-    condition, body = node.graph("cond_subgraph"), node.graph("body_subgraph")
-    states = _operands(node, 0, [condition, body])
-    if len(body.outputs) != len(states):
-        raise node.invalid(f"its body returns {len(body.outputs)} values for {len(states)} variables")
-    trips = trip_count(g, condition, body, states)
-    return states if trips == 0 else apply_while(g, condition, body, states, trips)
-
-
-@handler("READ_VARIABLE", wraps=False)
-def _read(node: Node, _g: Operators) -> Value:
-    return node.required(0)
-
-
-@handler("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE", ignores=("container", "shared_name"), wraps=False)
-def _variable(node: Node, _g: Operators) -> Value:
-    raise node.problem(
-        "passing a variable's handle to a sub-graph or a resource operator is not supported",
-        "pass the variable's value, or read and assign it in the main graph only",
-    )
-
 
 _SAME = {
     f"STABLEHLO_{name}": operator
@@ -322,23 +281,20 @@ def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
 
 
 @handler("STABLEHLO_REDUCE")
-def _reduce(node: Node, g: Operators, x: Value, start: Value) -> Value:
-    if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
+def _reduce(node: Node, g: Operators, *values: Value) -> Value:
+    x, start = _reduced(node, g, values)
     axes = sorted(node.axis(axis, x.rank) for axis in node.attr("dimensions") or ())
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     reduction, neutral = _REDUCTIONS[operator]
     found = g(reduction, [x, vector(g, axes)], keepdims=0) if axes else x
-    if start.is_static and start.dtype.is_float and float(start.numpy().reshape(())) == neutral:
+    if start.is_static and start.dtype.is_float and float(start.numpy()) == neutral:
         return found
-    return g(operator, [found, reshape(g, start, ())])
+    return g(operator, [found, start])
 
 
 @handler("STABLEHLO_REDUCE_WINDOW")
-def _reduce_window(node: Node, g: Operators, x: Value, start: Value) -> Value:
-    if len(node.inputs) != 2:
-        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once is not supported")
-    start = reshape(g, start, ())
+def _reduce_window(node: Node, g: Operators, *values: Value) -> Value:
+    x, start = _reduced(node, g, values)
     operator = _operator_of(node, g, node.graph("body_subgraph"), x)
     names = ("window_dimensions", "window_strides", "window_dilations", "base_dilations")
     kernel, strides, dilations, base = (list(node.attr(name) or [1] * x.rank) for name in names)
@@ -348,6 +304,13 @@ def _reduce_window(node: Node, g: Operators, x: Value, start: Value) -> Value:
     x = slicing.spread(g, x, base, start) if set(base) - {1} else x
     x = g("Pad", [x, vector(g, [*pads[::2], *pads[1::2]]), start]) if any(pads) else x
     return window_reduced(g, operator, x, start, kernel, strides, dilations)
+
+
+def _reduced(node: Node, g: Operators, values: Sequence[Value]) -> tuple[Value, Value]:
+    """Return the value that a node reduces, and the start as a scalar."""
+    if len(values) != 2:
+        raise node.problem(f"a reduction of {len(values) // 2} values at once is not supported")
+    return values[0], reshape(g, values[1], ())
 
 
 def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:

@@ -1,0 +1,56 @@
+"""Handlers of layers that hold blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.caffe.registry import layer, misfit, params, weights
+from xdlc.converter.nhwc.scatter import full
+from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.protobuf_text import Message
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value, check_shape
+from xdlc.errors import UnsupportedOp
+from xdlc.ir.dtype import FLOAT32
+
+
+@layer("Parameter")
+def _parameter(node: Node, g: Operators) -> Value:
+    return weights(node, g, params(node, "parameter_param").integers("shape.dim", least=1))[0]
+
+
+@layer("DummyData")
+def _dummy_data(node: Node, g: Operators) -> list[Value]:
+    """Return constant blobs; one shape or filler applies to all tops."""
+    count = len(node.outputs)
+    node.read.update(name for name in node.attributes if name.startswith("dummy_data_param."))
+    own = next(iter(node.message.fields.messages("dummy_data_param")), Message(0))
+    sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
+    shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
+    if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
+        raise misfit("states num, channels, height and width in unequal numbers, or besides shapes")
+    shapes += zip(*sizes, strict=True)
+    fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
+    if len(shapes) not in (1, count) or len(fillers) not in (1, count):
+        raise misfit(f"states {len(shapes)} shapes and {len(fillers)} fillers for {count} tops")
+    blobs = []
+    for index, name in enumerate(node.outputs):
+        dims = shapes[index % len(shapes)]
+        shape = [size for size in dims if isinstance(size, int) and size > 0]
+        if len(shape) != len(dims):
+            raise misfit("states a shape that is not positive integers")
+        check_shape(name, shape, FLOAT32)
+        g.builder.check_table(*shape)
+        blobs.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
+    return blobs
+
+
+def _filled(filler: Message) -> float:
+    (kind, *_), (value, *_) = filler.scalars("type") or ["constant"], filler.scalars("value") or [0]
+    if kind != "constant":
+        raise UnsupportedOp(f"random fillers ({kind}) are not supported", fix="make it an Input layer")
+    if isinstance(value, str):
+        raise misfit("states a data_filler value that is not a number")
+    return float(np.float32(value))

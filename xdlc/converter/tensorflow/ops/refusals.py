@@ -1,0 +1,54 @@
+"""Refusals of operators that no DLC can hold."""
+
+from __future__ import annotations
+
+from xdlc.converter.operators.dispatch import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import AnyValue, Value
+from xdlc.options import spell
+
+
+@handler("SymbolicGradient")
+def _gradient(node: Node, _g: Operators) -> AnyValue:
+    raise node.problem("gradients are for training only", "export the model for inference")
+
+
+_REFUSED = {
+    "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
+        "lookup tables, which the model fills on loading, are not supported",
+        "look up outside the network: begin after it with {} NODE DIMS",
+    ),
+    "ParseExample ParseExampleV2 ParseSingleExample DecodeRaw DecodeJpeg DecodePng DecodeImage DecodeCSV": (
+        "encoded text and images are not supported",
+        "decode outside the network: begin at its result with {} NODE DIMS",
+    ),
+    "IteratorGetNext Iterator IteratorV2 QueueDequeueV2 QueueDequeueManyV2 FIFOQueueV2 ReaderReadV2": (
+        "input pipelines of training are not supported",
+        "begin at it with {} NODE DIMS",
+    ),
+    "TRTEngineOp NeuronOp XlaCallModule": (
+        "is compiled for another runtime: TensorRT, Neuron or XLA",
+        "convert the original model, or export it to ONNX or TFLite",
+    ),
+    "VariableV2 Variable VarHandleOp": (
+        "variables created inside functions are in no checkpoint",
+        "export the model again, with variables created outside functions",
+    ),
+}
+"""Problem and fix by operators that cannot be a part of a DLC; ``{}`` is the option that begins elsewhere."""
+_REASONS = {op: reason for ops, reason in _REFUSED.items() for op in ops.split()}
+
+
+@handler(*_REASONS)
+def _refused(node: Node, _g: Operators) -> Value:
+    problem, fix = _REASONS[node.type]
+    raise node.problem(problem, fix.format(spell("input_dims")))
+
+
+@handler("Const")
+def _string(node: Node, _g: Operators) -> Value:
+    raise node.problem(
+        "constants that are not numbers are not supported",
+        f"begin the graph at tensors of numbers: {spell('input_dims')} NODE DIMS",
+    )
