@@ -58,7 +58,7 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
     [
         ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--weights"),
         ("-i net.caffemodel", 3, "is weights of a Caffe net", "-i NET.prototxt -b net.caffemodel"),
-        ("-i net.caffemodel -b net.prototxt", 2, "exchanged", "--input_network net.prototxt"),
+        ("-i net.caffemodel -b net.prototxt", 2, "swapped", "--input_network net.prototxt"),
         ("-i net.prototxt -b net.prototxt", 2, "is a text", "--weights"),
         ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),
         ("-i net.prototxt -b net.caffemodel -o net.prototxt", 2, "replace the input", "another output"),
