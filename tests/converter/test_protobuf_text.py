@@ -84,5 +84,5 @@ def test_files_of_other_characters_are_texts(tmp_path):
     assert message.scalars("name") == ["\udcd6\n"]
     assert dict(flattened(message)) == {"name": r"\xd6" + "\n"}
     path.write_bytes(b'name: "a\0"')
-    with pytest.raises(ModelError, match="no text"):
+    with pytest.raises(ModelError, match="is not text"):
         read_text(ir.MappedFile(path))

@@ -239,7 +239,7 @@ def test_a_net_without_its_init_net_is_one_error_with_all_names(tmp_path):
     assert str(init) in str(caught.value.fix)
     with pytest.raises(UsageError, match=r"weights are missing: .* 2 names: 'v', 'w'"):
         xdlc.convert(predict, SHAPE)
-    with pytest.raises(ModelError, match=r"makes 'v', init_net\.pb fills none"):
+    with pytest.raises(ModelError, match=r"makes 'v', init_net\.pb fills no tensor"):
         xdlc.convert(predict, SHAPE, weights=init)
 
 

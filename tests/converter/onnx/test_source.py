@@ -81,7 +81,7 @@ def test_external_data_beside_the_model(models):
         (lambda entries: entries.update(offset="999999"), "which has"),
         (lambda entries: entries.update(offset="-4"), "negative"),
         (lambda entries: entries.update(length="8"), "needs 32768"),
-        (lambda entries: entries.update(offset="x"), "no number"),
+        (lambda entries: entries.update(offset="x"), "not a number"),
     ],
 )
 def test_wrong_external_data(models, change, message):

@@ -86,7 +86,7 @@ def test_the_tool_takes_it_with_other_flags(source: Path, tmp_path: Path) -> Non
         ("gain", "1e39", "float32"),
         ("rate", [1, 2], "shape"),
         ("flags", [True], "shape"),
-        ("rate", "sixteen", "numbers"),
+        ("rate", "sixteen", "not numeric"),
         ("rate", "none.npy", "none.npy"),
     ],
 )
