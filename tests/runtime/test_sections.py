@@ -151,7 +151,7 @@ def nested(payload):
     [
         (lambda payload: b"XHTA" + struct.pack("<HH", 1, 0) + bytes(8), "integer program"),
         (lambda payload: b"XHTA" + struct.pack("<HH", 3, 0) + payload[8:], "version 3"),
-        (lambda payload: b"XHTA", "no sub-graph"),
+        (lambda payload: b"XHTA", "is not a sub-graph"),
         (lambda payload: payload[:8], "end-of-directory"),
         (lambda payload: payload[:-30], "directory"),
         (nested, "1 records"),
