@@ -32,7 +32,7 @@ Part: TypeAlias = tuple[int, ...]
 MOST_FAILURES = 24
 """Groups that are tried in vain once most are lowered."""
 NEAR = 0.1
-"""Distance from the goal in dB at which the search stops."""
+"""Distance above the goal in dB within which the search stops."""
 FAR = 0.7
 """How far above the goal, in dB, groups are swapped."""
 MOST_ISLANDS = 100

@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
 
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
-    """Return a runner of the float network with an input that shifts each tensor.
+    """Return a runner of the float network, with an extra input to shift each tensor.
 
     The graph runs no other graphs.
     """
@@ -115,7 +115,7 @@ MOST_SAMPLES = 32
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A tensor or group to quantize while all others are float.
+    """An activation or an op's static data to quantize, with all else in float.
 
     Attributes:
         tensor: The activation that it changes.
