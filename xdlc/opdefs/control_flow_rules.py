@@ -191,7 +191,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
 
 
 def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
-    """Check that graphs are not recursive, nested too deeply or too many."""
+    """Check that graphs do not recurse, nest too deeply or expand to too many ops."""
     graphs = {graph.name: graph for graph in looked_at}
     calls = {graph.name: [(op, name) for op in graph.ops for name in called(op)] for graph in looked_at}
     depth: dict[str, int] = {}

@@ -108,7 +108,7 @@ def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
 
 
 def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
-    """Lower groups to level ``target``; return the groups that must not be lowered.
+    """Lower groups to level ``target``; return the parts that stay above it.
 
     The first of these cost least noise.
     """

@@ -139,7 +139,7 @@ def plan_trials(
     Reshape or a Relu that shares its input's encoding: they round nothing anew.
 
     Args:
-        found: Qualities of activations; the worst are tried first.
+        qualities: Qualities of activations; the worst are tried first.
         most: Most trials; default: what ``WORK`` allows.
     """
     if has_control_flow(subject.graph):
