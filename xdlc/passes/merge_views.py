@@ -366,7 +366,7 @@ def _move(graph: Graph, op: Op) -> bool:
 
 
 def _turn(graph: Graph, op: Op) -> bool:
-    """Move views with a Transpose behind an op, if such views follow the op too."""
+    """Move views with a Transpose past an op, if such views follow the op too."""
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
     if len(computed) != 1 or not is_view(computed[0].producer):
         return False
