@@ -142,7 +142,7 @@ def test_states_keep_their_types():
     )
     model = loop_model()
     caller(model).outputs[0].shape = (4,)
-    assert only(model).problem.startswith("body_graph 'main_body': its first outputs are those of the op")
+    assert only(model).problem.startswith("body_graph 'main_body': its first outputs must match the op's")
 
 
 def test_graphs_read_only_their_own_inputs():

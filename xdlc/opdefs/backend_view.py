@@ -67,7 +67,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
 
 
 def constrained(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
-    """Return a definition with only the constraints of a backend's supplement."""
+    """Return a definition with a backend's constraints, but none of its other changes."""
     rows = Rows(collection).of(opdef.name, backend)
     return replace(
         opdef,

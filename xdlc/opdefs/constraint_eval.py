@@ -356,7 +356,7 @@ def _listed(value: Value) -> list[Value]:
 
 
 def _broadcast(shapes: Sequence[list[Value]]) -> Value:
-    """Return the broadcast shape; refuse shapes that do not broadcast as text."""
+    """Return the broadcast shape, or a text if the shapes do not broadcast."""
     if not shapes:
         raise UnknownError
     result: list[Value] = []

@@ -108,7 +108,7 @@ def _if_problems(op: Op, inputs: list[Tensor], then: Graph, otherwise: Graph) ->
     for key, branch in zip(GRAPH_PARAMS[IF], (then, otherwise), strict=True):
         title = f"{key} {branch.name!r}"
         yield from _signature(
-            f"{title}: inputs must match the op's after the condition", inputs[1:], branch.inputs
+            f"{title}: inputs must match the op's inputs after the condition", inputs[1:], branch.inputs
         )
         yield from _signature(f"{title}: outputs must match the op's", op.outputs, branch.outputs)
 
@@ -137,7 +137,7 @@ def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> I
     if len(body.inputs) == len(inputs):
         title = f"body_graph {body.name!r}: output i is the next value of input i"
         yield from _signature(title, body.inputs[:carried], body.outputs)
-    title = f"body_graph {body.name!r}: its first outputs are those of the op"
+    title = f"body_graph {body.name!r}: its first outputs must match the op's"
     yield from _signature(title, body.outputs[:m], op.outputs)
 
 
@@ -191,7 +191,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
 
 
 def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
-    """Check that graphs are not recursive, nested too deeply or too many."""
+    """Check that graphs do not recurse, nest too deeply or expand to too many ops."""
     graphs = {graph.name: graph for graph in looked_at}
     calls = {graph.name: [(op, name) for op in graph.ops for name in called(op)] for graph in looked_at}
     depth: dict[str, int] = {}

@@ -31,8 +31,8 @@ def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> l
 
     Reported are ops that name no backend; supplements for backends that an op does not name; Repeated inputs
     and outputs of ops for DSP and HTP, whose number must be known when a package is built; texts of shapes
-    that begin like a list of dimensions and are none, and outputs with a dimension that nothing binds; and
-    constraints that are not enforced although they look like a rule, because they are no expression or a name
+    that begin like a list of dimensions but are not one, and outputs with a dimension that nothing binds; and
+    constraints that are not enforced although they look like a rule, as they are not an expression, or a name
     in them is not bound.
 
     Args:

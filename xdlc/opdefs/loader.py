@@ -58,7 +58,7 @@ def supplement(backend: str) -> Supplement:
 
 
 def read_collection(path: str | os.PathLike[str]) -> Collection:
-    """Return OpDef XML of the package; for other files use ``xml_reader``.
+    """Return definitions from xdlc's own XML; for other files use ``xml_reader``.
 
     Raises:
         StorageError: If the file cannot be read.

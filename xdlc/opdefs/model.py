@@ -246,7 +246,7 @@ LAYOUTS = ("NHWC", "NCHW", "NHCW")
 
 
 def order_of(layout: str, rank: int) -> tuple[int, ...]:
-    """Return the permutation of source axes to a layout, or None.
+    """Return the permutation of source axes to a layout; others keep their order.
 
     Layouts are written for images; of any other number of axes ``NHWC`` means channels last.
 

@@ -134,7 +134,7 @@ def value_sources(op: Op) -> tuple[int, ...]:
 
 
 def result_range(op: Op) -> tuple[float, float] | None:
-    """Return the range of all results of an op; None if it is unbounded."""
+    """Return the range of all results of an op; None if the op sets none."""
     if operation_name(op) == "ReluMinMax":
         return float(op.param("min_value", -math.inf)), float(op.param("max_value", math.inf))
     return traits(op).result_range

@@ -18,7 +18,7 @@ _SMALL, _LARGE = 16, 32
 _BROKEN = (7, 8, 9, 13, 14, 19)
 """Numbers of blocks of more than 32 channels whose caches end the library."""
 _LARGEST = 16
-"""Largest scale of a block in 8 bits, times 4 bits."""
+"""Largest integer scale of a block for which 4-bit weights times it fit in 8 bits."""
 
 
 @graph_pass(stage="storage", needs=(BlockwiseExpansion,))

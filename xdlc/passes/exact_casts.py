@@ -62,7 +62,7 @@ def _is_whole(op: Op) -> bool:
 
 
 def truncated(graph: Graph, op: Op, x: Tensor) -> Tensor:
-    """Return truncated floats, computed before an op."""
+    """Insert ops before an op that truncate floats; return their result."""
     writer = Writer(graph, op, _CUT)
     whole = writer.unary(FLOOR, writer.unary(ABS, x))
     return writer.binary(MULTIPLY, writer.unary(SIGN, x), whole)

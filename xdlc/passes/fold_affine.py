@@ -199,10 +199,8 @@ def fold_affine(graph: Graph, op: Op) -> bool:
 def fuse_batchnorm(graph: Graph, last: Op) -> bool:
     """Fuse factors and terms per channel into a Batchnorm.
 
-    No layer before them can hold them.
-
-    Several factors become one factor, several terms one term.  Numbers without channels stay, unless they
-    stand beside some.
+    No layer before them can hold them.  Several factors become one factor, several terms one term.
+    Numbers without channels stay, unless they stand beside some.
     """
     result = last.outputs[0]
     reader = graph.sole_consumer(result)

@@ -34,7 +34,7 @@ def fold_preprocessing(graph: Graph, op: Op) -> bool:
 
 
 def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
-    """Return the layer that is the only reader of a preprocessing op, and its views.
+    """Return the layer that alone reads a preprocessing op, its weight, and the views.
 
     The layer is a float convolution or FullyConnected with static weights; the views are between.
     """

@@ -151,9 +151,9 @@ class _Rewriting:
         return self._reals[tensor]
 
     def _meet(self, op: Op) -> None:
-        """Drop or convert a Quantize whose operand is already fixed point.
+        """Drop a Quantize of an operand in fixed point, or make it a Convert.
 
-        One out of fixed point stays for the readers that need plain values; the others pass it by.
+        A Dequantize stays for the readers that need plain values; other readers bypass it.
         """
         source, result = op.inputs[0], op.outputs[0]
         if source is None or source not in self.plan.forms or not result.dtype.is_fixed:

@@ -201,7 +201,7 @@ def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
 
 
 def _turn(graph: Graph, part: _Part) -> None:
-    """Let the MatMul transpose a part, in place of its Transpose."""
+    """Let the MatMul swap the last two axes of a part, in place of its Transpose."""
     found, transpose = _product(graph, part), part.ops[-1]
     assert found is not None
     product, at = found

@@ -143,7 +143,7 @@ def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
 
 
 def views_from(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the chain of Reshapes and Transposes from a tensor with a single reader."""
+    """Return the chain of Reshapes and Transposes that each alone read their input."""
     chain: list[Op] = []
     while (reader := graph.sole_consumer(tensor)) is not None and is_view(reader):
         chain.append(reader)
@@ -366,7 +366,7 @@ def _move(graph: Graph, op: Op) -> bool:
 
 
 def _turn(graph: Graph, op: Op) -> bool:
-    """Move views with a Transpose after an op, if a Transpose follows the op."""
+    """Move views with a Transpose past an op, if such views follow the op too."""
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
     if len(computed) != 1 or not is_view(computed[0].producer):
         return False

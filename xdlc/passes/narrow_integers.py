@@ -87,7 +87,7 @@ def _beside_host(graph: Graph) -> set[Tensor]:
 
 
 def _is_end(op: Op) -> bool:
-    """Return whether an op reads int64 but HTP needs no int64 result of it."""
+    """Return whether an op has no 64-bit results and no 64-bit inputs but int64."""
     is_wide = any(tensor.dtype in NARROW for tensor in op.outputs)
     others = any(
         tensor is not None and tensor.dtype in NARROW and tensor.dtype is not INT64 for tensor in op.inputs
@@ -171,7 +171,7 @@ def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> O
 
 
 def _copy(graph: Graph, op: Op) -> bool:
-    """Replace a Cast by a copy if both sides are stored as float32."""
+    """Replace a Cast by a copy, as HTP stores both sides as float32."""
     graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
     return True
 

@@ -24,7 +24,7 @@ from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
 from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
-"""Magnitude of bounded masks: sums stay finite, and float32 has no finer step than 2^16."""
+"""Magnitude of bounded masks: sums stay finite, in float32 steps of at least 2^16."""
 
 ADDED, MULTIPLIED = 100.0, 1000.0
 """Least magnitude of a constant that is a mask: of one that is added or selected, and of a factor."""

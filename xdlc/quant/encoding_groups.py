@@ -222,7 +222,7 @@ def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> 
 
 
 NEGLIGIBLE = 0.1
-"""Error of saturation that is acceptable, in steps of a result with range 1."""
+"""Acceptable error of saturation, in steps of a result with range 1."""
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:

@@ -28,7 +28,7 @@ CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
 TOLERANCE = 0.005
-"""Loss of a task's share that counts as rounding."""
+"""Largest loss of a task's share that counts as rounding."""
 
 
 def judged(graph: Graph) -> list[str]:

@@ -77,6 +77,6 @@ def why_float(op: Op, act_bits: int) -> str | None:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return a list of names as text: the first ones, and the number of the rest."""
+    """Return names as text: all, or the first ones and the number of the rest."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

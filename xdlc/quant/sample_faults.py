@@ -109,7 +109,7 @@ def _counts(summary: SampleSummary) -> Iterator[Fault]:
     elif distinct == 1:
         yield Fault("identical", f"all {count} are equal", _MORE)
     elif 2 * distinct <= count:
-        yield Fault("identical", f"{distinct} of {count} differ, the the others are copies", _MORE)
+        yield Fault("identical", f"{distinct} of {count} differ, the others are copies", _MORE)
     elif count < FEW:
         yield Fault("few", f"there are {count}", _MORE, is_certain=False)
     varied = [entry for entry in summary.inputs.values() if not entry.is_constant]

@@ -49,7 +49,7 @@ class Picture:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Picture | None:
-        """Return the axes of an input that may be a picture; None if it is not clear."""
+        """Return the axes of an input that may be a picture; None: it is not, or unclear."""
         sides = tensor.shape[1:] if tensor.rank == 4 else tensor.shape
         if len(sides) != 3 or not tensor.dtype.is_float:
             return None

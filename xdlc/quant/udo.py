@@ -102,7 +102,7 @@ class Ports:
 
     @property
     def bits(self) -> int | None:
-        """The largest number of bits; None if all types are float."""
+        """The largest number of bits; None if nothing is in fixed point."""
         return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
     def of(self, op: Op, tensor: Tensor) -> DType | None:
@@ -240,7 +240,7 @@ def _port(tensor: Tensor | None, place: Place, wanted: int) -> DType | None:
 
 
 def _spread(places: Sequence[Place], count: int, repeated: bool) -> list[Place]:
-    """Return the place of each of ``count`` tensors; a repeated place has the rest."""
+    """Return the place of each of ``count`` tensors; a repeated one gets the rest."""
     rest = places[-1] if repeated and places else Place("?", frozenset())
     return [places[index] if index < len(places) else rest for index in range(count)]
 

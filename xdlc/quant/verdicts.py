@@ -10,7 +10,7 @@ from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
 
 EXACT = 200.0
-"""Ratio in dB of no noise at all, and with a minus of noise without a signal or that is not a number."""
+"""Ratio in dB without noise; its negative if the signal is 0 or noise is NaN."""
 
 
 def _power(values: Array) -> float:
@@ -269,7 +269,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
-    """Measure agreement of labels; of the rarer labels if most are equal."""
+    """Measure agreement of labels; of the rarer ones if one label is the majority."""
     import numpy as np
 
     rows = max(same.size for _, _, same in labels)
@@ -438,7 +438,7 @@ def _cosines(exact: Array, rounded: Array) -> Array:
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
-    """Measure the kept share of the variance, overall or of the worst small channel."""
+    """Measure the kept share of variance; that of the worst small channel if lower."""
     del threshold
     verdict = _of_variance(pairs)
     for channel in _small_channels(pairs):

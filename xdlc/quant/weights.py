@@ -316,7 +316,7 @@ def _without_zeros(scales: Array) -> Array:
 
 @dataclass(slots=True, eq=False)
 class WeightFit:
-    """Inputs of the choice of a weight's form besides its data, and the chosen scales.
+    """Inputs for choosing a weight's form besides its data, and the chosen scales.
 
     Attributes:
         axis: Axis of the output channels; None: the op takes one scale only.

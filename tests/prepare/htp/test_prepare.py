@@ -120,7 +120,7 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
     tensor.data = static("w", tensor.numpy() // 2).data
     again = prepare_all(changed, ["sm8650"])
     assert again.notices == (
-        "sm8650: htp.cache.sm8650.0 is of another graph: its graph has changed since; it is replaced",
+        "sm8650: htp.cache.sm8650.0 is of a graph that has changed since; it is replaced",
     )
     assert cache_provenance.read(again.model) != cache_provenance.read(result.model)
 

@@ -71,7 +71,7 @@ def transposed(op: Op) -> list[Dims]:
 
 @shape("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
 def pool(op: Op) -> list[Dims]:
-    """Return the output shape; the stated one if several rounding modes fit."""
+    """Return the output shape; the stated one if a rounding mode results in it."""
     accepted = pool_shapes(op)
     return [op.outputs[0].shape if op.outputs[0].shape in accepted else accepted[0]]
 

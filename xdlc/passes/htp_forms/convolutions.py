@@ -289,7 +289,7 @@ def _output_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("TransposeConv3d")
 def _uneven_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad equally and slice the result, if padding differs between axes.
+    """Omit padding that differs between axes, and slice the result.
 
     HTP computes other numbers.
     """

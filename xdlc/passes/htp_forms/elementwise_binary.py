@@ -120,7 +120,7 @@ _NEAR = 1e-4
 
 @form("ElementWiseBinary", reason=MISSING)
 def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
-    """Compute remainders from the quotient, corrected by one."""
+    """Compute remainders and floor divisions from a quotient, corrected by one."""
     operation, divisor = op.param("operation"), op.inputs[1]
     if operation not in (FLOOR_DIV, FMOD, MOD) or divisor is None or not source.dtype.is_float:
         return False

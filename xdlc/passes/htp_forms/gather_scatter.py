@@ -146,7 +146,7 @@ def _negative_indices(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ScatterElements", reason=MISSING)
 def _one_row(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write a scatter into an axis of size 1.
+    """Scatter into the flattened tensor by ScatterNd.
 
     Places are the index times a step plus known numbers.
     """

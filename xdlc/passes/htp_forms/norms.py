@@ -13,7 +13,7 @@ from xdlc.passes.avoid_faults import MISSING, form
 
 _BLOCK = 64
 _BELOW = 12.0
-"""Distance of a fixed-point entry below all others at which it adds less than a step."""
+"""Distance of an entry below all others at which it adds less than a 16-bit step."""
 
 
 @form("Batchnorm")
@@ -75,7 +75,7 @@ def _log_softmax(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Tensor:
-    """Return numbers less 1 in 16 bits, with a range that reaches below the least.
+    """Return numbers less 1 in 16 bits, whose range begins ``below`` under the least.
 
     Without the 1, which no result shows, HTP joins in 8 bits and converts afterwards.
     """

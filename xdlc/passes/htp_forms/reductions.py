@@ -26,7 +26,7 @@ def _product(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 def _single_elements(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reshape if each result is one element, which HTP reduces wrongly for some types."""
+    """Reshape if each result is one element, which HTP does not always return."""
     result = op.outputs[0]
     if source.size != result.size or source.dtype is not result.dtype:
         return False

@@ -30,7 +30,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.avoid_faults import form
 
 _LARGEST = 16000.0
-"""Largest number whose reciprocal is not a denormal float16, which is 0 on HTP."""
+"""Limit of numbers: reciprocals of larger ones are denormal float16, 0 on HTP."""
 _FAR = 10.0
 """Softplus of larger numbers is the number in float16."""
 _SERIES = (2.0, 0.66667764, 0.39823071, 0.3269395)

@@ -78,7 +78,7 @@ def difference(
     if existing.cache.problem:
         return existing.cache.problem
     if existing.facts.graphs != selection.graphs:
-        return "is of another graph: its graph has changed since"
+        return "is of a graph that has changed since"
     given, wanted = (_option_words(source) for source in (existing.facts, options))
     changed = [f"{key} {given[key]} instead of {wanted[key]}" for key in wanted if given[key] != wanted[key]]
     if changed:

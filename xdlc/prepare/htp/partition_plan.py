@@ -21,7 +21,7 @@ from xdlc.runtime.htp.partition_schedule import partition_name
 CALL = 1 << 16
 """Cost of starting a partition, in bytes copied to HTP: about what takes as long to copy."""
 AT_ONCE = 8
-"""Beyond this number of unprofitable partitions, several are dropped at a time."""
+"""One in this many unprofitable partitions is dropped at a time, at least one."""
 
 
 def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
@@ -100,7 +100,7 @@ def connected(graph: Graph, numbers: Mapping[Op, int]) -> list[list[Op]]:
 
 
 def work(op: Op) -> int:
-    """Return the operations of an op: multiply-accumulates, or one per element.
+    """Return the operations of an op: multiply-accumulates, or one per result element.
 
     Moving and copying counts as none, as the copy to HTP already is one.
     """
@@ -329,7 +329,7 @@ def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str,
 
 
 def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:
-    """Make all tensors that leave a partition outputs; return their names.
+    """Make tensors that leave a partition of any plan outputs; return their names.
 
     The outputs that were there stay first; the others follow in the order of the ops.  A graph with ``If`` or
     ``While`` keeps its outputs: the vendor's runtime, which wants them marked, does not run it.

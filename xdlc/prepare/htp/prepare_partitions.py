@@ -235,7 +235,7 @@ class PartitionJobs:
         return bool(blamed)
 
     def _blamed(self, state: _State, error: XdlcError) -> dict[PlannedPartition, XdlcError]:
-        """Return the partitions that do not compile even singly, with the errors."""
+        """Return the partitions that do not compile even on their own, with the errors."""
         assert state.plan is not None
         if len(state.plan.partitions) == 1:
             return {state.plan.partitions[0]: error}
@@ -262,7 +262,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     if problems:
         return _all_of(problems, place)
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
-    why = "; ".join(sorted(reasons)) or "no op of it computes values"
+    why = "; ".join(sorted(reasons)) or "none of its ops computes anything"
     return ConstraintError(
         f"HTP supports no partition of it: {why}",
         where=place,

@@ -222,7 +222,7 @@ class Taps:
         self._reading = self._fresh()
 
     def refine(self, lowered: Lowered) -> None:
-        """Add reductions of the watched tensors that this part is the first to contain."""
+        """Add reductions of requested tensors that this part is the first to contain."""
         graph, without = lowered.graph, dropped(lowered.graph)
         part = PartTaps(f"calibration:{len(self._parts)}")
         # If two nodes can run, onnxruntime runs the one that was added last.

@@ -25,10 +25,10 @@ CLIPS = 5
 """Least samples for a mean without the smallest and the largest."""
 
 RULED = 0.25
-"""Shift of a mean by its two extremes, relative to the other mean, that excludes them."""
+"""Largest shift of a mean by its two extremes, relative to the mean of the others."""
 
 FAR = 8.0
-"""Ratio of the distances of an outlier and of the other end from the centre."""
+"""Least ratio of the distances of an outlier and of the other end from the mean."""
 
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""

@@ -32,7 +32,7 @@ Part: TypeAlias = tuple[int, ...]
 MOST_FAILURES = 24
 """Groups that are tried in vain once most are lowered."""
 NEAR = 0.1
-"""Distance from the goal in dB at which the search stops."""
+"""Distance above the goal in dB within which the search stops."""
 FAR = 0.7
 """How far above the goal, in dB, groups are swapped."""
 MOST_ISLANDS = 100
@@ -108,7 +108,7 @@ def search(ceilings: Sequence[Levels], trials: LevelQueries) -> SearchResult:
 
 
 def _lower(result: SearchResult, target: int, trials: LevelQueries) -> list[Part]:
-    """Lower groups to level ``target``; return the groups that must not be lowered.
+    """Lower groups to level ``target``; return the parts that stay above it.
 
     The first of these cost least noise.
     """

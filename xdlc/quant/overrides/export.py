@@ -297,7 +297,7 @@ def _entry(override: Override, rank: int, channels: int) -> dict[str, Any]:
 
 
 def _nested(values: Sequence[float], channels: int, axes: tuple[int, int], rank: int) -> Any:
-    """Return values, sorted by channel, as an array with the source's axes."""
+    """Return values, grouped by channel, as an array with the source's axes."""
     import numpy as np
 
     array = np.array(values).reshape((channels, -1) + (1,) * (rank - 2))

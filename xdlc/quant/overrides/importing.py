@@ -262,7 +262,7 @@ def _is_bias(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
-    """Return the ops that an encoding of float keeps float: the writer, else readers."""
+    """Return the ops that a tensor given as float keeps float: its writer, or readers."""
     if tensor.producer is not None:
         return [tensor.producer]
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]

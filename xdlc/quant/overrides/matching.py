@@ -1,4 +1,4 @@
-"""Matching of encodings by source tensor with tensors of the graph.
+"""Matching of encodings, named by source tensors, with tensors of the graph.
 
 Names may have paths of modules.  Programs of PyTorch name nodes ``layer1.0.conv1.conv2d``, exports to ONNX
 ``/layer1/layer1.0/conv1/Conv``, and AIMET ``layer1.0.conv1``: all are of module ``layer1.0.conv1``, which
@@ -245,7 +245,7 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
 
 
 def _factors(text: str, count: int) -> list[float]:
-    """Return the factors that a text encodes; [] if there are not ``count``."""
+    """Return the ``count`` finite factors that a text encodes; [] if it does not."""
     try:
         factors = struct.unpack(f"<{count}f", base64.b64decode(text))
     except (ValueError, struct.error):
@@ -339,7 +339,7 @@ class Modules:
                     yield tensor
 
     def _written(self, ops: Collection[Op]) -> Iterator[Tensor]:
-        """Iterate over tensors that the ops write and other ops read."""
+        """Iterate over tensors of the ops that other ops read or the graph outputs."""
         for op in ops:
             for tensor in op.outputs:
                 readers = self._graph.consumers(tensor)
@@ -347,7 +347,7 @@ class Modules:
                     yield tensor
 
     def _is_whole(self, module: str, side: str, tensor: Tensor, ops: Collection[Op]) -> bool:
-        """Return whether all ops between tensor and module belong to the module only."""
+        """Return whether the ops at a module's border tensor end or begin in the module."""
         if side == "output":
             writer = tensor.producer
             return writer is not None and module in _paths(writer.origin.nodes[-1])

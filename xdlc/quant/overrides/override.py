@@ -15,7 +15,7 @@ from xdlc.quant.ranges import Range
 
 
 class Grain(Enum):
-    """What shares one scale: a tensor, a channel or a block."""
+    """Unit that shares a scale: a tensor, a channel or a block."""
 
     TENSOR = "tensor"
     CHANNEL = "channel"

@@ -24,7 +24,7 @@ from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
 
 HEADROOM = 2.0
-"""Ratio of the ends' distance from zero to the seen values'."""
+"""Factor by which a range reaches farther from zero than the seen values."""
 
 _LARGEST_FITTED = 7
 """Largest quantized weight of four bits."""

@@ -40,7 +40,7 @@ LEAST_JUDGED = 8
 ROWS = 4096
 """Rows of a layer, over all samples; twice its inputs if those are more."""
 Solve = Callable[[Plan, Site, Problem, Array, Array], Fitted]
-"""Fits a layer: from plan, site, sums, float weights [G, K, M] and scales."""
+"""Fits a layer by its plan, site, problem, float weights [G, K, M] and scales."""
 
 
 class Walk:

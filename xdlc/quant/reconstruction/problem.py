@@ -22,7 +22,7 @@ LEAST = 1e-20
 DAMPING = 0.05
 """Damping of a layer with many rows."""
 SCARCE = 1.0
-"""Damping factor per input and row, for few rows."""
+"""Damping to add, times inputs over rows: few rows show few of the correlations."""
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
 TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
@@ -38,7 +38,7 @@ AT_ONCE = 1 << 21
 
 @dataclass(slots=True)
 class Problem:
-    """Sums over rows, divided by rows, and centred if a bias absorbs the means.
+    """Sums over rows, divided by their number, centred if a bias absorbs the means.
 
     Attributes:
         gram: Products of inputs, float32 [G, K, K], damped.
@@ -255,9 +255,9 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
 def descended(
     gram: Array, real: Array, integers: Array, scales: Array, limits: tuple[int, int], sweeps: int
 ) -> Array:
-    """Return integers of which no single change reduces the error.
+    """Return integers whose error no single change reduces.
 
-    After ``sweeps`` rounds some still may.
+    After ``sweeps`` rounds, some changes still may.
 
     Args:
         gram: Positive definite, [G, K, K].

@@ -152,7 +152,7 @@ def _granularity(encoding: Encoding) -> str:
 
 
 def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
-    """Return the range of each channel of an encoding with an axis.
+    """Return the ranges of at most ``CHANNELS`` groups along an encoding's axis.
 
     The result is None if it divides no axis.
     """
@@ -230,7 +230,7 @@ def measure(
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return measures of activations, outputs and trials, and notes on omitted ones."""
+    """Return measures of activations, outputs and trials, and a note on omissions."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)

@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
 
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
-    """Return a runner of the float network with an input that shifts each tensor.
+    """Return a runner of the float network, with an extra input to shift each tensor.
 
     The graph runs no other graphs.
     """
@@ -115,7 +115,7 @@ MOST_SAMPLES = 32
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A tensor or group to quantize while all others are float.
+    """An activation or an op's static data to quantize, with all else in float.
 
     Attributes:
         tensor: The activation that it changes.
@@ -139,7 +139,7 @@ def plan_trials(
     Reshape or a Relu that shares its input's encoding: they round nothing anew.
 
     Args:
-        found: Qualities of activations; the worst are tried first.
+        qualities: Qualities of activations; the worst are tried first.
         most: Most trials; default: what ``WORK`` allows.
     """
     if has_control_flow(subject.graph):

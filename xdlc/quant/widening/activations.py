@@ -148,7 +148,7 @@ MOST_BYTES = 1.15
 """How many times as many bytes may be moved before arithmetic in front of a join keeps its 8 bits."""
 
 FEW_BYTES = 0.03
-"""Additional bytes that are always acceptable: boxes are few compared to scores."""
+"""Share of more bytes that is always acceptable: boxes are few compared to scores."""
 
 LARGEST = 1 << 14
 """Largest ratio of values that 16 bits can represent together."""
@@ -226,7 +226,7 @@ def _moved_bytes(plan: Plan, ops: Iterable[Op]) -> float:
 def _lost(join: Join, reason: str, options: Options | None = None) -> Advice:
     return Advice(
         f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} "
-        f"in 8 bits, which round the small ones to zero: {reason}",
+        f"in 8 bits, which cannot resolve the small ones: {reason}",
         options,
     )
 

@@ -381,11 +381,10 @@ def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
 def _onward(
     graph: Graph, placement: Placement, first: Op, order: dict[Op, int]
 ) -> tuple[tuple[Op, ...], tuple[Tensor, ...], bool]:
-    """Return the ops that pass a result on, their outputs, and whether it ends there.
+    """Return the ops that pass a result on, their outputs, and whether it is final.
 
-    A result is final if it reaches an output.
-
-    If it does, those on the way are returned; if not, those up to the layers that compute with it, and these.
+    A result is final if it reaches an output.  The ops on the way are returned then, else those up to and
+    including the layers that compute with it.
     """
     reached = _reached(graph, placement, first, lambda op: hands_on(op) or bool(_gathered(op)))
     ends: set[Op] = set()

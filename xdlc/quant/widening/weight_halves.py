@@ -1,4 +1,4 @@
-"""16-bit weights split in two 8-bit weights, for DSP generations without 16 bits.
+"""16-bit weights as two of 8 bits, for DSP generations without 16-bit weights.
 
 A 16-bit weight is 256 * high + low, both signed bytes.  The op computes with the high bytes and the bias, a
 twin of it with the low ones, and a sum adds the results: twice the products, for the accuracy of 16 bits.

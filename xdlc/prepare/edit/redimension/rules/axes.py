@@ -53,7 +53,7 @@ def pack(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 
 def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
-    """Repeat constants along axes of size 1 that are larger in other operands."""
+    """Repeat constants along axes that have grown from size 1 in other operands."""
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     repeats: dict[Tensor, Tensor] = {}
     for tensor in tensors:

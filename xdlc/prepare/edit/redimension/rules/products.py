@@ -14,7 +14,7 @@ from xdlc.prepare.edit.redimension.rules.axes import spread_constant
 
 @rule("FullyConnected")
 def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return [rows, units], with rows as long as the weights' columns."""
+    """Return the shape with a row of units for each row of the weights' width."""
     source, weight = args.operand(op, 0), args.operand(op, 1)
     units, width = weight.shape
     taken = row_axes(context.shape(source), width)
