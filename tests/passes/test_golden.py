@@ -17,6 +17,7 @@ from xdlc import passes
 from xdlc.errors import ConstraintError, ModelError, UsageError
 from xdlc.ir import Dequantized, parse, to_text
 from xdlc.ir.dtype import FLOAT32
+from xdlc.passes import base
 
 FOLDER = Path(__file__).parent / "golden"
 MARK = "\n====\n"
@@ -158,3 +159,14 @@ def test_a_pass_is_entered_if_the_graph_has_what_it_needs(operation, is_entered)
     entry = passes.Pass("watch", lambda graph: bool(entered.append(graph)), needs=needs)
     assert not passes.run(graph, [entry])
     assert bool(entered) is is_entered
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+def test_a_skipped_pass_would_change_nothing(path):
+    graph = parse(path.read_text().partition(MARK)[0]).main
+    text, features = to_text(graph, data="inline"), base.features_of(graph)
+    skipped = [entry for entry in ALL if entry.needs and entry.needs.isdisjoint(features)]
+    assert skipped
+    for entry in skipped:
+        assert not entry.apply(graph), entry.name
+        assert to_text(graph, data="inline") == text, entry.name

@@ -136,7 +136,7 @@ def _operation(op: Op) -> Any:
     return operation.value if isinstance(operation, Scalar) else None
 
 
-def _features(graph: Graph) -> set[Any]:
+def features_of(graph: Graph) -> set[Any]:
     """Return the features of a graph that passes may need."""
     features: set[Any] = {op.type for op in graph.ops}
     features.update((op.type, _operation(op)) for op in graph.ops if "operation" in op.params)
@@ -202,7 +202,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     changed = False
     named = _source_nodes(graph) if removed is not None else set()
     for _ in range(ROUNDS):
-        rewriters, features = [], _features(graph)
+        rewriters, features = [], features_of(graph)
         for entry in passes:
             if entry.needs and entry.needs.isdisjoint(features):
                 continue
@@ -219,7 +219,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
                 raise FailedPass(entry.name, error) from error
             if is_rewritten:
                 rewriters.append(entry.name)
-                features = _features(graph)
+                features = features_of(graph)
                 if removed is not None:
                     before, named = named, _source_nodes(graph)
                     removed |= dict.fromkeys(before - named, entry.name)
