@@ -395,7 +395,7 @@ class Body(ABC):
 
 
 class Computed(Body):
-    """A graph node computed by a function, without a counterpart in the source.
+    """A graph that a function applies, without a counterpart in the source.
 
     Args:
         function: Returns the outputs for the inputs.
