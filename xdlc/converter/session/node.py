@@ -171,7 +171,7 @@ class Node:
         return value
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an attribute that is 0 or 1; refuse other numbers.
+        """Return an attribute that is 0 or 1; engines read other numbers as either.
 
         Raises:
             ModelError: If it is something else.
