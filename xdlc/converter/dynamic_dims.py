@@ -16,7 +16,7 @@ from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 
 def resolve(model: ir.Model) -> None:
-    """Set the dynamic dimensions of the main graph that follow from other ones.
+    """Set the dynamic dimensions of the main graph that follow from others.
 
     Dimensions that are stated stay as they are.
     """

@@ -45,7 +45,7 @@ _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.
 _TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
 _AGAIN = "get the model file itself"
-_SOURCE = "convert the model from which it was compiled"
+_SOURCE = "convert the model from which it was made"
 _UNPACK = "unpack it, and give the .onnx file inside"
 
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")

@@ -165,7 +165,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         fix = "check the path and its permissions"
         is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
         if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
-            fix = "check the path; load a model name of transformers there, and convert the module"
+            fix = "check the path; load a model of transformers by its name, and convert the module"
         raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
     if framework is None and fitting:
         return fitting[0]
@@ -181,7 +181,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is not {models}, nor another known format: {seen}",
+            f"is not {models}, nor of any other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )

@@ -148,7 +148,7 @@ class SequenceValue:
 
     @property
     def is_static(self) -> bool:
-        """False: it has no elements that could be constant."""
+        """False: it has no elements of its own that could be constant."""
         return False
 
     @property
@@ -171,12 +171,12 @@ class OptionalValue:
 
     @property
     def is_static(self) -> bool:
-        """False: it has no elements that could be constant."""
+        """False: it has no elements of its own that could be constant."""
         return False
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a dimension of its elements is only known when the graph runs."""
+        """Whether a dimension of its element is only known when the graph runs."""
         return self.element is not None and self.element.is_dynamic
 
 

@@ -322,7 +322,7 @@ class _Net:
         self.nodes.append(node)
 
     def _blobs(self, entry: _Entry, weights: WeightsFile | None) -> tuple[list[str], Callable[[], str]]:
-        """Return the names of a layer's weights, and a function for the missing reason.
+        """Return a layer's weight names, and a function that returns why more are missing.
 
         Layers that share weights by the names of their ``param`` have those that are stored with the last.
         """

@@ -43,7 +43,7 @@ _GIVEN = {
     "GivenTensorByteStringToUInt8Fill": np.uint8,
     **INT8,
 }
-"""Keys of ``Model.metadata`` that the record stores besides the origins of ops."""
+"""Fills with stored values, and their type."""
 _CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
 """Fills with one number, and their type unless an argument states it."""
 _READ = frozenset({"shape", "values", "value", "dtype", "run_once", "Y_scale", "Y_zero_point"})

@@ -174,7 +174,7 @@ def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
 
 
 def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
-    """Return the outputs of a net: stated, or values that no operator reads."""
+    """Return the stated outputs of a net, or else values that no operator reads."""
     seconds = {name for node in walk.nodes if node.type in _SECONDS for name in node.outputs[1:]}
     excess = set([name for name in predict.outputs if name not in walk.values][_MOST_MISSING:])
     values = {walk.values.get(name, name): name for name in predict.outputs if name not in excess}

@@ -74,7 +74,7 @@ def numbers(node: Node, name: str) -> list[float]:
 
 
 def number(node: Node, name: str, default: float) -> float:
-    """Return an argument that has a single number."""
+    """Return an argument that has a single number, checked like ``numbers``."""
     found = numbers(node, name) or [default]
     if len(found) != 1:
         raise node.invalid(f"argument {name} has {len(found)} numbers instead of 1")

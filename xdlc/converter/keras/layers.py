@@ -160,7 +160,7 @@ class Parser:
         return []
 
     def _contents(self, model: Layer, given: Sequence[Any], depth: int) -> Iterator[Layer]:
-        """Yield the layers of a model; the file numbers layers of a class together."""
+        """Yield the layers of a model; the file numbers those of a class, not operations."""
         used: dict[str, int] = {}
         for entry in given:
             layer = self._layer(entry, "", model.place, model.trainable, depth + 1)

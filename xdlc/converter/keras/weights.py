@@ -299,7 +299,7 @@ def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
 
 
 def _first_places(model: Layer) -> dict[Layer, Layer]:
-    """Return for each layer the first layer of the same class and name."""
+    """Return for each layer the first of its class and name, which has the weights."""
     first: dict[tuple[str, str], Layer] = {}
     return {layer: first.setdefault((layer.kind, layer.name), layer) for layer in model.walk()}
 

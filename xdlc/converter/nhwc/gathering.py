@@ -89,7 +89,7 @@ def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
 
 
 def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
-    """Return values stacked along a new axis; negative axes count from the end."""
+    """Stack values along a new axis; a negative axis counts from the result's end."""
     rank = values[0].rank + 1
     place = vector(g, [axis_of(axis, rank)])
     made = [g("Unsqueeze", [value, place]) for value in values]

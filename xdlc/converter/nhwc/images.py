@@ -74,7 +74,7 @@ def _taps(
     padding: Padding,
     fill: float,
 ) -> Iterator[tuple[tuple[int, int], Value]]:
-    """Iterate over the positions of a window, with the elements at each position."""
+    """Iterate over positions in a window, with the elements of all windows at each."""
     sizes = dims(x, (1, 2))
     pads = amounts(padding, sizes, kernel, strides, rates)
     if any(map(any, pads)):

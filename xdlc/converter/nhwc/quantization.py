@@ -67,7 +67,7 @@ def fake_quant(
 
 
 def rounded(g: Operators, x: Value, scale: Array, zero: Array) -> Value:
-    """Return ``x`` quantized and dequantized with one scale, or one per last axis."""
+    """Return ``x`` quantized and dequantized by one scale or last-axis scales."""
     axis = {"axis": x.rank - 1} if scale.ndim else {}
     given = [g.builder.const(np.asarray(scale, np.float32)), g.builder.const(zero)]
     return g("DequantizeLinear", [g("QuantizeLinear", [x, *given], **axis), *given], **axis)

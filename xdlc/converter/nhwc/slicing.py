@@ -148,7 +148,7 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
 def _sliced(
     g: Operators, x: Value, begin: Value, end: Value, steps: Sequence[int], plan: _Plan, masks: Masks
 ) -> Value:
-    """Return ``x`` sliced along the axes of the plan, first those with known bounds."""
+    """Return ``x`` sliced along the axes of the plan, last those with known bounds."""
     sure: list[tuple[int, int, int, int]] = []
     for axis, entry in plan.cuts.items():
         step, bit = steps[entry], 1 << entry
@@ -283,7 +283,7 @@ def _replaced(g: Operators, x: Value, update: Value, first: Sequence[int], axis:
 
 
 def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
-    """Return ``x`` with ``steps[i]`` - 1 elements of ``fill`` inserted along axis i.
+    """Insert ``steps[i]`` - 1 elements of ``fill`` between the elements of axis i.
 
     Raises:
         ModelError: If the steps do not fit the rank.

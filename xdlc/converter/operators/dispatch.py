@@ -277,11 +277,11 @@ class Operators:
     # ------------------------------------------------------------------ ways to import a node
 
     def _override_of(self, node: Node) -> Override | None:
-        """Return the override for a node of the source; None for nodes of an owner."""
+        """Return the override of a node of the source; None if a handler applies the node."""
         return self._override if self.context.frame.owner is None else None
 
     def _handler_of(self, node: Node) -> Handler | None:
-        """Return the handler of a node of the source; None for nodes of an owner."""
+        """Return the handler of a node of the source; None if a handler applies the node."""
         if self._handlers is None or self.context.frame.owner is not None:
             return None
         return self._handlers.of(node)
@@ -303,7 +303,7 @@ class Operators:
         )
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
-        """Return the error for an operator, or operator version, without mapping."""
+        """Return the error for an operator, or operator version, without a mapping."""
         override, versions = self._override_of(node), load_all().get((node.domain, node.type))
         if node.is_canonical and versions:
             return _too_old(node, versions, where)
@@ -499,7 +499,7 @@ def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp
 
 
 def unmapped(node: Node, where: str) -> UnsupportedOp:
-    """Return the error for an operator without mapping."""
+    """Return the error for an operator without a mapping."""
     if is_random(node):
         return UnsupportedOp(_RANDOM, where=where, fix=draw_outside())
     if node.domain == _TRAINING:

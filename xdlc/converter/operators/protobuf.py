@@ -396,7 +396,7 @@ class MessageReader:
 
 
 class LazyConstants(Mapping[str, ir.TensorData]):
-    """Stored tensors by name; each is read at its first use.
+    """Stored tensors by name; each is read when it is looked up.
 
     Args:
         readers: Functions that read them.

@@ -40,7 +40,7 @@ def leaves(value: AnyValue) -> list[Value]:
 
 
 def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
-    """Return a value of the structure of ``like``, from the next tensors."""
+    """Return a value with the structure of ``like``, from the next tensors."""
     if isinstance(like, Value):
         return next(tensors)
     if isinstance(like, SequenceValue):

@@ -31,8 +31,8 @@ class PytorchOptions(SymbolOptions, total=False):
     torch_exporter: Annotated[
         str | None,
         Option(
-            "Reader of the network: read it directly (torch), or let torch.onnx export it in a "
-            "child process and read the result (onnx), which needs {trust}.",
+            "Way to read the network: directly (torch), or from an export by torch.onnx in a "
+            "child process (onnx), which needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),

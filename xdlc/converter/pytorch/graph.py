@@ -106,7 +106,7 @@ class _Builder:
         return found, Declarations(self.declared)
 
     def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
-        """Return the outputs by name; outputs of bound dimensions are numbers."""
+        """Return the outputs by name; those that bound dimensions determine are numbers."""
         ends: dict[str, Any] = {}
         values = self._program.graph.values
         for name, output in zip(self._program.outputs, outputs, strict=True):

@@ -226,7 +226,7 @@ def input_shapes(
 
 
 def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[GraphInput]:
-    """Return inputs with first dimension 1 where it is the only open dimension.
+    """Return inputs with 1 for open first dimensions, if no other dimension is open.
 
     Args:
         inputs: The inputs as a framework declares them that leaves the batch of every network open.

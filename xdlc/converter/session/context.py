@@ -239,7 +239,7 @@ class ImportContext:
             node.attributes = node.load(True)
 
     def accept(self, node: Node, results: Sequence[AnyValue], where: str) -> None:
-        """Bind the outputs of a node; outputs without result are marked as not offered."""
+        """Bind the outputs of a node; outputs without a result are marked as not offered."""
         frame = self.frame
         for name, value in zip(node.outputs, results, strict=False):
             if name:

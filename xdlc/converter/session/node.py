@@ -171,7 +171,7 @@ class Node:
         return value
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an attribute that is 0 or 1; refuse other numbers.
+        """Return an attribute that is 0 or 1; engines read other numbers as either.
 
         Raises:
             ModelError: If it is something else.
@@ -395,7 +395,7 @@ class Body(ABC):
 
 
 class Computed(Body):
-    """A graph node computed by a function, without a counterpart in the source.
+    """A graph that a function applies, without a counterpart in the source.
 
     Args:
         function: Returns the outputs for the inputs.

@@ -82,7 +82,7 @@ def is_channel_first(node: Node) -> bool:
 
 
 def spatial(node: Node, attribute: str, stated: Sequence[int] | None = None) -> list[int]:
-    """Return an attribute's spatial entries; refuse others unequal to 1.
+    """Return an attribute's spatial entries; refuse batch or channels other than 1.
 
     Args:
         attribute: Its name; an omitted one is 1 for every axis of a value of rank 4.

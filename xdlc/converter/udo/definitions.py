@@ -117,7 +117,7 @@ def add_kernel_files(model: ir.Model, custom: UdoSet) -> None:
 
 
 def _ops_of(model: ir.Model, makers: Mapping[tuple[str, str], Udo]) -> Iterator[tuple[ir.Graph, ir.Op, Udo]]:
-    """Yield the ops that UDOs of the call define, with their graphs."""
+    """Yield the ops that one of the UDOs defines, with their graph and UDO."""
     for graph in model.graphs.values():
         for op in graph.ops:
             maker = makers.get((op.package, op.type))

@@ -98,7 +98,7 @@ def _dynamic_dims(op: Op) -> Iterator[str]:
     for tensor in op.outputs:
         if tensor.dynamic_axes:
             yield (
-                f"the model does not fix the dimensions of {tensor.name!r}, of {op.package}::{op.type}: "
+                f"the dimensions of {tensor.name!r}, an output of {op.package}::{op.type}, are not stated: "
                 "they stay dynamic, which accelerators do not support; a shape function would state them"
             )
 

@@ -23,7 +23,7 @@ def _parameter(node: Node, g: Operators) -> Value:
 
 @layer("DummyData")
 def _dummy_data(node: Node, g: Operators) -> list[Value]:
-    """Return constant blobs; one shape or filler applies to all tops."""
+    """Return blobs of one number each; a single shape or filler applies to all tops."""
     count = len(node.outputs)
     node.read.update(name for name in node.attributes if name.startswith("dummy_data_param."))
     own = next(iter(node.message.fields.messages("dummy_data_param")), Message(0))

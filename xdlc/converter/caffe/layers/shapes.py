@@ -176,7 +176,7 @@ def _pixel_shuffle(node: Node, g: Operators) -> Value:
 
 @layer("Reorg", "ReorgYolo")
 def _reorg(node: Node, g: Operators) -> Value:
-    """Apply Darknet's reorg: view as [C / s², H s, W s], then blocks become channels."""
+    """Apply Darknet's reorg: s x s blocks of [C / s², H s, W s] become channels."""
     (x,), p = bottoms(node, 1, rank=4), params(node, "reorg_param")
     stride = p.integer("stride", least=1)
     _check_channels(x, stride**2)

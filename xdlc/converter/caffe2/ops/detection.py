@@ -52,7 +52,7 @@ def _regions(node: Node, g: Operators, rois: Value, batch: int) -> tuple[Value, 
 
 @operator("RoIAlign", "RoIPool", layout=CHANNEL_LAST)
 def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value:
-    """Return averages or maxima of pooled_h x pooled_w samples per region."""
+    """Return averages or maxima of pooled_h x pooled_w parts of each region."""
     x = planes(node, g, x)
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)

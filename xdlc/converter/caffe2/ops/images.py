@@ -68,7 +68,7 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
 
 
 def _nearest(g: Operators, x: Value, axis: int, scale: float, count: int) -> Value:
-    """Return an axis resized by Gather if float32 positions differ from exact ones."""
+    """Resize an axis by Gather if its float32 positions differ; else return ``x``."""
     (size,) = dims(x, [axis])
     g.builder.check_table(count)
     places = (np.arange(count, dtype=np.float32) / np.float32(scale)).astype(np.int64)

@@ -48,7 +48,7 @@ def _arg(node: Node, g: Operators, x: Value) -> Value:
 
 @operator("TopK")
 def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> list[Value]:
-    """Return the k greatest elements of an axis, their indices, and flat indices."""
+    """Return the k greatest elements of an axis, their indices and int64 flat ones."""
     k = integers(node, "k") if count is None else ints(count, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:

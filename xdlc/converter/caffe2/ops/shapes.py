@@ -45,7 +45,7 @@ def _concat(node: Node, g: Operators, *values: Value) -> list[Value]:
 
 @operator("Split", "DepthSplit", layout=ANY)
 def _split(node: Node, g: Operators, x: Value, parts: Value | None = None) -> list[Value]:
-    """Return a split, with sizes from an argument or an input, else equal."""
+    """Split ``x`` into sizes from an input or an argument, else into equal parts."""
     axis, count, sizes = _channel_axis(node, x.rank), len(node.outputs), _stated(node, parts, "split")
     (whole,) = dims(x, [axis])
     if not sizes and whole % count == 0:

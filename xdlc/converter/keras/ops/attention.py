@@ -100,7 +100,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
 
 
 def _repeated(g: Operators, x: Value, count: int) -> Value:
-    """Return [N, heads, T, size] with heads repeated up to ``count``."""
+    """Return [N, heads, T, size] with each head repeated, ``count`` heads in all."""
     heads = x.shape[1]
     if heads == count:
         return x

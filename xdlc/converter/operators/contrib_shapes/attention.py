@@ -82,7 +82,7 @@ def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) ->
 
 
 def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Return shapes of GroupQueryAttention; input 6 states the length of the keys."""
+    """Return shapes of GroupQueryAttention; past and input 6 state the length of keys."""
     query, past = shapes[0], at(shapes, 3)
     count, groups = attributes["num_heads"], attributes["kv_num_heads"]
     packed = at(dtypes, 1) is None

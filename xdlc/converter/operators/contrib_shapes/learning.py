@@ -36,7 +36,7 @@ def one_hot(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Outp
 
 
 def extracted(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Return the shape of ArrayFeatureExtractor: the last axis is that of the indices."""
+    """Return the shape of ArrayFeatureExtractor: the last axis has one item per index."""
     data, indices = shapes[0], shapes[1]
     count = None if indices is None or None in indices else math.prod(indices)
     return [(None if data is None else (*((1,) if len(data) == 1 else data[:-1]), count), dtypes[0])]

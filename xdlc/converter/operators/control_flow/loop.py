@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @structural("Loop")
 def import_loop(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a node.
+    """Import a Loop, as unrolled iterations or as a ``While``.
 
     Raises:
         ModelError: If the node is not valid.
@@ -68,7 +68,7 @@ def iterated(importer: Operators, loop: Repeat) -> list[AnyValue]:
 
 @structural("Scan", since=9)
 def import_scan(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a node, of opset 9 or newer.
+    """Import a Scan of opset 9 or newer.
 
     Raises:
         ModelError: If the node is not valid.
@@ -80,7 +80,7 @@ def import_scan(node: Node, importer: Operators) -> list[AnyValue]:
 
 @structural("Scan")
 def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a node of opset 8, which scans each element of a batch by itself.
+    """Import a Scan of opset 8, which scans each element of a batch by itself.
 
     Raises:
         ModelError: If the node is not valid.

@@ -76,7 +76,7 @@ class Repeat:
 def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
     """Refuse a node whose body has another number of inputs, or fewer outputs."""
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
-        raise node.invalid(f"its body must have {inputs} inputs and at least {outputs}")
+        raise node.invalid(f"its body must have {inputs} inputs and at least {outputs} outputs")
 
 
 def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:

@@ -162,7 +162,7 @@ class _Body:
     def _wider(
         self, go_on: Value | None, states: Sequence[Value], following: Sequence[Value]
     ) -> Assumed | None:
-        """Return an assumption that these states fulfil too; None if they already do."""
+        """Return an assumption that fits these states too; None if the present one does."""
         assumed, pairs = self.assumed, list(zip(states, following, strict=True))
         constant = assumed.constant | {
             index

@@ -132,7 +132,7 @@ def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
 
 
 def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
-    """Return an activation of RNN; it consumes as many alphas and betas as needed."""
+    """Return an activation of RNN, GRU or LSTM; consume the alphas and betas it needs."""
     key = name.lower()
     plain = {"relu": RELU, "sigmoid": SIGMOID, "tanh": TANH}
     if key in plain:

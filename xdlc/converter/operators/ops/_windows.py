@@ -85,7 +85,7 @@ class Window:
         )
 
     def trimmed(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window cropped along the axes that have a single result.
+        """Return a window cropped to its data along the axes that have a single result.
 
         HTP averages wrongly where a window of 3 reaches over both ends of the data.
         """
@@ -220,7 +220,7 @@ class Taps:
         return elements
 
     def places(self) -> list[list[Array]]:
-        """Return by axis the input positions under each window element, also in padding."""
+        """Return the positions of each window element by axis; padding is out of range."""
         return [
             [
                 np.arange(count) * step + start - before

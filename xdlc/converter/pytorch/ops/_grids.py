@@ -158,7 +158,7 @@ def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) 
 
 
 def _limits(grid: Grid, parameters: Sequence[Value], held: DType) -> list[Array] | None:
-    """Return lowest and highest integer; None if they are those of the type."""
+    """Return the floats of the lowest and highest integer; None for those of the type."""
     if (grid.low, grid.high) == held.limits:
         return None
     scales, zeros = (each.numpy() for each in parameters)

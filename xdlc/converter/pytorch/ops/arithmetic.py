@@ -223,7 +223,7 @@ _MOST_DIVISIONS = {8: 13, 16: 24, 32: 47, 64: 93}
 
 @formula("gcd", "lcm", layout=SOURCE)
 def _gcd(node: AtenNode, self: Term, other: Term) -> Term:
-    """Divide a fixed number of times; keep a pair once its remainder is 0."""
+    """Return gcd or lcm by a fixed number of divisions; a remainder of 0 keeps a pair."""
     g, shape = self.g, np.broadcast_shapes(dims(self.value), dims(other.value))
     ends = vector(g, shape)
     x, y = (each if dims(each.value) == shape else each("Expand", ends) for each in (self, other))

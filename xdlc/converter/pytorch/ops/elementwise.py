@@ -48,7 +48,7 @@ formulas({
 
 
 def signed(size: Term, like: Term) -> Term:
-    """Return numbers with the signs of others, including zeros."""
+    """Multiply numbers by the signs of others; a host selection loses signs of 0."""
     return size * like.is_negative().where(size.of(-1), 1)
 
 

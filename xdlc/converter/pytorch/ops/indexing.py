@@ -183,7 +183,7 @@ def _nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
 
 @aten("nonzero_static")
 def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_value: int) -> Value:
-    """Find each row's element by the number of nonzero elements before it."""
+    """Return ``size`` positions of nonzero elements, filled up with ``fill_value``."""
     shape = dims(self)
     if size < 0 or not self.rank:
         raise node.invalid(f"{size} positions of shape {list(shape)}")

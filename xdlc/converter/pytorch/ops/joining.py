@@ -238,7 +238,7 @@ def _padded(
 def _continued(
     g: Operators, x: Value, axes: Sequence[int], before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Return a tensor shifted along axes, padded or wrapped around."""
+    """Return a tensor padded by reflection or its edges; negative amounts cut it."""
     for axis, low, high in zip(axes, before, after, strict=True):
         last = x.shape[axis] - 1
         check_table(last + 1 + low + high)

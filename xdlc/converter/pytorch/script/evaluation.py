@@ -161,7 +161,7 @@ class Evaluation:
         return quantized.weight(tensor, parts, self._recorder)
 
     def _state(self, path: str, initial: Any, folder: str) -> Any:
-        """Return a mutable attribute after a call: an unknown tensor, or its number."""
+        """Return a mutable attribute: an unknown tensor, or its plain value after a call."""
         end = self._states[path]
         if not isinstance(end, Tensor):
             self.moved = self.moved or end != initial

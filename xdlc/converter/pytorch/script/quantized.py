@@ -1,4 +1,4 @@
-"""Eager-mode quantized operators, as float operators between quantizations.
+"""Eager-mode quantized operators, on floats between quantize and dequantize.
 
 A quantized tensor is held as its dequantized value and its quantizer; weights stay the integers that the
 file has (aten/src/ATen/native/quantized/cpu).

@@ -42,7 +42,7 @@ _SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
     "Rint": "Round",
     "SelectV2": "Where",
 }
-"""Canonical operators with the same name and meaning."""
+"""Canonical operators with the same meaning, by the name in TensorFlow."""
 
 _FORMULAS: dict[str, Callable[..., Value]] = {
     "Atan2": formulas.atan2,

@@ -91,7 +91,7 @@ def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Ro
 
 
 def rounded(g: Operators, value: Value, steps: Steps) -> Value:
-    """Return values rounded to integers; to 16 bits if their type lacks zero."""
+    """Return values rounded to integers; to 16 bits if none of their type denotes 0."""
     low, high = (limit - steps.zero for limit in _limits(steps.bits))
     if not low <= 0 <= high:
         value = clipped(g, value, low * steps.scale, high * steps.scale)

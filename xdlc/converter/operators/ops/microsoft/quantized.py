@@ -57,7 +57,7 @@ class Blocks:
         return stored.transform(real, dtype=self.scales.dtype)
 
     def _offset(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
-        """Return integers with zeros as offsets; offsets near the middle become signed."""
+        """Return integers with zeros as offsets; signed ones if all zeros are the middle."""
         scales, zeros = self.scales.reshape(-1), self.zeros.reshape(-1).astype(np.int32)
         used, middle = (self.bits if self.bits < 8 else None), 1 << (self.bits - 1)
         if np.all(zeros == middle):
@@ -83,7 +83,7 @@ class Blocks:
 
 
 def unpacked(packed: TensorData, bits: int, length: int) -> TensorData:
-    """Return one integer per element, unpacked from bytes of the last axis.
+    """Return one integer per element, unpacked from last-axis bytes, low bits first.
 
     Args:
         bits: Bits of an integer: 2, 4 or 8.
