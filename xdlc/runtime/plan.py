@@ -102,7 +102,7 @@ def make_plan(
     Args:
         graphs: The graphs that it may run, by name.
         quantized: Whether fixed-point tensors are rounded to their encodings.
-        outputs: Names of tensors to output beside the graph's outputs.
+        outputs: Names of tensors to output in addition to the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads of a graph that one session runs wait busily.
         refine: Called with each partition of ``graph`` once it is lowered; may add nodes and outputs.
