@@ -1,4 +1,4 @@
-"""Files of users: only plain ones are read; each is replaced whole or not at all.
+"""Files of users: only regular files are read; files are replaced atomically.
 
 What is appended to a file is summed, and copied from other files without holding it in memory.
 """

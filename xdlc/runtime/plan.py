@@ -61,7 +61,7 @@ def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = Tr
 
 
 def came_quantized(model: Model) -> bool:
-    """Return whether the source model was already quantized.
+    """Return whether the encodings of a model come from its source model.
 
     The source rounds every value that has one, and so does the host then, where HTP would not: what was
     converted computes what the source computes.

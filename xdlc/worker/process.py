@@ -297,7 +297,7 @@ class _Started:
 
 
 class _Copied:
-    """A copy of another child process; see ``_Started``."""
+    """A copy of another child process, which is its parent; see ``_Started``."""
 
     def __init__(self, origin: Process, far_end: socket.socket, log: IO[bytes]) -> None:
         self._origin = origin
