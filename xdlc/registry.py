@@ -15,7 +15,7 @@ Held = TypeVar("Held")
 
 
 class Registry(Generic[Key, Held]):
-    """A table of registered objects of a package's modules, imported at first use.
+    """A table of what a package's modules register, imported at first use.
 
     Args:
         package: The package, like ``xdlc.runtime.ops``; every module directly in it is imported.

@@ -1,4 +1,4 @@
-"""Ops at inputs and outputs of a graph that convert what callers request."""
+"""Ops at a graph's inputs and outputs that do what callers request."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]])
             types = {tensor.dtype, port.dtype or tensor.dtype}
             is_changed |= port.is_image or (len(types) > 1 and not all(each.is_float for each in types))
         if is_changed:
-            problem = f"{name!r} holds a variable, whose next value is {following!r}: both need one form"
+            problem = f"{name!r} holds a variable, whose next value is {following!r}: both need the same form"
             fix = "request the same layout for both, float types and no step of images"
             yield ConstraintError(problem, fix=fix)
         elif name in moved:

@@ -170,7 +170,7 @@ def _loaded(path: Path, where: str) -> Any:
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:
-    """Return the text of a custom I/O file that describes the main graph, for editing.
+    """Return the text of an I/O file that describes the main graph, for editing.
 
     Args:
         has_sections: Whether it is a configuration of qairt-converter, else custom I/O.

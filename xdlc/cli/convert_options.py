@@ -56,7 +56,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         type=click.Choice(["info", "debug"]),
         is_flag=False,
         flag_value="info",
-        help="Write no DLC: list every problem of the model and the ops that it would get, with `debug` node "
+        help="Write no DLC: list every problem of the model and the ops of its DLC, with `debug` node "
         "by node. Without a value: info.",
     ),
     click.option(

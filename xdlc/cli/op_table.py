@@ -20,7 +20,7 @@ _Row = tuple[str, ...]
 
 
 def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes that support an op with its parameters.
+    """Return the letters of the runtimes that support an op in its present form.
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """
@@ -48,7 +48,7 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
 
 
 def _of_layers(model: Model) -> dict[str, str]:
-    """Return by SNPE 1 layer the runtimes that support all ops of the layer."""
+    """Return the runtimes that support all ops of an SNPE 1 layer, by layer."""
     from xdlc import api
     from xdlc.converter.snpe.translate import has_layers
 

@@ -44,7 +44,7 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
 
 
 def _apart(name: str, options: dict[str, click.Option]) -> str | None:
-    """Return the fix for joined short options, like ``-abc``."""
+    """Return the fix for a short option joined with its value or other options."""
     if name.startswith("--") or len(name) < 3 or name[:2] not in options:
         return None
     letters = [f"-{letter}" for letter in name[1:]]

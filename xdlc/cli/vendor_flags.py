@@ -44,7 +44,7 @@ WORKS, BECOMES, LATER, VOID, REFUSED = "works", "becomes", "later", "void", "ref
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Replacement of a flag.
+    """Meaning of a flag: it works, is replaced, has no effect or is an error.
 
     Attributes:
         flag: The flag.

@@ -96,7 +96,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class AipRecord:
-    """All sections of a model for one version of the HTA compiler.
+    """All sections of a model for one flavour of HTA compiler.
 
     Attributes:
         version: Version of the record, like ``1.2.0.0``.

@@ -170,7 +170,7 @@ def _read_block(
         )
     blocks.left -= place.nbytes
     if blocks.left < 0:
-        raise ContainerError("refers to more block scales than the file contains", where=where)
+        raise ContainerError(f"refers to its block scales more than {REPEAT} times over", where=where)
     bits = stored.bits if stored.bits not in (0, dtype.bits) else None
     scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)

@@ -130,7 +130,7 @@ def _scalar(attribute: Attribute) -> Scalar | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredEncoding:
-    """An encoding in the form of a file.
+    """An encoding as it is stored in a file.
 
     Attributes:
         axis: Axis of the channels; -1 for none.

@@ -176,7 +176,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, crc: bool = True) -> None:
-    """Write a model as a DLC, and the files next to it, all in one step.
+    """Write a model as a DLC with its files next to it, replaced in one step.
 
     Equal models have equal bytes.  Weights are streamed: memory holds the largest tensor that is
     not a range of a file, at most.

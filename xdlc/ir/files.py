@@ -1,4 +1,4 @@
-"""Files of users: plain ones only are read, and replaced as a whole or not at all.
+"""Files of users: only regular files are read; files are replaced atomically.
 
 What is appended to a file is summed, and copied from other files without holding it in memory.
 """
@@ -172,7 +172,7 @@ def check_output(path: PathLike) -> str:
 
 
 def _target(where: str) -> tuple[str, _Identity | None]:
-    """Return the real path of a file to be written, and its present status."""
+    """Return the real path of a file to be written, and its identity if it exists."""
     target = os.path.realpath(where)
     try:
         status = os.stat(target)

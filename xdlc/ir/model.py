@@ -86,7 +86,7 @@ class Model:
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC, and the files next to it, all in one step.
+        """Write the model as a DLC with its files next to it, replaced in one step.
 
         Args:
             path: The file.

@@ -54,7 +54,7 @@ def components(ops: Iterable[Op], pairs: Iterable[tuple[Op, Op]]) -> list[list[O
 
 
 def entering(ops: Sequence[Op]) -> list[Tensor]:
-    """Return the computed tensors that the ops read from other ops."""
+    """Return the tensors that the ops read but do not compute, except static ones."""
     computed = {tensor for op in ops for tensor in op.outputs}
     read = dict.fromkeys(tensor for op in ops for tensor in op.inputs if tensor is not None)
     return [tensor for tensor in read if not tensor.is_static and tensor not in computed]

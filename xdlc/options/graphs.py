@@ -178,7 +178,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     random: Annotated[
         str | None,
         Option(
-            "Make random numbers of the model inputs of the DLC; a notice lists them.",
+            "Turn the model's random numbers into inputs of the DLC; a notice lists them.",
             choices=("as-input",),
             default_text="the host draws them, or the model is refused",
         ),
@@ -290,7 +290,7 @@ class CompileOptions(TypedDict, total=False):
         int | None,
         Option(
             "Vector memory to plan for: with less than the SoC has, the cache also runs on smaller SoCs; 0: "
-            "all memory of the SoC.",
+            "all that the SoC has.",
             default_text="0",
             limits=(0, 64),
             metavar="MB",

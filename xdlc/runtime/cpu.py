@@ -33,7 +33,7 @@ class CpuSession:
         graph: A model, of which the main graph runs; a graph that runs no others; or what
             :func:`xdlc.runtime.lower.lower` made of one, whose loops then have no time-out.
         quantized: Round fixed-point tensors to their encodings; otherwise they run as float.
-        outputs: Names of tensors to output beside the graph's outputs.
+        outputs: Names of tensors to output in addition to the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless sessions take turns.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
@@ -126,7 +126,7 @@ def _none(graph: Model | Graph) -> Kernels | None:
 
 
 def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
-    """Return an output in the type for callers.
+    """Return an output in the data type that callers receive.
 
     Args:
         tensor: The tensor of a value of the engine; None for a value that is not a tensor of the graph.

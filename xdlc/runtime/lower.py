@@ -239,7 +239,7 @@ def lower(
             activations are ignored and weights are dequantized.
         native: Keep the types that the graph states, for export; otherwise values are in the types that
             they are computed in.
-        outputs: Names of tensors to output beside the graph's outputs.
+        outputs: Names of tensors to output in addition to the graph's outputs.
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
@@ -296,7 +296,7 @@ def lower_ops(graph: Graph, b: Builder) -> None:
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
-    """Return the tensors to output, without repeats.
+    """Return the names of the tensors to output, without repeats.
 
     Raises:
         UsageError: If one is not a tensor of the graph.

@@ -61,7 +61,7 @@ def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = Tr
 
 
 def came_quantized(model: Model) -> bool:
-    """Return whether the source model was already quantized.
+    """Return whether the encodings of a model come from its source model.
 
     The source rounds every value that has one, and so does the host then, where HTP would not: what was
     converted computes what the source computes.
@@ -102,7 +102,7 @@ def make_plan(
     Args:
         graphs: The graphs that it may run, by name.
         quantized: Whether fixed-point tensors are rounded to their encodings.
-        outputs: Names of tensors to output beside the graph's outputs.
+        outputs: Names of tensors to output in addition to the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads of a graph that one session runs wait busily.
         refine: Called with each partition of ``graph`` once it is lowered; may add nodes and outputs.

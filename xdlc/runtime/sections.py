@@ -1,4 +1,4 @@
-"""Execution by sections, in which the AIP record divides a model.
+"""Execution by sections, into which the AIP record divides a model.
 
 Every section runs on the CPU: one on HTA as the sub-graph that its payload holds, any other as the model's
 own ops, and so are conversions of what callers pass and receive.  Values pass between sections in the form in

@@ -178,7 +178,7 @@ class Process:
         return f"; it printed {text!r}" if text else ""
 
     def printed(self) -> list[str]:
-        """Return the lines printed since the last call, at most the first ones."""
+        """Return the lines printed since the last call; the first ones if they are many."""
         size = os.fstat(self._log.fileno()).st_size
         new = os.pread(self._log.fileno(), _MOST_PRINTED, self._reported) if size > self._reported else b""
         left_off = size - self._reported - len(new)
@@ -203,7 +203,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child runs and belongs to this process."""
+        """Whether the child has not been ended, and belongs to this process."""
         return self._finalizer.alive and self.owner == os.getpid()
 
     def close(self) -> None:
@@ -297,7 +297,7 @@ class _Started:
 
 
 class _Copied:
-    """A copy of another child process; see ``_Started``."""
+    """A copy of another child process, which is its parent; see ``_Started``."""
 
     def __init__(self, origin: Process, far_end: socket.socket, log: IO[bytes]) -> None:
         self._origin = origin

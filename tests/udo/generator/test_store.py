@@ -114,7 +114,7 @@ def test_a_link_in_a_package_is_not_written_through(tmp_path: Path) -> None:
 def test_a_package_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "P").symlink_to(tmp_path / "real")
-    with pytest.raises(UsageError, match="not a separate folder"):
+    with pytest.raises(UsageError, match="is a link or a file"):
         write(tmp_path, ("A.cpp", "one", False))
 
 

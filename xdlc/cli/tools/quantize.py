@@ -128,7 +128,7 @@ def _run(
     if partitions is not None:
         parse_ranges(partitions)
     if enable_htp:
-        notice("this flag is discontinued: xdlc-graph-prepare compiles caches without quantizing again")
+        notice("--enable_htp is for old scripts: xdlc-graph-prepare compiles caches without quantizing again")
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
     keeps_quantized = keeps_quantized or enable_htp or enable_hta

@@ -55,7 +55,7 @@ def convert(
 @tool("validate")
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check configurations, each and together; list each problem with its line.
+    """Check configurations, singly and together; list each problem with its line.
 
     The summary states of each constraint whether it is enforced or documentation.
     """

@@ -79,7 +79,7 @@ def library_folder() -> Path:
 
 
 def check_folder(parent: str) -> None:
-    """Refuse to load other libraries than the parent process.
+    """Refuse to load libraries of another folder than the parent process.
 
     Args:
         parent: The folder that it found.

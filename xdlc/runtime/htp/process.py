@@ -68,7 +68,7 @@ class HtpWorker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a child is running, with earlier requests loaded."""
+        """Whether there is a child, which has earlier requests loaded."""
         return self._process is not None and self._process.is_alive
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class HtpWorker:
             death.fix = (
                 "if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
                 if death.is_killed
-                else "remove or rewrite the op that it was compiling; the other SoCs are not affected"
+                else "remove or rewrite the op or graph that is named; the other SoCs are not affected"
             )
             raise
 

@@ -137,7 +137,7 @@ def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> 
 def _objections(
     htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the answer with unsupported ops; None if HTP supports all."""
+    """Return the answer with unsupported ops and problems; None if there are none."""
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"

@@ -56,7 +56,7 @@ class HtpSession:
     Args:
         soc: Name of the SoC to emulate; default: the one of the first usable cache, or else sm8650.
         mode: How caches are judged: ``permissive``, ``strict`` or ``always_generate_new``.
-        outputs: Names of tensors to give beside the graph's outputs.
+        outputs: Names of tensors to output in addition to the graph's outputs.
         validate: Fail instead of compiling if no cache is usable.
         divide: Called with the model and the SoC's name if the HTP refuses the model, or the host has to run
             branches and loops of it; returns the model with a cache of the partitions that HTP supports.

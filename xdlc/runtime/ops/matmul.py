@@ -44,7 +44,7 @@ def _are_wide(b: Builder, *tensors: Tensor) -> bool:
 
 @lowering("FullyConnected")
 def fully_connected(op: Op, b: Builder) -> None:
-    """Lower to Gemm; the input becomes rows as long as the weights' columns.
+    """Lower to Gemm; the input becomes rows as long as the rows of the weights.
 
     The input is taken as [elements / n, n] for weights [m, n], whatever its rank; the output has
     the shape that the graph states: [batch, m], or the input's with ``keep_dims``.

@@ -54,7 +54,7 @@ def reinterpret(op: Op, b: Builder) -> None:
 
 
 def keeps_stored(source: DType, target: DType) -> bool:
-    """Return whether one type is fixed point and the other is integer of equal form."""
+    """Return whether one type is fixed point and the other its plain integer type."""
     kinds = {source.kind, target.kind}
     return source.bits == target.bits and kinds in ({"sfixed", "int"}, {"ufixed", "uint"})
 

@@ -349,7 +349,7 @@ def static_form(
 
 
 def _is_taken(tensor: Tensor, allowed: Sequence[DType]) -> bool:
-    """Return whether a definition allows the type of a stored tensor."""
+    """Return whether a definition supports a tensor as it is stored."""
     if tensor.dtype.is_float:
         return tensor.dtype in allowed
     named = {tensor.dtype, PLAIN.get(tensor.dtype)} & set(allowed)
@@ -396,7 +396,7 @@ def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
 
 
 def kernel_dtype(dtype: DType) -> DType:
-    """Return the data type of an activation in kernels."""
+    """Return the data type that kernels receive for an activation."""
     return FLOAT32 if holds_floats(dtype) and dtype is not FLOAT64 else dtype
 
 

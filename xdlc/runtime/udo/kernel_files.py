@@ -61,7 +61,7 @@ class Call:
         return f"{self.path}: kernel {kernel.name!r}, built by {kernel.tool!r} for {kernel.machine!r}"
 
     def names(self, op: Op) -> bool:
-        """Return whether the call lists an op's name."""
+        """Return whether the call lists an op, by its package, type and name."""
         return (self.package, self.type) == (op.package, op.type) and op.name in self.ops
 
     def fits(self, op: Op) -> bool:

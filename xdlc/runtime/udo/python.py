@@ -87,7 +87,7 @@ def functions_of(entry: Any) -> list[tuple[Mark, Callable[..., Any]]]:
 
 @contextmanager
 def on_path(folder: str) -> Iterator[None]:
-    """Add a folder to the end of the import path."""
+    """Add a folder to the end of the import path, for the time of the context."""
     sys.path.append(folder)
     try:
         yield

@@ -54,7 +54,7 @@ class Siblings:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Add the folder to the end of the import path, with its modules loaded."""
+        """Add the folder to the end of the import path in the context, modules loaded."""
         before = set(sys.modules)
         sys.modules.update({name: module for name, module in self._modules.items() if name not in before})
         try:

@@ -136,7 +136,7 @@ def plain_package(name: str) -> str:
 def alike(key: Key, keys: Iterable[Key]) -> Key | None:
     """Return an equal key, or a key that differs only in the backend suffix.
 
-    Without itself, one that has no suffix goes first, then that of the CPU.
+    Without an equal key, one that has no suffix goes first, then that of the CPU.
 
     Example:
         >>> alike(("MyPackage", "Blur"), [("MyPackageAic", "Blur"), ("MyPackageCpu", "Blur")])

@@ -95,7 +95,7 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
 def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
     """Return inputs without defaults before a mandatory input, as the vendor requires.
 
-    There an input is optional only by its default.
+    For the vendor, an input is optional only if it has a default.
     """
     last = max((i for i, entry in enumerate(inputs) if entry.default is None), default=-1)
     return [replace(entry, default=None) if i < last else entry for i, entry in enumerate(inputs)]

@@ -1,4 +1,4 @@
-"""Configurations as JSON or OpDef XML, read and checked each and together."""
+"""Configurations as JSON or OpDef XML, read and checked singly and together."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Inspected:
 
 
 def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
-    """Check configurations, each and together."""
+    """Check configurations, singly and together."""
     problems: list[XdlcError] = []
     summary: list[str] = []
     configs: list[Config] = []

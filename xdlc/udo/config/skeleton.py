@@ -1,4 +1,4 @@
-"""Drafts of definitions for operators of a model without a mapping."""
+"""Drafts of definitions for a model's operators that have no mapping."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def ignored_backends(collection: Collection) -> tuple[str, ...]:
 
 
 def notices(collection: Collection) -> tuple[str, ...]:
-    """Return notices about parts of definitions that accelerators cannot represent."""
+    """Return notices about what accelerators do not support, or treat differently."""
     texts: dict[str, list[str]] = {}
     for opdef in collection.opdefs:
         backends = _specific_backends(opdef, collection)

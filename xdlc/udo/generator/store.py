@@ -57,7 +57,7 @@ def write_packages(
         force: Whether a package may be there already.
 
     Raises:
-        UsageError: If a package is there and ``force`` is not set, or its place is not a separate folder.
+        UsageError: If a package is there and ``force`` is not set, or its place is a link or a file.
         StorageError: If something cannot be read or written; nothing has changed then.
     """
     checked_path(folder)
@@ -108,7 +108,7 @@ def _blocked(folder: Path) -> Iterator[XdlcError]:
 
 def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        yield UsageError("is not a separate folder", where=str(target), fix="name another folder")
+        yield UsageError("is a link or a file, not a folder", where=str(target), fix="name another folder")
     elif target.exists() and not force:
         yield UsageError(
             "exists",

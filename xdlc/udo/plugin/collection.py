@@ -110,7 +110,7 @@ def plugin_hooks(
 
 
 def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
-    """Yield unknown names that resemble hooks or attributes, with the latter."""
+    """Yield unknown names, each with the hook or attribute that it resembles."""
     known = [name for name in dir(Plugin) if not name.startswith("_")] + ["compute"]
     for name in dir(found):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)

@@ -138,7 +138,7 @@ def _signature(
     for tensor in (*inputs, *outputs):
         if not tensor.dtypes:
             raise UsageError(
-                f"{tensor.name} of {name} has a type that no tensor of a model has",
+                f"{tensor.name} of {name} has no type that a tensor of a model can have",
                 fix="declare inputs and outputs with their dtypes",
             )
     return inputs, outputs, kinds, None

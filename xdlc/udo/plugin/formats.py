@@ -330,7 +330,7 @@ def weights_of(given: Sequence[str]) -> Sequence[str]:
 
 
 def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
-    """Return the inputs beyond the length of ``formats``, which are weights."""
+    """Return the inputs beyond the length of ``formats[0]``, which are weights."""
     try:
         activations = len(plugin.formats[0])
     except (TypeError, LookupError):  # all_formats reports it

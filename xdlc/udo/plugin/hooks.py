@@ -73,7 +73,7 @@ class PluginHooks:
         return bool(taken)
 
     def parse_params(self, node: SourceNode) -> Values:
-        """Return all parameters of a node, with defaults and stored weights.
+        """Return a node's parameters, with defaults and parameters of stored weights.
 
         Raises:
             XdlcError: If the plugin fails, returns an undeclared parameter, or leaves an attribute unread.
