@@ -264,7 +264,7 @@ class _Started:
     ) -> None:
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "xdlc.worker", str(far_end.fileno()), service],
+                [sys.executable, "-u", "-P", "-m", "xdlc.worker", str(far_end.fileno()), service],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
