@@ -136,7 +136,6 @@ ERRORS = (
     IndexError,
     KeyError,
     AttributeError,
-    NotImplementedError,
     ZeroDivisionError,
     OverflowError,
     AssertionError,

@@ -15,7 +15,7 @@ import xdlc
 from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node
 
-ERRORS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, OverflowError, AssertionError)
+ERRORS = (RuntimeError, IndexError, ValueError, TypeError, OverflowError, AssertionError)
 """Errors with which torch refuses arguments."""
 
 

@@ -36,7 +36,7 @@ def activations(model):
 def test_ranges_are_those_of_all_values(net, count):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(count)
-    stats = calibrate(model, tensors, iter(samples)).found
+    stats = calibrate(model, tensors, iter(samples)).statistics
     for tensor, values in values_of(model, tensors, samples).items():
         lows = [float(array.min()) for array in values]
         assert stats[tensor].seen.low == min(lows)
@@ -58,7 +58,7 @@ def test_held_out_samples_tell_nothing_of_the_rest_and_values_are_given_in_order
     rest = [sample["x"] for number, sample in enumerate(samples) if number != HELD_OUT - 1]
     assert found.rest[n.x].seen.high == max(float(array.max()) for array in rest)
     assert found.rest[n.x].count == HELD_OUT + 1
-    assert found.found[n.x].seen.high > 10 * found.rest[n.x].seen.high
+    assert found.statistics[n.x].seen.high > 10 * found.rest[n.x].seen.high
     assert [number for number, _ in passed] == list(range(len(samples)))
     mean = model.main.tensors["mean"]
     for (_, value), wanted in zip(passed, values_of(model, [mean], samples)[mean], strict=True):
@@ -78,7 +78,7 @@ def test_means_are_those_of_each_channel(net, monkeypatch):
 def test_histograms_count_values_of_every_sample(net):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(CHUNK + 1)
-    found = calibrate(model, tensors, samples, histograms=True).found
+    found = calibrate(model, tensors, samples, histograms=True).statistics
     for tensor, values in values_of(model, tensors, samples).items():
         histogram = found[tensor].histogram
         assert histogram.total == len(values) * tensor.size  # all of them: the tensors are small
@@ -91,7 +91,7 @@ def test_histograms_take_a_part_of_large_tensors(net):
     n = net(1, 64, 64, 32)
     conv = n.conv(n.x, 32, "c")
     model, samples = n.done(conv), n.samples(2)
-    stats = calibrate(model, [n.x, conv], samples, histograms=True).found
+    stats = calibrate(model, [n.x, conv], samples, histograms=True).statistics
     for tensor, values in values_of(model, [n.x, conv], samples).items():
         every = np.concatenate([array.ravel() for array in values])
         assert 0.9 * VALUES < stats[tensor].histogram.total / 2 <= VALUES
@@ -118,9 +118,9 @@ def test_open_extents(net):
     samples = [{"x": rng.standard_normal((count, 4, 4, 3)).astype("f")} for count in (1, 3, 2)]
     found = calibrate(model, [n.x, y], samples, averaged=[y], histograms=True)
     every = np.concatenate([sample["x"].ravel() for sample in samples])
-    assert found.found[n.x].seen.low == every.min()
-    assert found.found[y].seen.high == every.max()
-    assert found.found[y].histogram.total == found.found[n.x].histogram.total == every.size
+    assert found.statistics[n.x].seen.low == every.min()
+    assert found.statistics[y].seen.high == every.max()
+    assert found.statistics[y].histogram.total == found.statistics[n.x].histogram.total == every.size
 
 
 def test_doubles(net):
@@ -128,7 +128,7 @@ def test_doubles(net):
     double = Tensor("double", (2,), FLOAT64)
     n.graph.append(make_op(n.graph, "Cast", [n.x], [double]))
     model = n.done(n.op("Cast", [double], (2,), "y"))
-    found = calibrate(model, [double], [{"x": np.float32([-1.5, 2.5])}], histograms=True).found
+    found = calibrate(model, [double], [{"x": np.float32([-1.5, 2.5])}], histograms=True).statistics
     assert (found[double].seen.low, found[double].seen.high) == (-1.5, 2.5)
     assert found[double].histogram.total == 2
 
@@ -161,7 +161,7 @@ def test_the_largest_floats_are_no_nan(net):
     n = net(1, 4, 2)
     model = n.done(n.neuron(n.x, RELU, "y"), n.op("Reshape", [n.x], (1, 8), "z"))
     large = np.float32([[[3e38, -3e38]] * 4])
-    found = calibrate(model, activations(model), [{"x": large}], averaged=activations(model)).found
+    found = calibrate(model, activations(model), [{"x": large}], averaged=activations(model)).statistics
     assert {statistics.seen.high for statistics in found.values()} == {float(np.float32(3e38))}
 
 
@@ -169,9 +169,9 @@ def test_the_largest_floats_are_no_nan(net):
 
 
 def identical(first, two):
-    assert list(first.found) == list(two.found)
-    for tensor, mine in first.found.items():
-        theirs = two.found[tensor]
+    assert list(first.statistics) == list(two.statistics)
+    for tensor, mine in first.statistics.items():
+        theirs = two.statistics[tensor]
         assert (mine.seen, mine.count, mine.lows, mine.highs) == (
             theirs.seen,
             theirs.count,

@@ -95,7 +95,7 @@ def test_each_branch_has_the_ranges_of_its_own_samples():
         sample["x"][0, 0] = 10.0 + index
     tensors = {name: model.graphs[name].outputs[0] for name in ("main_then", "main_else")}
     for jobs in (1, 2):
-        found = calibrate(model, list(tensors.values()), samples, histograms=True, jobs=jobs).found
+        found = calibrate(model, list(tensors.values()), samples, histograms=True, jobs=jobs).statistics
         then, other = (found[tensor] for tensor in tensors.values())
         assert (then.seen.high, then.count) == (13.0, 4)
         assert (other.seen.low, other.count) == (-21.0, 8)
@@ -128,7 +128,7 @@ def test_runs_of_a_loop_add_up_to_one_sample():
     (product,) = (op.outputs[0] for op in model.graphs["main_body"].ops if op.outputs[0].dtype is FLOAT32)
     sample = {"x": np.ones(3, "f"), "n": np.int32([5]), "f": np.full(3, 2.0, "f")}
     found = calibrate(model, [product], [sample], averaged=[product], histograms=True)
-    statistics = found.found[product]
+    statistics = found.statistics[product]
     assert (statistics.seen.low, statistics.seen.high, statistics.count) == (2.0, 32.0, 1)
     assert statistics.histogram.total == 3 * 3  # runs 1, 2 and 4
     np.testing.assert_allclose(found.means[product], np.full(3, (2 + 4 + 8 + 16 + 32) / 5))

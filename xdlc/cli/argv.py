@@ -70,7 +70,7 @@ class _Reader:
         self.is_own = False  # whether the word that is read is in place of a flag
         self.before = ""  # the flag that the words after it belong to, as it was given
         self.files = ""  # the option whose files may follow as words
-        self.found: list[str] = []  # words for click
+        self.words: list[str] = []  # words for click
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
         self.replaced: dict[str, str] = ctx.obj or {}  # as below, of the tool that runs before
@@ -118,7 +118,7 @@ class _Reader:
             problem = f"{self.first_later} requires {needs}"
             self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
         raise_all(self.problems)
-        return [*self.found, *self.rest]
+        return [*self.words, *self.rest]
 
     def are_arguments(self) -> bool:
         """Return whether no flags follow, only arguments or a command with its words."""
@@ -132,7 +132,7 @@ class _Reader:
         """Read a word that is not a flag."""
         if not (self.takes_words or self.files or (self.before and not self.is_option(self.before))):
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
-        self.found += [self.files, word] if self.files else [word]
+        self.words += [self.files, word] if self.files else [word]
 
     def flag(self, word: str) -> None:
         """Read a flag and the words after it that are its values."""
@@ -245,7 +245,7 @@ class _Reader:
         is_plain = truth in ("true", "1")
         words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
         self.once(option, words)
-        self.found += [name] if is_plain else words
+        self.words += [name] if is_plain else words
 
     def values(self, option: click.Option, name: str, glued: list[str]) -> None:
         """Read an option and its values.
@@ -282,7 +282,7 @@ class _Reader:
             self.problems.append(UsageError(problem, fix=fix))
         if isinstance(option, PathsOption) and len(self.rest) < left:
             self.files = name
-        self.found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
+        self.words += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
 
     def once(self, option: click.Option, values: list[str]) -> None:
         """Record the values of an option; report other values than before."""

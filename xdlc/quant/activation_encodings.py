@@ -87,7 +87,7 @@ class ActivationEncodings:
         self.masks = MaskRanges(plan.graph, plan.masks, self._seen_by_softmax, self._reach)
         self._hiding = plan.masks.hiding
         self._calibration = calibration
-        self._found = calibration.found
+        self._stats = calibration.statistics
         self._method = find_range_method(options.act_quantizer_calibration)
         self._choice = choice or Choice("min-max")
         self._ranges: dict[tuple[Tensor, int], Range] = {}
@@ -193,7 +193,7 @@ class ActivationEncodings:
     def _all_values(self, tensor: Tensor, bits: int) -> Range:
         """Return the range that the range method chooses for a tensor, masks included."""
         low = self._lows[tensor]
-        statistics = self._found.get(tensor, Statistics())
+        statistics = self._stats.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
@@ -213,7 +213,7 @@ class ActivationEncodings:
         key = tensor, method, grid
         ranges = self._calibration.ranges
         if key not in ranges:
-            ranges[key] = find_range_method(method).find(self._found.get(tensor, Statistics()), grid)
+            ranges[key] = find_range_method(method).find(self._stats.get(tensor, Statistics()), grid)
         return ranges[key]
 
     def _reach(self, tensor: Tensor) -> Range:
@@ -225,7 +225,7 @@ class ActivationEncodings:
             return representable(form[1], form[0])
         reach, bits = NOTHING, self._bits(tensor)
         for member in self.groups.members(tensor) if tensor in self.groups.derived else [tensor]:
-            if member in self._found or self._lows[member] is not None:
+            if member in self._stats or self._lows[member] is not None:
                 reach = reach.merge(self._all_values(member, bits))
         return reach
 
@@ -240,7 +240,7 @@ class ActivationEncodings:
         if self._bits(tensor) == 16:
             peaks = with_headroom(self.graph, tensor, peaks)
         bits = self.placement.bits_of(self.graph, result) or 16
-        top = softmax_top(self._found.get(result, Statistics()).seen.high, bits)
+        top = softmax_top(self._stats.get(result, Statistics()).seen.high, bits)
         return Range(lowest_score(softmax, peaks, top / (1 << bits)), EVERYTHING.high)
 
     @property
@@ -310,7 +310,7 @@ class ActivationEncodings:
     def _mask_notes(self, decision: Decision) -> list[str]:
         """Return a note on the attention masks that were bounded, or nothing."""
         seen = {
-            mask: held.seen for mask, held in self._found.items() if not self.placement.is_written_fixed(mask)
+            mask: held.seen for mask, held in self._stats.items() if not self.placement.is_written_fixed(mask)
         }
         for op, index in decision.statics:
             mask = op.inputs[index]
@@ -342,7 +342,7 @@ class ActivationEncodings:
         own = [member for member in members if member not in self.groups.derived and not member.is_static]
         if tensor not in own and own:
             return f"shared with {own[0].name}"
-        count = self._found.get(tensor, Statistics()).count
+        count = self._stats.get(tensor, Statistics()).count
         text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"

@@ -323,7 +323,7 @@ def _activations(plan: Plan, calibration: Calibration) -> Iterator[_Found]:
     set.
     """
     for tensor, (dtype, encoding) in plan.decision.activations.items():
-        statistics = calibration.found.get(tensor)
+        statistics = calibration.statistics.get(tensor)
         if (
             statistics is None
             or not statistics.histogram.total

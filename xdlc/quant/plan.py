@@ -122,8 +122,8 @@ class GraphPlan:
             return self
         unseen: tuple[Tensor, ...] = ()
         if self.borders:
-            found = calibration.found
-            unseen = tuple(tensor for tensor in self.watched if tensor.size and not found[tensor].count)
+            statistics = calibration.statistics
+            unseen = tuple(tensor for tensor in self.watched if tensor.size and not statistics[tensor].count)
         decision = None if unseen else ActivationEncodings(self, calibration, options, choice).decide()
         return replace(self, decision=decision, unseen=unseen, basis=basis)
 

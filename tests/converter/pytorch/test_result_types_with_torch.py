@@ -48,7 +48,7 @@ def test_types_of_results():
                 arguments[argument.name] = Tensor("x", ScalarType(NUMBERS[kind]), SHAPE)
             try:
                 result = operator(**tensors)
-            except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            except (RuntimeError, IndexError, ValueError, TypeError):
                 continue
             first = result[0] if isinstance(result, tuple | list) and result else result
             dtype = str(getattr(first, "dtype", "")).removeprefix("torch.")

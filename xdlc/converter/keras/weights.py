@@ -7,7 +7,6 @@ A ``.keras`` file is a zip archive of ``config.json`` and ``model.weights.h5``, 
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 import zipfile
@@ -178,10 +177,8 @@ def _damage(where: str) -> Iterator[None]:
         EOFError,
         OSError,
         RuntimeError,
-        NotImplementedError,
         ValueError,
         LookupError,
-        io.UnsupportedOperation,
     ) as error:
         raise unreadable("the archive", error, where) from error
 

@@ -132,21 +132,21 @@ class Calibration:
 
     Attributes:
         samples: The samples, which can be read again.
-        found: Statistics of each watched tensor; of no sample if none reached it.
+        statistics: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor that a sample has
             reached; without outliers.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
-        rest: Like ``found`` without the samples held out; the same where none is.
+        rest: Like ``statistics`` without the samples held out; the same where none is.
         measured: Samples to measure outputs with: those held out, or all where these are too few.
         holds_out: Whether samples are held out, to be measured under the ranges of the others.
         has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
         compared: Samples that the range method is chosen by.
         problems: What is wrong with the samples, one line each: no bits repair that.
-        ranges: Ranges that methods chose by ``found``: many decisions are made in search of the best.
+        ranges: Ranges that methods chose by ``statistics``: many decisions are made in search of the best.
     """
 
     samples: Samples = field(default_factory=lambda: Samples(()))
-    found: dict[Tensor, Statistics] = field(default_factory=dict)
+    statistics: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
     peaks: dict[Tensor, Statistics] = field(default_factory=dict)
     rest: dict[Tensor, Statistics] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Calibration:
 
     @cached_property
     def _rest(self) -> Calibration:
-        return replace(self, found=self.rest)
+        return replace(self, statistics=self.rest)
 
     def judge(
         self, graph: Graph, kinds: Mapping[str, str], samples: Sequence[KeptSample] | None = None
@@ -237,20 +237,20 @@ def calibrate(
             Meter(model, watch, kernels=kernels, loop_timeout=loop_timeout), samples, give, progress
         )
     measured, rest = ModelStatistics(), ModelStatistics()
-    for part, held in parts:
-        measured, rest = measured.merge(part).merge(held), rest.merge(part)
+    for part, held_out in parts:
+        measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
     if not measured.count:
         fix = "add at least one; 32 are usual"
         raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(
-        found={tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
+        statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
         means={
             tensor: measured.means[keys[tensor]].clipped
             for tensor in averaged
             if keys[tensor] in measured.means
         },
-        rest={tensor: rest.found.get(keys[tensor], Statistics()) for tensor in tensors},
+        rest={tensor: rest.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
     )
 
 
@@ -331,7 +331,7 @@ def calibrated(
         for graph, mark in marks:
             graph.retract(mark)
     give_back()
-    calibration.peaks = {scores: calibration.found.pop(peak) for scores, peak in peaks.items()}
+    calibration.peaks = {scores: calibration.statistics.pop(peak) for scores, peak in peaks.items()}
     for peak in peaks.values():
         del calibration.rest[peak]
     _merge_derived(plan, calibration)
@@ -354,7 +354,7 @@ def _merge_derived(plan: Plan, calibration: Calibration) -> None:
     """
     groups = plan.main.groups
     for tensor in groups.derived:
-        for known in (calibration.found, calibration.rest):
+        for known in (calibration.statistics, calibration.rest):
             merged = [known[member] for member in groups.members(tensor) if member in known]
             if merged and tensor not in known:
                 known[tensor] = reduce(Statistics.merge, merged)

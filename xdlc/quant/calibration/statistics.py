@@ -314,18 +314,18 @@ class ModelStatistics:
 
     Attributes:
         count: Number of samples.
-        found: Statistics of the watched tensors; a sample does not reach those of a branch not taken.
+        statistics: Statistics of the watched tensors; a sample does not reach those of a branch not taken.
         means: Means of the channels of the averaged tensors, over samples.
     """
 
     count: int = 0
-    found: dict[Key, Statistics] = field(default_factory=dict)
+    statistics: dict[Key, Statistics] = field(default_factory=dict)
     means: dict[Key, ChannelMeans] = field(default_factory=dict)
 
     def merge(self, later: ModelStatistics) -> ModelStatistics:
         """Return the statistics of these samples followed by ``later``."""
-        merged, means = dict(self.found), dict(self.means)
-        for name, statistics in later.found.items():
+        merged, means = dict(self.statistics), dict(self.means)
+        for name, statistics in later.statistics.items():
             merged[name] = merged[name].merge(statistics) if name in merged else statistics
         for name, more in later.means.items():
             means[name] = means[name].merge(more) if name in means else more
@@ -335,9 +335,9 @@ class ModelStatistics:
         """Write it to a file of plain arrays, bit for bit."""
         import numpy as np
 
-        measured = list(self.found.values())
+        measured = list(self.statistics.values())
         histograms = [statistics.histogram for statistics in measured]
-        names = json.dumps([list(self.found), list(self.means)])
+        names = json.dumps([list(self.statistics), list(self.means)])
         np.savez(
             file,
             allow_pickle=False,

@@ -107,7 +107,7 @@ class Importing:
         moved(self._matching, graph, new)
         problems: list[XdlcError] = []
         # The forms of biases depend on those of the weights beside them.
-        for override, tensor in sorted(self._matching.found, key=lambda entry: _is_bias(graph, entry[1])):
+        for override, tensor in sorted(self._matching.matches, key=lambda entry: _is_bias(graph, entry[1])):
             try:
                 self._give(graph, override, tensor, per_channel=options.use_per_channel_quantization)
             except UsageError as error:
@@ -196,7 +196,7 @@ class Importing:
             tensor = op.inputs[index]
             filled.update([tensor.name] if tensor is not None else ())
         matching = self._matching
-        by = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.found})
+        by = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.matches})
         ways = ", ".join(f"{count} by {way}" for way, count in by.items())
         matched = f"{len(self._forms)} matched" + (f" ({ways})" if by.keys() - {TENSOR} else "")
         text = f"{matched}, {len(filled - self._forms.keys())} filled, {len(matching.left)} left"

@@ -42,13 +42,13 @@ class Matching:
     """Encodings, and the tensors that they belong to.
 
     Attributes:
-        found: Encodings with the tensors that hold what they are for.
+        matches: Encodings with the tensors that hold what they are for.
         left: Names whose encodings have no effect, and why.
         by: What each name is that has tensors: ``tensor``, ``state_dict name`` or ``module path``.
         followed: Names whose encodings were changed as the conversion has changed their weights.
     """
 
-    found: list[tuple[Override, Tensor]] = field(default_factory=list)
+    matches: list[tuple[Override, Tensor]] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     by: dict[str, str] = field(default_factory=dict)
     followed: set[str] = field(default_factory=set)
@@ -104,7 +104,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
             if followed is None:
                 result.left[name] = FOLLOWS
                 continue
-            result.found.append((followed, tensor))
+            result.matches.append((followed, tensor))
             if followed is not override:
                 result.followed.add(name)
         if reals:
@@ -161,12 +161,12 @@ def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> Non
     for tensor, old in new.items():
         heirs.setdefault(old, []).append(tensor)
     present: list[tuple[Override, Tensor]] = []
-    for override, tensor in matching.found:
+    for override, tensor in matching.matches:
         holders = list(_present(graph, [tensor, *heirs.get(tensor, ())]))
         present += [(override, holder) for holder in holders]
         if not holders:
             matching.left[override.name] = INSIDE
-    matching.found = present
+    matching.matches = present
 
 
 def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:

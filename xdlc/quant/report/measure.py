@@ -324,7 +324,7 @@ def _activation(
 ) -> TensorReport:
     graph, plan = subject.graph, subject.plan
     role = "input" if tensor.producer is None else "output" if graph.is_output(tensor) else "activation"
-    statistics = subject.calibration.found.get(tensor)
+    statistics = subject.calibration.statistics.get(tensor)
     calibrated = statistics.seen if statistics is not None and not statistics.seen.is_empty else None
     stored = str(subject.trial.main.tensors[tensor.name].dtype)
     scale = offset = bits = low = high = used = None

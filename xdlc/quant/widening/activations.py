@@ -51,9 +51,9 @@ def widen_residual(plan: Plan, calibration: Calibration) -> Plan:
     if plan.options.one_act_bitwidth or (soc is not None and not soc.capabilities.a16w8):
         return plan
     sums, norms = ([op for op in part if _is_free(plan, op)] for part in find_stream(graph, plan.placement))
-    found = calibration.found
+    statistics = calibration.statistics
     measured = [*sums, *(op for op in norms if single_name(op) in _NORMS)]
-    steps = {op: typical_steps(found.get(op.outputs[0], Statistics())) for op in measured}
+    steps = {op: typical_steps(statistics.get(op.outputs[0], Statistics())) for op in measured}
     worst = min(measured, key=lambda op: steps[op], default=None)
     if worst is None or steps[worst] >= FEW_STEPS:
         return plan

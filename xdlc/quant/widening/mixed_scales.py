@@ -374,8 +374,8 @@ def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
     rule = rule_of(op) if op is not None else None
     if rule is not None and rule.unit_low is not None:
         return Range(float(rule.unit_low), 1.0)
-    found = calibration.found.get(tensor)
-    return NOTHING if found is None else found.seen
+    statistics = calibration.statistics.get(tensor)
+    return NOTHING if statistics is None else statistics.seen
 
 
 def _onward(
