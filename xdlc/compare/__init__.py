@@ -1,1 +1,1 @@
-"""Comparison of engines: figures of their difference, and the first op that differs."""
+"""Comparison of engines: figures, and the first op that differs."""

@@ -1,9 +1,9 @@
-"""Figures of the difference between two arrays, of which the first is the wanted one."""
+"""Figures of the difference between a reference and other values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from xdlc.ir.data import Array
@@ -106,9 +106,18 @@ class Figures:
 
 
 class Difference:
-    """Sums of the difference of values from a reference, over any number of arrays."""
+    """Sums of the difference of values from a reference, over any number of arrays.
 
-    def __init__(self) -> None:
+    Args:
+        metric: Called with the two arrays; returns a number.
+
+    Attributes:
+        count: Number of values.
+    """
+
+    def __init__(self, metric: Callable[..., float] | None = None) -> None:
+        self.count = 0
+        self._metric, self._scores = metric, list[float]()
         self._noise = Noise()
         self._product = self._candidate = self._reference = self._largest = 0.0
         self._nans = self._infs = 0
@@ -120,6 +129,9 @@ class Difference:
         """
         import numpy as np
 
+        if self._metric is not None:
+            self._scores.append(self._metric(reference, candidate))
+        self.count += int(np.size(reference))
         first = np.asarray(reference).reshape(-1).astype(np.float32, copy=False)
         second = np.asarray(candidate).reshape(-1).astype(np.float32, copy=False)
         if not (np.isfinite(first).all() and np.isfinite(second).all()):
@@ -137,9 +149,16 @@ class Difference:
         if first.size:
             self._largest = max(self._largest, float(np.abs(first - second).max()))
 
+    @property
+    def power(self) -> float:
+        """Sum of squares of the reference."""
+        return self._noise.signal
+
     def figures(self) -> Figures:
         """Return the figures of all that was counted."""
+        scores = self._scores
+        custom = sum(scores) / len(scores) if scores else None
         norm = math.sqrt(self._reference) * math.sqrt(self._candidate)
         is_zero = not self._reference and not self._candidate
         cosine = self._product / norm if norm else float(is_zero)
-        return Figures(self._noise.db, cosine, self._largest, self._nans, self._infs)
+        return Figures(self._noise.db, cosine, self._largest, self._nans, self._infs, custom)
