@@ -70,9 +70,12 @@ def _describe(session: HtpSession) -> tuple[str, ...]:
 def _examine(name: str, soc: Soc | None) -> RuntimeState:
     from xdlc.prepare.htp.compile_jobs import each_of, processors
     from xdlc.runtime.htp import build_id
+    from xdlc.runtime.htp.library import VARIABLE, named_folder
 
     package = version_of("onnxruntime-qnn")
     library = f"onnxruntime-qnn {package}" if package else "onnxruntime-qnn is not installed"
+    if folder := named_folder():
+        library = f"{folder} ({VARIABLE})"
     core = "the vendor's emulation of the DSP"
     try:
         library += f", QNN {build_id()}"
