@@ -9,7 +9,8 @@ import ctypes
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -120,6 +121,20 @@ def library_folder() -> Path:
 def named_folder() -> str | None:
     """Return the folder that the environment names; None without one."""
     return os.environ.get(VARIABLE) or None
+
+
+@contextmanager
+def using(folder: Path) -> Iterator[None]:
+    """Use the libraries of a folder in this process and in children started meanwhile."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
 
 
 def _within(folder: Path) -> Path:
