@@ -21,6 +21,7 @@ import numpy as np
 
 import xdlc
 from xdlc import api
+from xdlc.errors import each_problem
 from xdlc.runtime.htp.library import using
 
 START, END = "<!-- matrix -->", "<!-- end of matrix -->"
@@ -45,17 +46,17 @@ def outputs_of(model: xdlc.Model, soc: str) -> dict[str, np.ndarray] | str:
         prepared = xdlc.prepare(model, [soc])
         return xdlc.run(prepared, inputs_of(model), runtime="htp", soc=soc)
     except xdlc.XdlcError as error:
-        return error.problem.partition("\n")[0][:120]
+        return each_problem(error)[0].problem.partition("\n")[0][:120]
 
 
 def agreement(
     outputs: dict[str, np.ndarray] | str, reference: dict[str, np.ndarray] | str
 ) -> tuple[str, bool]:
     """Return how outputs agree with a reference, in words, and whether they do."""
-    if isinstance(outputs, str) or isinstance(reference, str):
-        return (outputs if isinstance(outputs, str) else "runs; the newest does not"), not isinstance(
-            outputs, str
-        )
+    if isinstance(outputs, str):
+        return outputs, False
+    if isinstance(reference, str):
+        return "runs; the newest does not", True
     if all(outputs[name].tobytes() == reference[name].tobytes() for name in reference):
         return "same bytes", True
     losses = []
@@ -75,19 +76,22 @@ def rows(paths: list[Path], libraries: list[Path], socs: list[str]) -> Iterator[
             with using(library):
                 results |= {(index, soc): outputs_of(model, soc) for soc in socs}
         verdicts = iter(api.support_matrix(model, libraries, socs))
-        for index in range(len(libraries)):
+        for index, library in enumerate(libraries):
+            cells: dict[tuple[str, ...], list[str]] = {}
+            is_right = True
             for soc in socs:
                 verdict = next(verdicts)
                 if verdict.soc is None:
-                    yield (
-                        ROW.format(path.stem, verdict.library, "-", "-", "; ".join(verdict.problems), "-"),
-                        False,
-                    )
+                    cells[str(library), "-", "; ".join(verdict.problems), "-"] = ["-"]
+                    is_right = False
                     break
-                words, is_right = agreement(results[index, soc], results[len(libraries) - 1, soc])
+                words, agrees = agreement(results[index, soc], results[len(libraries) - 1, soc])
+                is_right &= agrees or bool(verdict.unsupported)
                 reasons = "; ".join(sorted({f"{op.type}: {op.reason}" for op in verdict.unsupported})) or "-"
                 count = f"{verdict.ops - len(verdict.unsupported)} of {verdict.ops}"
-                yield ROW.format(path.stem, verdict.build, soc, count, reasons, words), is_right
+                cells.setdefault((str(verdict.build), count, reasons, words), []).append(soc)
+            for (build, count, reasons, words), group in cells.items():
+                yield ROW.format(path.stem, build, ", ".join(group), count, reasons, words), is_right
 
 
 def main() -> int:

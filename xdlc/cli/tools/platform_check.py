@@ -56,7 +56,7 @@ def main(
     from xdlc.errors import UsageError, raise_all
 
     if libraries and model is None:
-        raise UsageError("--libraries goes with --matrix", fix="add --matrix FILE.dlc, or omit it")
+        raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit it")
     if model is not None:
         _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None), as_json)
         return
