@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.htp_models import needs_htp
+from tests.support.htp_models import cnn, needs_htp
 from xdlc import __version__
 from xdlc.cli.tools import platform_check
 from xdlc.errors import BackendError
-from xdlc.runtime.htp import process
+from xdlc.runtime.htp import library, process
 
 
 def invoke(*words: str, code: int = 0) -> Result:
@@ -71,3 +72,21 @@ def test_htp_is_tried() -> None:
 
 def test_unknown_soc() -> None:
     assert "nearest: sm8950" in invoke("--soc", "sm8560", code=2).stderr
+
+
+def test_matrix_of_libraries(tmp_path: Path) -> None:
+    file = tmp_path / "m.dlc"
+    cnn(quantized=True).save(file)
+    result = invoke("--matrix", str(file), "--soc", "sm8650", "--libraries", str(tmp_path), "--json")
+    (row,) = json.loads(result.stdout)
+    assert (row["library"], row["build"], row["soc"]) == (str(tmp_path), None, None)
+    assert "libQnnHtp.so" in row["problems"][0] or "Linux x86_64" in row["problems"][0]
+    lines = invoke("--matrix", str(file), "--libraries", str(tmp_path)).stdout
+    assert str(tmp_path) in lines
+    assert "--matrix" in invoke("--libraries", str(tmp_path), code=2).stderr
+
+
+def test_folder_of_the_vendor_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(library.VARIABLE, "")
+    said = invoke("--runtime", "htp", "--vendor_lib", str(tmp_path), code=BackendError.exit_code)
+    assert f"{tmp_path} (XDLC_VENDOR)" in said.stdout.replace("\n", "")

@@ -13,6 +13,7 @@ from xdlc.api.preparation import (
     prepare_hta,
     preprocess,
     quantize,
+    support_matrix,
     verdicts,
 )
 from xdlc.api.runtimes import check_platform, runtime_with
@@ -42,6 +43,7 @@ __all__ = [
     "runtime_with",
     "save",
     "session",
+    "support_matrix",
     "to_onnx",
     "verdicts",
     "with_stored_cache",

@@ -15,6 +15,7 @@ from xdlc.options.quantizing import QuantizeOptions
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
+    from xdlc.prepare.htp.support_matrix import Support
     from xdlc.quant.report import Reporter
     from xdlc.runtime.htp.cache_verdict import Verdict
 
@@ -272,3 +273,36 @@ def verdicts(
     from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
 
     return verdicts_of(loaded(model), device, outputs=outputs, mode=mode, sdk=sdk)
+
+
+@verb
+def support_matrix(
+    model: Model | PathLike,
+    libraries: Iterable[PathLike] | None = None,
+    socs: Iterable[str] | None = None,
+    *,
+    timeout: float = 600,
+) -> list[Support]:
+    """Return which ops each library of the vendor supports for each SoC.
+
+    Args:
+        model: The model, or the path of a DLC.
+        libraries: Folders of SDKs or of onnxruntime-qnn; default: the one in use.
+        socs: Names of SoCs; default: one of each HTP architecture.
+        timeout: Seconds that one verdict may take.
+
+    Raises:
+        UsageError: If a SoC is not known.
+        BackendError: If no library is named and none is in use.
+        StorageError: If the file cannot be read.
+    """
+    from pathlib import Path
+
+    from xdlc.prepare.htp.support_matrix import support_matrix as verdicts_of
+    from xdlc.runtime.htp.library import library_folder
+    from xdlc.targets import find_soc, one_of_each
+
+    chosen = [find_soc(name) for name in socs] if socs is not None else list(one_of_each())
+    folders = [Path(folder) for folder in libraries] if libraries is not None else [library_folder()]
+    where = "model" if isinstance(model, Model) else str(model)
+    return list(verdicts_of(executable(model), folders, chosen, timeout=timeout, name=where))

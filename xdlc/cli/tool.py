@@ -222,9 +222,25 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         flag("--verbose", remember(_LEVEL, logging.DEBUG), "Log every step."),
         flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
         flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
+        click.option(
+            "--vendor_lib",
+            metavar="DIR",
+            type=click.Path(exists=True, file_okay=False, resolve_path=True),
+            expose_value=False,
+            callback=_use_libraries,
+            help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
+            "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
+        ),
         flag("--no_crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
+
+
+def _use_libraries(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
+    if folder is not None:
+        from xdlc.runtime.htp.library import VARIABLE
+
+        os.environ[VARIABLE] = folder  # which child processes inherit
 
 
 def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:

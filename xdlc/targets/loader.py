@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -129,6 +130,14 @@ def arch_numbers() -> tuple[int, ...]:
 def all_archs() -> tuple[Arch, ...]:
     """Return every known generation, the unknown one first."""
     return tuple(arch for _, arch in sorted(_tables()[0].items()))
+
+
+def one_of_each() -> Iterator[Soc]:
+    """Yield the most capable SoC of each HTP architecture, the first of equals."""
+    for arch in all_archs():
+        socs = [soc for soc in all_socs() if soc.arch == arch.number and soc.has_htp]
+        if socs:
+            yield max(socs, key=lambda soc: (soc.fp16, soc.vtcm_mb or 0))
 
 
 def find_arch(number: int) -> Arch:

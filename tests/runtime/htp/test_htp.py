@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 import textwrap
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import CpuSession, htp
-from xdlc.runtime.htp import library, process
+from xdlc.runtime.htp import backend, library, process
+from xdlc.runtime.htp.options import device_option
 from xdlc.runtime.htp.validator_log import explain
 
 X = np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
@@ -198,9 +200,60 @@ def test_other_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_library_version_is_refused() -> None:
-    with pytest.raises(BackendError, match=r"QNN core API 2\.41\.0, known is 2\.40\.x"):
-        library.check_version("core", (2, 41, 0), library.KNOWN_CORE_API)
-    library.check_version("core", (2, 40, 7), library.KNOWN_CORE_API)
+    with pytest.raises(BackendError, match=r"QNN core API 2\.41\.0, known are 2\.36 .*2\.40 \(SDK 2\.51\)"):
+        library.known_release("core", (2, 41, 0))
+    assert library.known_release("core", (2, 40, 7)) is library.RELEASES[-1]
+
+
+def test_releases_have_versions_of_their_own() -> None:
+    for field in ("sdk", "core", "system", "package"):
+        assert len({getattr(release, field) for release in library.RELEASES}) == len(library.RELEASES)
+    for release in library.RELEASES:
+        assert library.known_release("core", (*release.core, 0)) is release
+        assert library.known_release("system", (*release.system, 3)) is release
+
+
+@pytest.mark.parametrize("place", ["", "lib/x86_64-linux-clang", "onnxruntime_qnn"])
+def test_named_folder_goes_before_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setattr(library.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv(library.VARIABLE, str(tmp_path))
+    with pytest.raises(BackendError) as caught:
+        library.library_folder()
+    assert caught.value.where == str(tmp_path)
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    for name in ("libQnnHtp.so", "libQnnSystem.so"):
+        (tmp_path / place / name).touch()
+    assert library.library_folder() == tmp_path / place
+
+
+def test_sdk_states_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "lib/x86_64-linux-clang"
+    folder.mkdir(parents=True)
+    (tmp_path / "sdk.yaml").write_text("name: sdk\nversion: 2.47.0.260601\n")
+    monkeypatch.setattr(library, "library_folder", lambda: folder)
+    assert library.installed_sdk() == (2, 47, 0)
+    assert "2.47.0" in (library.unswept() or "")
+
+
+@pytest.mark.parametrize("offset", sorted({release.device_offset for release in library.RELEASES}))
+def test_device_option_follows_the_release(offset: int) -> None:
+    for arch, words in ((None, (57,)), (75, (0, 75))):
+        stored = bytes(device_option(57, arch, offset))
+        assert struct.unpack_from(f"<{len(words)}I", stored, offset) == words
+
+
+def test_old_release_shares_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        release = library.RELEASES[0]
+
+    monkeypatch.setattr(backend, "load_htp", Old)
+    with pytest.raises(BackendError) as caught:
+        backend.Htp(57, share_weights=True)
+    assert "2.47" in caught.value.problem
+    assert "share_weights" in (caught.value.fix or "")
 
 
 def _child(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:

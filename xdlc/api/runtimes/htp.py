@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,15 +70,19 @@ def _describe(session: HtpSession) -> tuple[str, ...]:
 def _examine(name: str, soc: Soc | None) -> RuntimeState:
     from xdlc.prepare.htp.compile_jobs import each_of, processors
     from xdlc.runtime.htp import build_id
+    from xdlc.runtime.htp.library import VARIABLE, named_folder
+    from xdlc.targets import one_of_each
 
     package = version_of("onnxruntime-qnn")
     library = f"onnxruntime-qnn {package}" if package else "onnxruntime-qnn is not installed"
+    if folder := named_folder():
+        library = f"{folder} ({VARIABLE})"
     core = "the vendor's emulation of the DSP"
     try:
         library += f", QNN {build_id()}"
     except XdlcError as error:
         return RuntimeState(name, library, core, (Trial("library", error),))
-    socs = {f"{each.capabilities.name} ({each.name})": each for each in ([soc] if soc else _one_of_each())}
+    socs = {f"{each.capabilities.name} ({each.name})": each for each in ([soc] if soc else one_of_each())}
     outcomes: dict[str, Any] = dict(
         each_of(
             list(socs),
@@ -105,16 +109,6 @@ def _emulated(target: str, soc: Soc) -> Trial:
             return served.run({"x": stored}, native=True)["y"]
 
     return tried(target, run)
-
-
-def _one_of_each() -> Iterator[Soc]:
-    """Yield the most capable SoC of each HTP architecture, the first of equals."""
-    from xdlc.targets import all_archs, all_socs
-
-    for arch in all_archs():
-        socs = [soc for soc in all_socs() if soc.arch == arch.number and soc.has_htp]
-        if socs:
-            yield max(socs, key=lambda soc: (soc.fp16, soc.vtcm_mb or 0))
 
 
 def with_stored_cache(

@@ -41,7 +41,11 @@ _CHECK = all_of(
         "fully.  [default: permissive]",
     ),
     click.option(
-        "--sdk", metavar="VERSION", help="With --check: SDK of the devices.  [default: installed here]"
+        "--sdk",
+        "--runtime_version",
+        "sdk",
+        metavar="VERSION",
+        help="With --check: SDK of the devices.  [default: installed here]",
     ),
 )
 """The flags of checking."""

@@ -38,7 +38,11 @@ from xdlc.errors import UsageError
     help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]",
 )
 @click.option(
-    "--sdk", metavar="VERSION", help="With --caches: SDK of the devices.  [default: installed here]"
+    "--sdk",
+    "--runtime_version",
+    "sdk",
+    metavar="VERSION",
+    help="With --caches: SDK of the devices.  [default: installed here]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import bars, text
+from xdlc.cli import bars, params, text
 from xdlc.cli.tool import tool
 from xdlc.registry import module_names
 
 if TYPE_CHECKING:
     from xdlc.api.runtimes import Machine
+    from xdlc.prepare.htp.support_matrix import Support
     from xdlc.targets import Soc
 
 
@@ -29,15 +31,35 @@ if TYPE_CHECKING:
     "[default: all]",
 )
 @click.option("--soc", metavar="NAME", help="List only this SoC, and emulate it.")
+@click.option(
+    "--matrix",
+    "model",
+    type=params.INPUT_FILE,
+    help="Show which ops of a DLC each library supports for each SoC, instead.",
+)
+@click.option(
+    "--libraries",
+    multiple=True,
+    callback=params.paths,
+    metavar="DIR,DIR..",
+    help="With --matrix: folders of SDKs or of onnxruntime-qnn.  [default: the one in use]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
-def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
+def main(
+    runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...], as_json: bool
+) -> None:
     """Show the capabilities of this machine.
 
     Versions, the runtimes, each tried on a small graph, and the known SoCs. A failure comes with a fix.
     """
     from xdlc import api
-    from xdlc.errors import raise_all
+    from xdlc.errors import UsageError, raise_all
 
+    if libraries and model is None:
+        raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit it")
+    if model is not None:
+        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None), as_json)
+        return
     with bars.steps("trying"):
         machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
     if as_json:
@@ -54,6 +76,22 @@ def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
             if held.problem is not None and (runtime is not None or held.name == "cpu")
         ]
     )
+
+
+def _show_matrix(matrix: Sequence[Support], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        click.echo(json.dumps([asdict(support) for support in matrix], indent=2))
+        return
+    rows: list[Sequence[str]] = [("library", "SoC", "ops", "not supported")]
+    for support in matrix:
+        reasons = [f"{op.op} ({op.type}): {op.reason}" for op in support.unsupported]
+        ops = "-" if support.problems else f"{support.ops - len(support.unsupported)} of {support.ops}"
+        row = (support.build or support.library, support.soc or "-", ops)
+        rows.append((*map(text.clean, row), text.clean("; ".join([*support.problems, *reasons]) or "-")))
+    for line in text.columns(rows):
+        click.echo(line)
 
 
 def _lines(machine: Machine) -> Iterator[str]:

@@ -16,8 +16,9 @@ from xdlc.container import load
 from xdlc.container.caches import PREFIX
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.options import spell
 from xdlc.runtime.htp import structs as st
-from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, load_htp, load_system
+from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, dotted, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.options import CompileOptions, context_options, device_option, graph_options
 from xdlc.runtime.htp.unsupported_op import (
@@ -59,12 +60,17 @@ class Htp:
     ) -> None:
         self._step = step
         self.library = load_htp()
+        if share_weights and not (release := self.library.release).shares_weights:
+            raise BackendError(
+                f"the libraries of SDK {dotted(release.sdk)} write no caches that share weights",
+                fix=f"omit {spell('share_weights', True)}, or use SDK 2.50 or newer",
+            )
         self.log = VendorLog()
         self._log, self._backend, self._device, self._context = (c_void_p() for _ in range(4))
         self._keep: list[object] = []
         self._call("logCreate", self.log.callback, LOG_ERROR, byref(self._log), doing="opening a log")
         self._call("backendCreate", self._log, None, byref(self._backend), doing="starting the backend")
-        configs, keep = st.config_list([device_option(soc_id, arch)])
+        configs, keep = st.config_list([device_option(soc_id, arch, self.library.release.device_offset)])
         self._keep.extend((configs, keep))
         chosen = f"SoC {soc_id}" if arch is None else f"architecture {arch}"
         self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing {chosen}")

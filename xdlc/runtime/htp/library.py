@@ -1,4 +1,4 @@
-"""Loader of the vendor's libraries from ``onnxruntime-qnn``, with their log.
+"""Loader of the vendor's libraries, from a package or an SDK, with their log.
 
 Only a child process (see ``service``) loads them: a crash in there must not end the caller.
 """
@@ -6,22 +6,58 @@ Only a child process (see ``service``) loads them: a crash in there must not end
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime.htp.structs import QnnBinaryInfo, QnnOpConfig, QnnTensor
 
-# Struct layouts and function positions are measured per version: no other version is called.
-KNOWN_CORE_API = (2, 40)
-KNOWN_SYSTEM_API = (1, 15)
-SWEPT_SDK = (2, 51)
+VARIABLE = "XDLC_VENDOR"
+"""Variable of the environment that names the folder of the libraries; child processes inherit it."""
+_PLACES = ("", "lib/x86_64-linux-clang", "onnxruntime_qnn")
+"""Folders of the libraries inside the folder that is named."""
+_LIBRARIES = ("libQnnHtp.so", "libQnnSystem.so")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Facts on the libraries of an SDK that are measured: no other version is called.
+
+    Attributes:
+        sdk: Version of the SDK.
+        core: API version of libQnnHtp.
+        system: API version of libQnnSystem.
+        package: Version of onnxruntime-qnn that has these libraries.
+        device_offset: Offset in bytes of the value of a device's option in its struct.
+        shares_weights: Whether it writes caches that share weights.
+    """
+
+    sdk: tuple[int, int]
+    core: tuple[int, int]
+    system: tuple[int, int]
+    package: str
+    device_offset: int = 8
+    shares_weights: bool = True
+
+
+RELEASES = (
+    Release((2, 47), (2, 36), (1, 11), "2.3.0", shares_weights=False),
+    Release((2, 48), (2, 37), (1, 12), "2.4.0", shares_weights=False),
+    Release((2, 49), (2, 38), (1, 13), "2.5.0", device_offset=4, shares_weights=False),
+    Release((2, 50), (2, 39), (1, 14), "2.6.0"),
+    Release((2, 51), (2, 40), (1, 15), "2.7.0"),
+)
+"""Known releases by age; functions and all other structs are the same in them."""
+SWEPT_SDK = RELEASES[-1].sdk
 """The version whose faults xdlc.passes.htp_forms avoids."""
-KNOWN_PACKAGE = "onnxruntime-qnn 2.7.0"
+KNOWN_PACKAGE = f"onnxruntime-qnn {RELEASES[-1].package}"
 INSTALL = f"pip install {KNOWN_PACKAGE.replace(' ', '==')}"  # whichever way xdlc was installed
 
 _P = c_void_p
@@ -59,8 +95,10 @@ _SYSTEM: _Functions = {
 def library_folder() -> Path:
     """Return the folder of the vendor's libraries.
 
+    The folder that ``XDLC_VENDOR`` names goes before that of an installed package.
+
     Raises:
-        BackendError: If this machine cannot run them, or the package is not installed.
+        BackendError: If this machine cannot run them, the folder named has none, or no package is installed.
     """
     here = platform.system(), platform.machine()
     if here != ("Linux", "x86_64"):
@@ -68,6 +106,8 @@ def library_folder() -> Path:
             f"the HTP compiler and emulation run on Linux x86_64, this is {here[0]} {here[1]}",
             fix="run this step on a Linux x86_64 machine; everything else of xdlc works here",
         )
+    if named := named_folder():
+        return _within(Path(named))
     spec = find_spec("onnxruntime_qnn")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
@@ -76,6 +116,37 @@ def library_folder() -> Path:
             fix=INSTALL,
         )
     return Path(folders[0])
+
+
+def named_folder() -> str | None:
+    """Return the folder that the environment names; None without one."""
+    return os.environ.get(VARIABLE) or None
+
+
+@contextmanager
+def using(folder: Path) -> Iterator[None]:
+    """Use the libraries of a folder in this process and in children started meanwhile."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _within(folder: Path) -> Path:
+    """Return the folder of the libraries in a package or SDK."""
+    for place in _PLACES:
+        if all((folder / place / name).is_file() for name in _LIBRARIES):
+            return (folder / place).resolve()
+    raise BackendError(
+        f"there is no {' and '.join(_LIBRARIES)} in it or in {' or '.join(filter(None, _PLACES))} below it",
+        where=str(folder),
+        fix=f"name the folder of an SDK or of the package onnxruntime-qnn, or unset {VARIABLE}",
+    )
 
 
 def check_folder(parent: str) -> None:
@@ -90,7 +161,7 @@ def check_folder(parent: str) -> None:
     own = str(library_folder())
     if own != parent:
         raise BackendError(
-            f"a child process finds the package onnxruntime-qnn in {own}, this process in {parent}",
+            f"a child process finds the vendor's libraries in {own}, this process in {parent}",
             fix="put the folder of the package that is meant first in PYTHONPATH, not in sys.path",
         )
 
@@ -102,6 +173,9 @@ class Library:
         entry: Its exported function that returns the interface.
         header: Bytes in front of the function pointers.
         functions: Position and argument types by name.
+
+    Attributes:
+        release: What is known of it, once its version is checked.
 
     Raises:
         BackendError: If the library cannot be loaded or offers no interface.
@@ -122,6 +196,7 @@ class Library:
         self._header = header
         self._functions = functions
         self._bound: dict[str, ctypes._FuncPointer] = {}
+        self.release = RELEASES[-1]
 
     def version(self, offset: int = 16) -> tuple[int, ...]:
         """Return the API version (major, minor, patch) that stands at ``offset``."""
@@ -144,7 +219,7 @@ def load_htp() -> Library:
         BackendError: If it is missing, or of a version whose layout is not known.
     """
     library = Library(library_folder() / "libQnnHtp.so", "QnnInterface_getProviders", 40, _CORE)
-    check_version("core", library.version(), KNOWN_CORE_API)
+    library.release = known_release("core", library.version())
     return library
 
 
@@ -155,21 +230,27 @@ def load_system() -> Library:
         BackendError: If it is missing, or of a version whose layout is not known.
     """
     library = Library(library_folder() / "libQnnSystem.so", "QnnSystemInterface_getProviders", 32, _SYSTEM)
-    check_version("system", library.version(), KNOWN_SYSTEM_API)
+    library.release = known_release("system", library.version())
     return library
 
 
-def check_version(which: str, found: tuple[int, ...], known: tuple[int, ...]) -> None:
-    """Refuse a library whose struct layouts are not known.
+def known_release(which: str, version: tuple[int, ...]) -> Release:
+    """Return the release whose library has an API version.
+
+    Args:
+        which: ``core`` or ``system``.
+        version: The API version of the library.
 
     Raises:
-        BackendError: Naming the version found and the one that is known.
+        BackendError: If none is known, naming the version and those that are known.
     """
-    if found[: len(known)] != known:
-        raise BackendError(
-            f"the installed vendor library has QNN {which} API {dotted(found)}, known is {dotted(known)}.x",
-            fix=INSTALL,
-        )
+    known: dict[tuple[int, ...], Release] = {getattr(release, which): release for release in RELEASES}
+    release = known.get(version[:2])
+    if release is None:
+        names = ", ".join(f"{dotted(api)} (SDK {dotted(known_one.sdk)})" for api, known_one in known.items())
+        problem = f"the vendor library has QNN {which} API {dotted(version)}, known are {names}"
+        raise BackendError(problem, fix=INSTALL)
+    return release
 
 
 def dotted(version: tuple[int, ...]) -> str:
@@ -180,6 +261,7 @@ def dotted(version: tuple[int, ...]) -> str:
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.\d+)*(?:[-_+].*)?", re.ASCII)
 _TOLD = re.compile(r"""^qnn_version\s*=\s*['"]([^'"]+)['"]""", re.MULTILINE)
 _INFO = "build_and_package_info.py"
+_SDK_TOLD = re.compile(r"""^version\s*:\s*['"]?v?([0-9][^'"\s]*)""", re.MULTILINE)
 
 
 def find_version(text: str | None) -> tuple[int, ...] | None:
@@ -208,13 +290,19 @@ def read_version(text: str) -> tuple[int, ...]:
 
 
 def installed_sdk() -> tuple[int, ...] | None:
-    """Return the SDK version of the installed vendor's package; None without one."""
+    """Return the SDK version of the vendor's package or folder; None without one."""
     try:
-        path = library_folder() / _INFO
-        found = _TOLD.search(path.read_text(encoding="utf-8", errors="replace"))
-    except (BackendError, OSError):
+        folder = library_folder()
+    except BackendError:
         return None
-    return find_version(found[1]) if found else None
+    for path, pattern in ((folder / _INFO, _TOLD), (folder.parent.parent / "sdk.yaml", _SDK_TOLD)):
+        try:
+            match = pattern.search(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue
+        if match:
+            return find_version(match[1])
+    return None
 
 
 def unswept() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from ctypes import addressof, c_uint32, memmove
 from dataclasses import dataclass
 
 from xdlc.runtime.htp import structs as st
@@ -41,14 +42,17 @@ _OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
 _CONTEXT_SHARED_WEIGHTS = 18
 
 
-def device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
-    """Return the option of a device for a SoC, or for any SoC of an architecture."""
-    if arch is None:
-        config = st.HtpConfig(option=_DEVICE_SOC)
-        config.words[0] = soc_id
-    else:
-        config = st.HtpConfig(option=_DEVICE_ARCH)
-        config.words[1] = arch  # after the number of the device, which is 0
+def device_option(soc_id: int, arch: int | None, offset: int) -> st.HtpConfig:
+    """Return the option of a device for a SoC, or for any SoC of an architecture.
+
+    Args:
+        soc_id: The SoC's number.
+        arch: The architecture's number, which goes before the SoC.
+        offset: Offset of the value in the struct, by release of the library.
+    """
+    config = st.HtpConfig(option=_DEVICE_SOC if arch is None else _DEVICE_ARCH)
+    value = [soc_id] if arch is None else [0, arch]  # the number of the device goes before the architecture
+    memmove(addressof(config) + offset, (c_uint32 * len(value))(*value), 4 * len(value))
     return config
 
 
