@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.models import executable, load, loaded
 from xdlc.api.verbs import Array, verb
-from xdlc.errors import UsageError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, spell
-from xdlc.options.debugging import DebugOptions
+from xdlc.options.debugging import SHELL_LINE, DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
+    from xdlc.compare.first_wrong import Row
     from xdlc.debug.report import DebugReport
 
 SOC = "sm8650"
@@ -42,7 +44,7 @@ def debug(
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import computed
-    from xdlc.compare.first_wrong import compare
+    from xdlc.compare.first_wrong import compare, first_wrong
     from xdlc.debug.report import DebugReport
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.states import next_values
@@ -67,19 +69,60 @@ def debug(
             if hasattr(engine, "close"):
                 stack.callback(engine.close)
             engines.append(engine)
-        rows = compare(
-            engines[0],
-            engines[1],
-            getattr(engines[1], "model", source),
-            each,
-            least=options.get("least"),
-            metric=_metric(options.get("metric")),
-            memory=options.get("memory", MEMORY) << 20,
-        )
+        try:
+            rows = compare(
+                engines[0],
+                engines[1],
+                getattr(engines[1], "model", source),
+                each,
+                least=options.get("least"),
+                metric=_metric(options.get("metric")),
+                memory=options.get("memory", MEMORY) << 20,
+            )
+        except BackendError as error:
+            _reproduce(engines[1], first, options, error)
+            raise
+        _reproduce(engines[1], first, options, first_wrong(rows))
         count = sum(1 for _ in each())
         outputs = tuple(tensor.name for tensor in graph.outputs)
         missing = len(set(computed(graph)) - {row.tensor for row in rows})
         return DebugReport(engines[0].title, engines[1].title, count, tuple(rows), outputs, missing)
+
+
+def _reproduce(
+    engine: Engine, feeds: Values, options: DebugOptions, fault: Row | BackendError | None
+) -> None:
+    """Write the smallest part of the candidate's model with its fault, if requested."""
+    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.debug import reproducer
+
+    folder = options.get("reproducer")
+    if folder is None or fault is None or not isinstance(engine, HostEngine | HtpEngine):
+        return
+    model = engine.model
+    host = HostEngine(model)
+
+    def feeds_of(names: Sequence[str]) -> dict[str, Array]:
+        inner = [name for name in names if name not in feeds]
+        return {name: feeds[name] for name in names if name in feeds} | host.values(feeds, inner)
+
+    if isinstance(fault, BackendError):
+        if not isinstance(engine, HtpEngine):
+            return
+        part = reproducer.reduced(model, reproducer.ends_compiler(engine.soc, fault)).model
+    else:
+        part = reproducer.part_of(model, [op for op in model.main.ops if op.name == fault.op])
+        if isinstance(engine, HtpEngine):
+            shows = reproducer.differs(engine.soc, feeds_of, fault.least)
+            if not shows(part):
+                part = reproducer.reduced(model, shows).model
+    inputs = feeds_of([tensor.name for tensor in part.main.inputs])
+    part = reproducer.with_noise(part) if options.get("noise") else part
+    line = SHELL_LINE.format(f"htp:{engine.soc}" if isinstance(engine, HtpEngine) else "cpu")
+    paths = reproducer.write(part, Path(folder), inputs, line)
+    notify = options.get("notify")
+    if notify is not None:
+        notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:

@@ -17,7 +17,7 @@ _SUFFIXES = (".raw", "_native.raw")
 
 
 class RawResults:
-    """Results of a net run: ``Result_N/<tensor>.raw``, float32 or of the tensor's own type.
+    """Results of a net run: ``Result_N/<tensor>.raw``, float32 or of own types.
 
     A slash in a tensor's name makes a folder, or is an underscore, as with the vendor's tools.
 

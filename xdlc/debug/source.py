@@ -1,4 +1,4 @@
-"""Engine of a source model, with its values under the names and axes of a DLC's graph."""
+"""Engine of a source model, with the names and axes of a DLC's graph."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ class SourceEngine:
         """End the child process."""
         self._process.end()
 
-    def _align(self, channel_first: bool, known: Collection[str], feeds: Values) -> None:
+    def _align(self, channel_first: bool, values: Collection[str], feeds: Values) -> None:
         """Find the value of each tensor and the order of its axes."""
         graph = self._model.main
         aliases = self._model.metadata.get("tensors", {}).get(graph.name, {})
         pairs: list[tuple[Tensor, str]] = []
         for tensor in (tensor for op in graph.ops for tensor in op.outputs):
             names = [tensor.name, *aliases.get(tensor.name, ())]
-            pairs += [(tensor, name) for name in names if name in known][:1]
+            pairs += [(tensor, name) for name in names if name in values][:1]
         turned: dict[Tensor, bool | None] = {tensor: False for tensor, _ in pairs}
         if channel_first:
             turned |= _turns(graph, aliases)
@@ -142,12 +142,12 @@ class SourceEngine:
 
 
 def _turns(graph: Graph, renamed: Collection[str]) -> dict[Tensor, bool | None]:
-    """Return for each tensor whether its channels are last where the source has them first.
+    """Return whether channels, first in the source, are last in each tensor.
 
     None: its elements are in another order, as after a flattening that later weights make up for.
 
     Args:
-        renamed: Names of tensors that stand for several values of the source, as of a transposition.
+        renamed: Names of tensors that hold several values of the source, as of a transposition.
     """
     turned: dict[Tensor, bool | None] = {}
     for op in graph.ops:
@@ -178,7 +178,7 @@ def _mixes(shape: Sequence[int]) -> bool:
 def order_of(
     source: Sequence[int], target: Sequence[int], is_turned: bool
 ) -> tuple[bool, tuple[int, ...] | None]:
-    """Return whether a shape can be another one, and the order of axes that makes it so.
+    """Return whether a shape can be another one, and in which order of axes.
 
     Args:
         is_turned: Whether channels, first in the source, are last in the target, where both fit.

@@ -5,6 +5,9 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
+SHELL_LINE = "xdlc-debug -i DLC --input_list LIST --reference float --candidate {}"
+"""Shell line of a reproducer, for the candidate's name."""
+
 
 class DebugOptions(TypedDict, total=False):
     """Options of ``debug``; its help describes them."""
@@ -57,4 +60,13 @@ class DebugOptions(TypedDict, total=False):
         int,
         Option("Memory for the values of one engine.", default=192, limits=(1, 1 << 20), metavar="MIB"),
     ]
+    reproducer: Annotated[
+        PathLike | None,
+        Option(
+            "Write the smallest part that still is wrong, or still ends the compiler, as DLC, ONNX model, "
+            "inputs and shell line.",
+            metavar="FOLDER",
+        ),
+    ]
+    noise: Annotated[bool, Option("Shuffle the weights of the {reproducer}.", default=False)]
     notify: Annotated[Notify | None, Option("Called with each notice, a line of text.")]
