@@ -38,7 +38,7 @@ class DebugOptions(TypedDict, total=False):
         float | None,
         Option(
             "SQNR below which an op alone is wrong.",
-            default_text="60 for float32, 40 on HTP; of fixed point what one step off makes, at most 18 "
+            default_text="60 for float32, 40 on HTP; of fixed point what one step off makes, at most 24 "
             "after floats",
             limits=(-200, 200),
             metavar="DB",
