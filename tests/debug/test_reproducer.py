@@ -1,0 +1,66 @@
+"""Reproducer: reduction of graphs, and what is written."""
+
+from pathlib import Path
+
+import numpy as np
+from onnx import helper
+
+import xdlc
+from xdlc.debug.reproducer import part_of, reduced, with_noise, write
+from xdlc.ir import Model
+
+
+def _chain(count: int) -> Model:
+    """Return a chain of ops, of which the one in the middle is a Tanh."""
+    types = ["Tanh" if number == count // 2 else "Sigmoid" for number in range(count)]
+    nodes = [
+        helper.make_node(type, [f"t{number}"], [f"t{number + 1}"], name=f"op{number}")
+        for number, type in enumerate(types)
+    ]
+    ends = [helper.make_tensor_value_info(name, 1, (1, 8)) for name in ("t0", f"t{count}")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 18)]
+    return xdlc.convert(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+
+
+def test_400_ops_shrink_to_the_bad_one() -> None:
+    model = _chain(400)
+    bad = list(model.main.ops)[200].name
+    result = reduced(model, lambda part: any(op.name == bad for op in part.main.ops))
+    assert [op.name for op in result.model.main.ops] == [bad]
+    assert result.trials < 40
+
+
+def test_two_ops_that_matter_stay() -> None:
+    model = _chain(60)
+    ops = list(model.main.ops)
+    bad = {ops[10].name, ops[50].name}
+    result = reduced(model, lambda part: bad <= {op.name for op in part.main.ops})
+    assert {op.name for op in result.model.main.ops} == bad
+    assert result.is_least
+
+
+def test_part_is_written_and_runs(tmp_path: Path) -> None:
+    model = _chain(10)
+    part = part_of(model, list(model.main.ops)[3:5])
+    feeds = {"t3": np.ones((1, 8), np.float32)}
+    paths = write(part, tmp_path / "new", feeds, "xdlc-net-run --container DLC --input_list LIST")
+    assert all(path.is_file() for path in paths)
+    assert list(xdlc.run(tmp_path / "new" / "part.dlc", feeds)) == ["t5"]
+    assert str(tmp_path / "new" / "part.dlc") in (tmp_path / "new" / "run.sh").read_text()
+
+
+def test_noise_is_seeded_and_keeps_the_spread() -> None:
+    weights = helper.make_tensor("w", 1, (8, 8), np.arange(64, dtype=np.float32))
+    ends = [helper.make_tensor_value_info(name, 1, (1, 8)) for name in "xy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [weights])
+    opsets = [helper.make_opsetid("", 18)]
+    model = xdlc.convert(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    first, second = (
+        next(tensor.numpy() for tensor in with_noise(model).main.tensors.values() if tensor.size == 64)
+        for _ in range(2)
+    )
+    assert np.array_equal(first, second)
+    assert sorted(first.ravel()) == list(range(64))
+    assert not np.array_equal(first.ravel(), np.sort(first.ravel()))

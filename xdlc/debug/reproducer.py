@@ -1,0 +1,175 @@
+"""Reproducer: the smallest part of a graph that still shows a fault."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import BackendError, StorageError, XdlcError
+from xdlc.ir import ArrayData, Model, Op
+from xdlc.ir.data import Array
+from xdlc.ir.files import replace_file, replace_text
+from xdlc.ir.partitions import leaving, partition_of
+
+Shows = Callable[[Model], bool]
+MOST_TRIALS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducer:
+    """The smallest part found.
+
+    Attributes:
+        model: The part, whose inputs are tensors of the whole graph.
+        trials: Number of parts that were tried.
+        is_least: Whether it needs each of its ops.
+    """
+
+    model: Model
+    trials: int
+    is_least: bool
+
+
+def part_of(model: Model, ops: Sequence[Op]) -> Model:
+    """Return a model of some ops of the main graph."""
+    graph = model.main
+    outputs = leaving(graph, ops, (tensor.name for tensor in graph.outputs))
+    part = partition_of(graph, ops, outputs)
+    others = {name: held for name, held in model.graphs.items() if held is not graph}
+    return Model({part.name: part, **others}, {"history": model.metadata.get("history", [])})
+
+
+def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproducer:
+    """Return the smallest part that shows a fault, by delta reduction.
+
+    Args:
+        model: A model that shows it.
+        shows: Whether a model shows it; errors that it raises are its own.
+        most: Number of parts to try at most.
+    """
+    ops = list(model.main.ops)
+    trials, pieces = 0, 2
+    while len(ops) > 1 and trials < most:
+        size = -(-len(ops) // pieces)
+        runs = [ops[start : start + size] for start in range(0, len(ops), size)]
+        rests = [[op for op in ops if op not in set(run)] for run in runs] if pieces > 2 else []
+        for kept in [*runs, *rests]:
+            trials += 1
+            if kept and len(kept) < len(ops) and shows(part_of(model, kept)):
+                ops = kept
+                pieces = 2 if kept in runs else max(pieces - 1, 2)
+                break
+            if trials >= most:
+                break
+        else:
+            if pieces >= len(ops):
+                return Reproducer(part_of(model, ops), trials, is_least=True)
+            pieces = min(2 * pieces, len(ops))
+    return Reproducer(part_of(model, ops), trials, is_least=len(ops) == 1)
+
+
+def ends_compiler(soc: str, like: BackendError) -> Shows:
+    """Return whether compiling a model for a SoC fails as before, in a child process."""
+    from xdlc.runtime.htp.process import WorkerSession
+
+    def shows(model: Model) -> bool:
+        try:
+            WorkerSession.of_model(model, soc, name="part").close()
+        except BackendError as error:
+            return kind_of(error) == kind_of(like)
+        except XdlcError:  # another problem of a part
+            return False
+        return False
+
+    return shows
+
+
+def kind_of(error: BackendError) -> str:
+    """Return the signal or number by which failures of the compiler are alike."""
+    numbers = re.findall(r"SIG[A-Z]+|\b1\d{3}\b|did not end", str(error))
+    return numbers[0] if numbers else type(error).__name__
+
+
+def with_noise(model: Model, seed: int = 0) -> Model:
+    """Return a copy whose real weights are shuffled by a seed."""
+    import numpy as np
+
+    copy = model.clone()
+    random = np.random.default_rng(seed)
+    for graph in copy.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is None or tensor.dtype.numpy.kind not in "fiu" or tensor.size < 2:
+                continue
+            if tensor.dtype.numpy.kind in "iu" and not tensor.dtype.is_fixed:
+                continue  # indices and shapes
+            values = tensor.numpy()
+            tensor.data = ArrayData(random.permutation(values.reshape(-1)).reshape(values.shape))
+    return copy
+
+
+def differs(soc: str, feeds_of: Callable[[Sequence[str]], Mapping[str, Array]], least: float) -> Shows:
+    """Return whether an output of a model differs on a SoC from this machine's.
+
+    Args:
+        feeds_of: Returns the values of tensors of the whole graph by name.
+        least: SQNR in dB below which it differs.
+    """
+    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.compare.figures import Difference
+
+    def shows(model: Model) -> bool:
+        feeds = feeds_of([tensor.name for tensor in model.main.inputs])
+        names = [tensor.name for tensor in model.main.outputs]
+        engine = HtpEngine(model, soc)
+        try:
+            right, results = HostEngine(model).values(feeds, names), engine.values(feeds, names)
+        except XdlcError:
+            return False
+        finally:
+            engine.close()
+        differences = [Difference() for _ in names]
+        for name, difference in zip(names, differences, strict=True):
+            difference.add(right[name], results[name])
+        return any(difference.figures().db < least for difference in differences)
+
+    return shows
+
+
+def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -> list[Path]:
+    """Write a part with its inputs, and a shell line that shows the fault.
+
+    Args:
+        part: The part, which is written as DLC and as ONNX model.
+        folder: Where to; it is made.
+        feeds: Values of its inputs.
+        command: The line, with DLC and LIST in place of the files.
+    """
+    import numpy as np
+
+    from xdlc.runtime.export import export
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot be made: {error.strerror}", where=str(folder), fix="check the path"
+        ) from error
+    dlc, onnx = folder / "part.dlc", folder / "part.onnx"
+    part.save(dlc)
+    paths = [dlc, *export(part, onnx)]
+    words = []
+    for number, (name, array) in enumerate(feeds.items()):
+        path = folder / f"input_{number}.raw"
+        values: Any = np.ascontiguousarray(array)
+        replace_file(path, values.tobytes())
+        words.append(f"{name}:={path}")
+        paths.append(path)
+    listing = folder / "list.txt"
+    replace_text(listing, " ".join(map(shlex.quote, words)) + "\n")
+    line = command.replace("DLC", shlex.quote(str(dlc))).replace("LIST", shlex.quote(str(listing)))
+    replace_text(folder / "run.sh", f"#!/bin/sh\n{line}\n", executable=True)
+    return [*paths, listing, folder / "run.sh"]
