@@ -23,6 +23,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "xdlc" in sys.orig_arg
 
 from typing import TYPE_CHECKING
 
+import xdlc.debug
 import xdlc.prepare  # noqa: F401
 from xdlc.lazy import names_of
 from xdlc.version import VERSION
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         annotate,
         check,
         convert,
+        debug,
         export_encodings,
         load,
         prepare,
@@ -61,6 +63,7 @@ __all__ = [
     "annotate",
     "check",
     "convert",
+    "debug",
     "explain",
     "export_encodings",
     "load",
@@ -80,9 +83,9 @@ _HOMES["explain"] = "xdlc.runtime.vendor_errors"
 if not TYPE_CHECKING:  # checkers of types would take any name
     __getattr__ = names_of(__name__, _HOMES)
 
-# The package ``xdlc.prepare`` has the name of a verb.  It is loaded by the import above, so that no later
-# import of its modules binds the name.
-del globals()["prepare"]
+# The packages ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They are loaded by the imports above,
+# so that no later import of their modules binds the name.
+del globals()["debug"], globals()["prepare"]
 
 
 def __dir__() -> list[str]:

@@ -152,7 +152,7 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
         UsageError: If there is no such file or function.
         BackendError: If the file cannot be loaded.
     """
-    function = _loaded(evaluate) if isinstance(evaluate, str) else evaluate
+    function = load_function(evaluate) if isinstance(evaluate, str) else evaluate
     name = getattr(function, "__qualname__", type(function).__name__)
     path = getattr(getattr(function, "__code__", None), "co_filename", name)
 
@@ -184,10 +184,10 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
     return measured
 
 
-def _loaded(text: str) -> Evaluate:
-    """Return the function that ``FILE.py:FUNCTION`` names."""
+def load_function(text: str, option: str = "evaluate") -> Callable[..., float]:
+    """Return the function that ``FILE.py:FUNCTION``, the value of an option, names."""
     file, _, name = text.rpartition(":")
-    path, where = Path(file), spell("evaluate")
+    path, where = Path(file), spell(option)
     if path.suffix != ".py" or not name.isidentifier():
         raise UsageError(f"{text!r} does not name a function", where=where, fix="write FILE.py:FUNCTION")
     if not path.is_file():

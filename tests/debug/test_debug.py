@@ -1,0 +1,148 @@
+"""Debugger: engines, alignment, reports and the tool."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import ModelProto, helper, numpy_helper, save
+
+import xdlc
+from xdlc.cli.tools.debug import WRONG, main
+from xdlc.compare.engines import HostEngine, computed
+from xdlc.debug.source import SourceEngine, order_of
+from xdlc.errors import UsageError
+from xdlc.ir import ArrayData, Model
+
+RANDOM = np.random.default_rng(0)
+SAMPLE = {"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")}
+
+
+def _network() -> ModelProto:
+    """Return a network whose inner tensors have as many channels as rows and columns."""
+
+    def weights(name: str, *shape: int) -> object:
+        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["c2"], ["f"], name="flat"),
+        helper.make_node("Gemm", ["f", "w3"], ["y"], name="dense"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", 1, (1, 5))],
+        [weights("w1", 8, 3, 3, 3), weights("w2", 8, 8, 3, 3), weights("w3", 512, 5)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("debug") / "net.onnx"
+    save(_network(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(source: Path) -> Model:
+    return xdlc.convert(source)
+
+
+def _spoiled(model: Model, name: str) -> Model:
+    copy = model.clone()
+    op = next(op for op in copy.main.ops if op.name == name)
+    tensor = op.inputs[1]
+    assert tensor is not None
+    tensor.data = ArrayData(np.flip(tensor.numpy(), 0).copy())
+    return copy
+
+
+def test_converted_model_agrees_with_its_source(model: Model, source: Path) -> None:
+    report = xdlc.debug(model, [SAMPLE], reference=source)
+    assert report.first_wrong is None
+    assert {"c1", "r1", "c2", "y"} <= {row.tensor for row in report.rows}
+    assert all(row.cumulative.db > 100 for row in report.rows)
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_spoiled_op_is_named_with_its_source_node(model: Model, source: Path, name: str) -> None:
+    wrong = xdlc.debug(_spoiled(model, name), [SAMPLE], reference=f"onnx:{source}").first_wrong
+    assert wrong is not None
+    assert (wrong.op, wrong.nodes) == (name, (name,))
+
+
+def test_quantized_model_is_compared_with_floats(model: Model) -> None:
+    report = xdlc.debug(xdlc.quantize(model, [SAMPLE] * 2), [SAMPLE])
+    assert report.reference == "host, floats"
+    assert report.first_wrong is None
+
+
+def test_float_model_needs_a_reference(model: Model) -> None:
+    with pytest.raises(UsageError, match="nothing to be compared"):
+        xdlc.debug(model, [SAMPLE])
+
+
+def test_missing_framework_has_the_line_that_installs_it(
+    model: Model, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError) as caught:
+        SourceEngine("caffe", str(source), model, SAMPLE)
+    assert "pip install" in str(caught.value.fix)
+
+
+def test_raw_results_are_compared(model: Model, tmp_path: Path) -> None:
+    values = HostEngine(model).values(SAMPLE, computed(model.main))
+    (tmp_path / "Result_0").mkdir()
+    for name, array in values.items():
+        array = array * (2 if name == "c2" else 1)
+        (tmp_path / "Result_0" / f"{name}.raw").write_bytes(array.astype("<f4").tobytes())
+    wrong = xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path).first_wrong
+    assert wrong is not None
+    assert wrong.op == "second"
+
+
+def test_raw_file_of_another_size_is_refused(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "c1.raw").write_bytes(b"abcd")
+    with pytest.raises(UsageError, match="4 bytes"):
+        xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source_shape", "target", "is_turned", "order"),
+    [
+        ((1, 8, 8, 8), (1, 8, 8, 8), True, (0, 2, 3, 1)),
+        ((1, 8, 8, 8), (1, 8, 8, 8), False, None),
+        ((1, 3, 4, 5), (1, 4, 5, 3), False, (0, 2, 3, 1)),
+        ((4, 1), (4,), False, None),
+    ],
+)
+def test_order_of_axes(
+    source_shape: tuple[int, ...], target: tuple[int, ...], is_turned: bool, order: tuple[int, ...] | None
+) -> None:
+    assert order_of(source_shape, target, is_turned) == (True, order)
+
+
+def test_other_shape_has_no_order() -> None:
+    assert not order_of((1, 3, 4), (1, 5, 4), False)[0]
+
+
+def test_tool_writes_a_report_and_exits_with_five(model: Model, source: Path, tmp_path: Path) -> None:
+    dlc, raw, listing = tmp_path / "net.dlc", tmp_path / "x.raw", tmp_path / "list.txt"
+    _spoiled(model, "second").save(dlc)
+    raw.write_bytes(SAMPLE["x"].tobytes())
+    listing.write_text(f"{raw}\n")
+    report = tmp_path / "report.json"
+    words = ["-i", dlc, "--input_list", listing, "--reference", source, "--report", report]
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == WRONG, result.output
+    assert "first wrong op: second" in result.output
+    content = json.loads(report.read_text())
+    assert content["first_wrong"] == "c2"
+    assert len(content["tensors"]) > 3

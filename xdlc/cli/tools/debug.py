@@ -1,0 +1,44 @@
+"""``xdlc-debug``: the first op that two engines compute in different ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xdlc.cli import bars, params
+from xdlc.cli.output_path import check_target
+from xdlc.cli.tool import notice, show, tool
+from xdlc.options.debugging import DebugOptions
+
+WRONG = 5
+"""Exit code if an op is wrong."""
+
+
+@tool(
+    "xdlc-debug",
+    epilog="Exit code 5: an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
+)
+@click.option("-i", "--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@click.option(
+    "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
+)
+@params.flags_of(DebugOptions, without=("notify",))
+@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .json or .csv.")
+def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
+    """Compare two engines tensor by tensor, and name the first op that is wrong."""
+    from xdlc import api
+    from xdlc.debug.report import check_path
+
+    if report is not None:
+        check_path(check_target(report))
+    with bars.steps("comparing"):
+        result = api.debug(source, input_list, notify=notice, **options)
+    for line in str(result).splitlines():
+        show(line)
+    if report is not None:
+        result.write(report)
+        show(f"written: {report}")
+    if result.first_wrong is not None:
+        click.get_current_context().exit(WRONG)

@@ -1,0 +1,1 @@
+"""Debugger: engines of source frameworks, raw results, reports, reproducers."""

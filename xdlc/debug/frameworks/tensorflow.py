@@ -1,0 +1,82 @@
+"""Keras models, SavedModels and frozen graphs on TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.debug.frameworks import Framework, Network, add_framework
+
+
+class _Keras:
+    """A Keras model, whose layers' results are outputs."""
+
+    def __init__(self, path: str) -> None:
+        import keras
+
+        self._keras = keras
+        self._model = keras.saving.load_model(path, compile=False, safe_mode=True)
+        self.inputs = [tensor.name for tensor in self._model.inputs]
+        self._results = {
+            layer.name: layer.output
+            for layer in self._model.layers
+            if hasattr(getattr(layer, "output", None), "shape")
+        }
+        self.names = [name for name in self._results if name not in self.inputs]
+
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+        import numpy
+
+        inner = self._keras.Model(self._model.inputs, [self._results[name] for name in names])
+        results = inner([feeds[name] for name in self.inputs], training=False)
+        return [numpy.asarray(value) for value in results]
+
+
+class _Graph:
+    """A graph of TensorFlow with constants in place of variables."""
+
+    def __init__(self, path: str) -> None:
+        import tensorflow as tf
+
+        self._tf = tf
+        if os.path.isdir(path):
+            from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+            saved = tf.saved_model.load(path)  # its variables live as long as it does
+            signatures = saved.signatures
+            function = signatures.get("serving_default") or next(iter(signatures.values()))
+            frozen = convert_variables_to_constants_v2(function)
+            definition = frozen.graph.as_graph_def()
+            names = [tensor.name for tensor in frozen.inputs]
+            stated = list(function.structured_input_signature[1])
+            holders = {name.partition(":")[0]: name for name in names}
+            self._fed = {
+                key: next((held for short, held in holders.items() if short.endswith(key)), names[0])
+                for key in stated
+            }
+        else:
+            definition = tf.compat.v1.GraphDef()
+            with open(path, "rb") as file:
+                definition.ParseFromString(file.read())
+            self._fed = {node.name: f"{node.name}:0" for node in definition.node if node.op == "Placeholder"}
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            tf.import_graph_def(definition, name="")
+        self.inputs = list(self._fed)
+        skipped = {"Const", "Placeholder", "NoOp", "ReadVariableOp"}
+        self.names = [op.name for op in self._graph.get_operations() if op.outputs and op.type not in skipped]
+
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+        fed = {self._fed[name]: feeds[name] for name in self.inputs}
+        with self._tf.compat.v1.Session(graph=self._graph) as session:
+            results: list[Any] = session.run([f"{name}:0" for name in names], fed)
+        return results
+
+
+def _open(path: str, _weights: str) -> Network:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    return _Keras(path) if path.endswith((".keras", ".h5", ".hdf5")) else _Graph(path)
+
+
+add_framework("tensorflow", Framework("TensorFlow", _open, ("tensorflow",), "pip install tensorflow"))

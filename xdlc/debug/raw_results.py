@@ -1,0 +1,82 @@
+"""Folder of raw results, as net runs on a device or here write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from xdlc.compare.engines import Values
+from xdlc.errors import UsageError
+from xdlc.ir import Model, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.files import read_bytes
+from xdlc.ir.quantization import to_float
+
+_SUFFIXES = (".raw", "_native.raw")
+
+
+class RawResults:
+    """Results of a net run: ``Result_N/<tensor>.raw``, float32 or of the tensor's own type.
+
+    A slash in a tensor's name makes a folder, or is an underscore, as with the vendor's tools.
+
+    Args:
+        folder: The folder, or that of one result.
+        model: The DLC that ran.
+
+    Raises:
+        UsageError: If the first result has no tensor of the DLC.
+    """
+
+    def __init__(self, folder: str, model: Model) -> None:
+        self._folder, self._model = Path(folder), model
+        self.title = f"results in {folder}"
+        tensors = [tensor for op in model.main.ops for tensor in op.outputs]
+        self.names: Collection[str] = [tensor.name for tensor in tensors if self._path(tensor, 0) is not None]
+        if not self.names:
+            raise UsageError(
+                "has no raw file of a tensor of the DLC",
+                where=folder,
+                fix="name the folder that holds Result_0, written with all tensors as outputs",
+            )
+
+    def values(self, feeds: Values, names: Sequence[str], sample: int = 0) -> dict[str, Array]:
+        """Return the values of tensors of a result by name."""
+        del feeds
+        return {name: self._read(self._model.main.tensors[name], sample) for name in names}
+
+    def _path(self, tensor: Tensor, sample: int) -> Path | None:
+        result = self._folder / f"Result_{sample}"
+        base = result if result.is_dir() else self._folder
+        names = (tensor.name, re.sub(r"[^A-Za-z0-9_.-]", "_", tensor.name))
+        for name in names:
+            if ".." in name.split("/") or name.startswith("/"):
+                continue
+            for suffix in _SUFFIXES:
+                path = base / f"{name}{suffix}"
+                if path.is_file():
+                    return path
+        return None
+
+    def _read(self, tensor: Tensor, sample: int) -> Array:
+        import numpy as np
+
+        path = self._path(tensor, sample)
+        if path is None:
+            where = str(self._folder / f"Result_{sample}")
+            fix = "use as many samples as results"
+            raise UsageError(f"has no tensor {tensor.name!r}", where=where, fix=fix)
+        own = tensor.dtype.numpy
+        is_native = path.name.endswith("_native.raw")
+        data = read_bytes(path, 8 * tensor.size)
+        is_real = not is_native and (tensor.dtype.is_fixed or len(data) == 4 * tensor.size)
+        dtype = own if is_native or not is_real else np.dtype("<f4")
+        size = dtype.itemsize * tensor.size
+        if len(data) != size:
+            problem = f"has {len(data)} bytes, {list(tensor.shape)} of {dtype} needs {size}"
+            raise UsageError(problem, where=str(path), fix="run the DLC again")
+        values = np.frombuffer(data, dtype).reshape(tensor.shape)
+        if is_native and tensor.dtype.is_fixed and tensor.encoding is not None:
+            return to_float(values, tensor.encoding, where=str(path))
+        return values
