@@ -143,10 +143,12 @@ class Traced:
     Attributes:
         build: Build of the vendor's library.
         files: Path of the trace by name of the graph: text, as the library writes it.
+        ops: Name, type and source nodes of each op that was compiled, by name of the graph.
     """
 
     build: str
     files: Mapping[str, Path]
+    ops: Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]
 
 
 @contextmanager
@@ -185,7 +187,7 @@ def traced_compilation(
                     where=f"{name or 'model'}: {soc}",
                     fix="use a release of onnxruntime-qnn that xdlc platform-check knows",
                 )
-        yield Traced(str(answer["build"]), paths)
+        yield Traced(str(answer["build"]), paths, answer["ops"])
 
 
 def _shared_weights(path: Path) -> dict[str, TensorData]:

@@ -222,7 +222,11 @@ def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
             htp.compile(graph, options, name=TRACED.format(number), is_traced=True)
     finally:
         os.chdir(before)
-    return {"unsupported": [], "build": build_id()}
+    ops = {
+        graph.name: [[op.name, op.type, list(op.origin.nodes)] for op in graph.ops]
+        for graph in model.graphs.values()
+    }
+    return {"unsupported": [], "build": build_id(), "ops": ops}
 
 
 def _check_reads_inputs(graph: Graph) -> None:
