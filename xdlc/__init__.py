@@ -23,6 +23,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "xdlc" in sys.orig_arg
 
 from typing import TYPE_CHECKING
 
+import xdlc.cost
 import xdlc.debug
 import xdlc.prepare  # noqa: F401
 from xdlc.lazy import names_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         annotate,
         check,
         convert,
+        cost,
         debug,
         export_encodings,
         load,
@@ -63,6 +65,7 @@ __all__ = [
     "annotate",
     "check",
     "convert",
+    "cost",
     "debug",
     "explain",
     "export_encodings",
@@ -83,9 +86,9 @@ _HOMES["explain"] = "xdlc.runtime.vendor_errors"
 if not TYPE_CHECKING:  # checkers of types would take any name
     __getattr__ = names_of(__name__, _HOMES)
 
-# The packages ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They are loaded by the imports above,
-# so that no later import of their modules binds the name.
-del globals()["debug"], globals()["prepare"]
+# The packages ``xdlc.cost``, ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They are loaded by the
+# imports above, so that no later import of their modules binds the name.
+del globals()["cost"], globals()["debug"], globals()["prepare"]
 
 
 def __dir__() -> list[str]:

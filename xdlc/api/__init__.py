@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
+from xdlc.api.costing import cost
 from xdlc.api.debugging import debug
 from xdlc.api.execution import Session, kernels, run, session
 from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
@@ -29,6 +30,7 @@ __all__ = [
     "check_platform",
     "check_plugin",
     "convert",
+    "cost",
     "debug",
     "draft_udo_config",
     "executable",

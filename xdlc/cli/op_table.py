@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from xdlc.cli import text
+from xdlc.cost.static import peak_memory
 from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.files import csv_text
@@ -124,29 +125,14 @@ def as_csv(model: Model, found: dict[str, Any]) -> str:
 
 
 def memory(graph: Graph) -> tuple[int, int]:
-    """Return the bytes of static tensors, and the peak bytes of other tensors.
-
-    A tensor is needed from the op that writes it to the last that reads it, inputs and outputs of the graph
-    from start to end; open dimensions count as the least that they may be.
-    """
+    """Return the bytes of static inputs of ops, and the peak bytes of other tensors."""
     static = {
         id(tensor): tensor
         for op in graph.ops
         for tensor in op.inputs
         if tensor is not None and tensor.is_static
     }
-    ends = {tensor: number for number, op in enumerate(graph.ops) for tensor in (*op.inputs, *op.outputs)}
-    lasting = {*graph.inputs, *graph.outputs}
-    now = most = sum(tensor.nbytes for tensor in lasting)
-    leaving: dict[int, int] = {}
-    for tensor, number in ends.items():
-        if tensor is not None and not tensor.is_static and tensor not in lasting:
-            leaving[number] = leaving.get(number, 0) + tensor.nbytes
-    for number, op in enumerate(graph.ops):
-        now += sum(tensor.nbytes for tensor in op.outputs if tensor not in lasting)
-        most = max(most, now)
-        now -= leaving.get(number, 0)
-    return sum(tensor.nbytes for tensor in static.values()), most
+    return sum(tensor.nbytes for tensor in static.values()), peak_memory(graph)
 
 
 def memory_line(graph: Graph) -> str:

@@ -17,7 +17,7 @@ from xdlc.container import load
 from xdlc.container.caches import SHARED
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
-from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
+from xdlc.runtime.htp.options import SHARED_CACHE, TRACED, CompileOptions
 from xdlc.runtime.htp.process import HtpWorker, Launch, query, start, stored_model, validated
 from xdlc.runtime.htp.unsupported_op import RefusedOp
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
@@ -26,8 +26,10 @@ __all__ = [
     "CompileOptions",
     "Compiled",
     "RefusedOp",
+    "Traced",
     "build_id",
     "compile_for",
+    "traced_compilation",
     "unsupported_ops",
 ]
 
@@ -132,6 +134,60 @@ def compile_for(
         file = MappedFile(path)
         data = MappedData(file, 0, (file.size,), numpy.uint8)
         return Compiled(data, entry, _shared_weights(Path(folder) / SHARED_CACHE))
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Op traces of a compilation.
+
+    Attributes:
+        build: Build of the vendor's library.
+        files: Path of the trace by name of the graph: text, as the library writes it.
+        ops: Name, type and source nodes of each op that was compiled, by name of the graph.
+    """
+
+    build: str
+    files: Mapping[str, Path]
+    ops: Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]
+
+
+@contextmanager
+def traced_compilation(
+    model: Model, soc: str, options: CompileOptions, *, timeout: float = 1800, name: str | None = None
+) -> Iterator[Traced]:
+    """Compile all graphs of a model for a SoC; yield the op traces.
+
+    Their folder is removed at the end.
+
+    Args:
+        model: The model.
+        soc: Name of the SoC.
+        options: What the caller chose about compiling.
+        timeout: Seconds to wait.
+        name: What messages call the model.
+
+    Raises:
+        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
+        BackendError: If the library is missing, unknown, fails, or writes no trace.
+    """
+    with temporary_files():
+        temporary = TemporaryFolder()
+    with temporary as folder:
+        with HtpWorker(start) as worker, _request(model, soc, name) as (request, place):
+            request |= {"do": "trace", "options": asdict(options), "folder": folder}
+            answer = query(request, **place, timeout=timeout, worker=worker)
+        paths = {
+            graph: Path(folder) / f"{TRACED.format(number)}_schematic.bin"
+            for number, graph in enumerate(model.graphs)
+        }
+        for graph, path in paths.items():
+            if not path.is_file():
+                raise BackendError(
+                    f"the vendor's library wrote no op trace of graph {graph!r}",
+                    where=f"{name or 'model'}: {soc}",
+                    fix="use a release of onnxruntime-qnn that xdlc platform-check knows",
+                )
+        yield Traced(str(answer["build"]), paths, answer["ops"])
 
 
 def _shared_weights(path: Path) -> dict[str, TensorData]:

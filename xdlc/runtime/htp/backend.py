@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from ctypes import byref, c_char_p, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ from xdlc.runtime.vendor_errors import explain as explain_line
 _VAGUE = "the graph could not be compiled"
 """Cause that ``vendor_errors.toml`` has of lines that follow from others."""
 _USUAL_RANK = 4
+_DETAILED, _OP_TRACE = 2, 2
+"""Level of a profile (QnnProfile_Level_t), and its option of an op trace (QnnProfile_ConfigOption_t)."""
 
 
 class Htp:
@@ -142,8 +145,17 @@ class Htp:
                     tensor.data.release()
         return unsupported
 
-    def compile(self, graph: Graph, options: CompileOptions) -> CompiledGraph:
+    def compile(
+        self, graph: Graph, options: CompileOptions, *, name: str | None = None, is_traced: bool = False
+    ) -> CompiledGraph:
         """Build a graph and finalize it.
+
+        Args:
+            graph: The graph.
+            options: What the caller chose about compiling.
+            name: What the library calls it; default: the name of the graph.
+            is_traced: Whether the library writes its op trace, ``<name>_schematic.bin``, into the current
+                folder.
 
         Raises:
             BackendError: With the library's log, naming the op or tensor at fault where there is one.
@@ -153,7 +165,7 @@ class Htp:
         self._call(
             "graphCreate",
             self._context,
-            graph.name.encode(),
+            (name or graph.name).encode(),
             configs,
             byref(handle),
             doing=f"creating graph {graph.name}",
@@ -182,15 +194,31 @@ class Htp:
         # The library runs a graph that has inputs only if an op reads one.
         inputs = [register(tensor) for tensor in graph.inputs] if reads_inputs(graph) else []
         outputs = [register(tensor) for tensor in graph.outputs]
-        for op in graph.ops:
+        for number, op in enumerate(graph.ops):
             config = _config(lowering, op, register)
+            if is_traced:  # the trace has the name as text, whatever it holds
+                config.name = str(number).encode()
             self._call("graphAddNode", handle, config, doing=f"adding op {op.name} ({type_name(op)})")
         try:
-            self._call("graphFinalize", handle, None, None, doing=f"compiling graph {graph.name}")
+            with self._profile() if is_traced else nullcontext() as profile:
+                self._call("graphFinalize", handle, profile, None, doing=f"compiling graph {graph.name}")
         except BackendError as error:
             _explain(error, graph)
             raise
         return CompiledGraph(self, graph.name, handle, inputs, outputs)
+
+    @contextmanager
+    def _profile(self) -> Iterator[c_void_p]:
+        """Yield a profile that requests an op trace."""
+        profile = c_void_p()
+        self._call("profileCreate", self._backend, _DETAILED, byref(profile), doing="creating a profile")
+        try:
+            config = st.ProfileConfig(_OP_TRACE, 0, 1)
+            configs = (c_void_p * 2)(ctypes.addressof(config), None)
+            self._call("profileSetConfig", profile, configs, doing="requesting an op trace")
+            yield profile
+        finally:
+            self.library.call("profileFree", profile)
 
     def retrieve(
         self, name: str, inputs: Sequence[st.QnnTensor], outputs: Sequence[st.QnnTensor]

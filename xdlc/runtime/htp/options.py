@@ -10,6 +10,8 @@ from xdlc.runtime.htp import structs as st
 
 SHARED_CACHE = "cache.dlc"
 """File of a compile job that has the cache and its shared weights."""
+TRACED = "graph{}"
+"""Name by number that a graph has while its op trace is written; the library names the file after it."""
 
 
 @dataclass(frozen=True, slots=True)

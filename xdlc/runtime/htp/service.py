@@ -19,7 +19,7 @@ from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
 from xdlc.runtime.htp.binary_info import BinaryDescription
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, stored_feeds
 from xdlc.runtime.htp.library import check_folder
-from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
+from xdlc.runtime.htp.options import SHARED_CACHE, TRACED, CompileOptions
 from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
 from xdlc.targets import find_soc
 from xdlc.worker import content
@@ -38,6 +38,7 @@ def commands() -> dict[str, Any]:
     by_name: dict[str, Command] = {
         "build": _build,
         "compile": _compile,
+        "trace": _trace,
         "validate": _validate,
         "open": service.open,
         "execute": service.execute,
@@ -197,18 +198,44 @@ def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str,
     if objections is not None:
         return objections
     for graph in model.graphs.values():
-        if not reads_inputs(graph):
-            raise ConstraintError(
-                "no op reads an input, and the vendor's library compiles no cache for such a graph",
-                where=f"graph {graph.name!r}",
-                fix="run the model without a cache: its outputs are constants",
-            )
+        _check_reads_inputs(graph)
         htp.compile(graph, options)
     binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
     return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+
+
+def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    """Compile graphs; the library writes the op trace of each into the folder."""
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    htp = Htp(request["soc_id"], step)
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return objections
+    before = os.getcwd()
+    os.chdir(request["folder"])
+    try:
+        for number, graph in enumerate(model.graphs.values()):
+            _check_reads_inputs(graph)
+            htp.compile(graph, options, name=TRACED.format(number), is_traced=True)
+    finally:
+        os.chdir(before)
+    ops = {
+        graph.name: [[op.name, op.type, list(op.origin.nodes)] for op in graph.ops]
+        for graph in model.graphs.values()
+    }
+    return {"unsupported": [], "build": build_id(), "ops": ops}
+
+
+def _check_reads_inputs(graph: Graph) -> None:
+    if not reads_inputs(graph):
+        raise ConstraintError(
+            "no op reads an input, and the vendor's library compiles no cache for such a graph",
+            where=f"graph {graph.name!r}",
+            fix="run the model without a cache: its outputs are constants",
+        )
 
 
 def _chosen(model: Model, name: str | None) -> Graph:

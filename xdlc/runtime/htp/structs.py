@@ -178,6 +178,12 @@ class HtpConfig(Structure):
     _fields_ = (("option", c_uint32), ("_align", c_uint32), ("words", c_uint32 * 6))
 
 
+class ProfileConfig(Structure):
+    """QnnProfile_Config_t with ``enableOptrace``."""
+
+    _fields_ = (("option", c_uint32), ("_align", c_uint32), ("value", c_uint64))
+
+
 def config_list(options: list[HtpConfig]) -> tuple[ctypes.Array[c_void_p], list[object]]:
     """Return a NULL-terminated list of options, and the objects to keep alive."""
     configs = [QnnConfig(0, ctypes.addressof(option)) for option in options]

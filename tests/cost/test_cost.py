@@ -1,0 +1,85 @@
+"""Cost of a model on devices, by verb and tool."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import xdlc
+from tests.support.htp_models import cnn, needs_htp
+from xdlc.cli.tools import cost as tool
+from xdlc.cost.report import changes
+from xdlc.ir import Graph, Model, Tensor, make_op, static
+from xdlc.ir import dtype as dt
+
+
+def wide(size: int = 512) -> Model:
+    """A network that is bound by its matrix."""
+    graph = Graph("wide")
+    source = graph.add_input(Tensor("x", (1, size), dt.FLOAT32))
+    values = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    result = Tensor("y", (1, size), dt.FLOAT32)
+    graph.append(make_op("FullyConnected", [source, static("w", values)], [result], name="fc"))
+    graph.add_output(result)
+    return Model({"wide": graph})
+
+
+def run_tool(*words: str) -> Result:
+    return CliRunner().invoke(tool.main, words)
+
+
+def test_without_devices_the_arithmetic_is_reported() -> None:
+    (static_cost,) = xdlc.cost(wide()).static
+    assert (static_cost.macs, static_cost.parameters, static_cost.weights) == (512**2, 512**2, 4 * 512**2)
+    assert static_cost.ports == static_cost.peak == 2 * 4 * 512
+
+
+@needs_htp
+def test_weights_are_read_once_as_halves() -> None:
+    (cost,) = xdlc.cost(wide(1024), ["sm8650"]).devices
+    assert cost.traffic.dram_read == pytest.approx(2 * 1024**2, rel=0.03)
+    assert cost.kernels["HMX"]
+    assert cost.dearest(1)[0].op == "fc"
+    assert sum(op.traffic.dram for op in cost.ops) == cost.traffic.dram
+
+
+@needs_htp
+def test_floats_of_v68_run_without_the_matrix_unit() -> None:
+    old, new = (xdlc.cost(cnn(quantized=False), [soc]).devices[0] for soc in ("sm8350", "sm8650"))
+    assert (old.kernels["HMX"], bool(old.notes)) == (0, True)
+    assert (new.kernels["HMX"] > 0, bool(new.notes)) == (True, False)
+
+
+@needs_htp
+def test_two_runs_have_the_same_figures() -> None:
+    first, second = (xdlc.cost(cnn(quantized=True), ["sm8650"], vtcm=[2, 8]) for _ in range(2))
+    assert first.as_json() == second.as_json()
+    assert [cost.vtcm_mb for cost in first.devices] == [2, 8]
+    assert not list(changes(first.devices[0].ops, second.devices[0].ops))
+
+
+@needs_htp
+def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
+    path = tmp_path / "net.dlc"
+    wide().save(path)
+    table, report = tmp_path / "cost.csv", tmp_path / "cost.json"
+    words = ["-i", str(path), "--soc", "sm8650", "--csv", str(table), "--json", str(report)]
+    assert run_tool(*words).exit_code == 0
+    rows = list(csv.DictReader(table.open()))
+    content = json.loads(report.read_text())
+    total = content["devices"][0]["totals"]["dram_read"]
+    assert sum(int(row["dram_read"]) for row in rows) == total
+    assert run_tool(*words, "--max_dram", "1GB").exit_code == 0
+    assert run_tool(*words, "--max_dram", "1KB").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "words", [("--max_dram", "4MB"), ("--vtcm", "8"), ("--soc", "sm8650", "--vtcm", "x")]
+)
+def test_wrong_words_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    path = tmp_path / "net.dlc"
+    wide().save(path)
+    assert run_tool("-i", str(path), *words).exit_code == 2

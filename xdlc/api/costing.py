@@ -1,0 +1,71 @@
+"""Cost of a model, with and without a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdlc.api.models import executable, loaded
+from xdlc.api.verbs import verb
+from xdlc.ir import Model
+from xdlc.options import PathLike, Step
+
+if TYPE_CHECKING:
+    from xdlc.cost.report import CostReport
+
+
+@verb
+def cost(
+    model: Model | PathLike,
+    socs: Sequence[str] = (),
+    *,
+    vtcm: Sequence[int] = (),
+    step: Step | None = None,
+) -> CostReport:
+    """Return what a model moves and computes, by op, on each of some SoCs.
+
+    The vendor's compiler plans the network for each SoC; its plan has the bytes and the engine of each
+    kernel.  Without SoCs the report has arithmetic, bytes and memory, and the vendor's library is not used.
+
+    Args:
+        model: The model, or the path of a DLC.
+        socs: SoC names such as ``sm8650``.
+        vtcm: Sizes of VTCM in MB to plan for, one after the other; default: all that a SoC has.
+        step: Called with the title of what is done, the number of plans finished, and of all.
+
+    Raises:
+        UsageError: If a SoC is not known, or a size is more than it has.
+        ConstraintError: If a SoC has no HTP, or HTP refuses an op.
+        BackendError: If the vendor's package is missing, or its compiler refuses the model.
+    """
+    from xdlc.cost.device import device_costs
+    from xdlc.cost.report import CostReport
+    from xdlc.cost.static import static_cost
+    from xdlc.prepare.htp.targets import targets
+
+    where = None if isinstance(model, Model) else os.fspath(model)
+    source = executable(loaded(model), where)
+    plans = [
+        target
+        for size in vtcm or (None,)
+        for target in (
+            targets(
+                socs,
+                (),
+                vtcm_override=size,
+                optimization_level=2,
+                num_hvx_threads=None,
+                htp_dlbc=False,
+                share_weights=False,
+            )
+            if socs
+            else ()
+        )
+    ]
+    devices = []
+    for number, target in enumerate(plans):
+        if step is not None:
+            step(f"compiling for {target.name}", number, len(plans))
+        devices += device_costs(source, target.soc, target.options, name=where or "model")
+    return CostReport(tuple(map(static_cost, source.graphs.values())), tuple(devices))

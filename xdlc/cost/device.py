@@ -1,0 +1,218 @@
+"""Cost of a graph on a device: bytes and engines by op, from the compiler's op trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
+from xdlc.ir import Graph, Model, Op
+from xdlc.opdefs.traits import macs, value_sources
+from xdlc.runtime.htp import CompileOptions, traced_compilation
+from xdlc.targets import Soc
+
+DEAREST = 10
+NO_FLOATS = 68
+"""Architecture whose matrix unit computes no floats."""
+_PORTS = "(inputs and outputs)"
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """Cost of an op on a device.
+
+    Attributes:
+        op: Its name, in HTP's form of the graph.
+        type: Its type.
+        nodes: Nodes of the source model that it comes from.
+        fused: Names of ops that the compiler has computed with it.
+        kernels: Kernels that it became, by engine.
+        traffic: Bytes that they move.
+        spilled: Bytes of them that go to DRAM because VTCM has no room.
+        filled: Bytes of them that are read again.
+        macs: Multiplications of it and of the ops fused with it.
+        weights: Bytes of their static tensors, as stored in the DLC.
+        reason: Why it moves what it moves, in words.
+    """
+
+    op: str
+    type: str
+    nodes: tuple[str, ...]
+    fused: tuple[str, ...]
+    kernels: Mapping[str, int]
+    traffic: Traffic
+    spilled: int
+    filled: int
+    macs: int
+    weights: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCost:
+    """Cost of a graph on a device.
+
+    Attributes:
+        graph: Name of the graph.
+        soc: Name of the SoC.
+        vtcm_mb: VTCM in MB that the compiler planned for.
+        build: Build of the vendor's library.
+        ops: Cost of each op, in the order of the graph; copies of inputs and outputs first.
+        vtcm_peak: Bytes of VTCM up to the last block in use.
+        notes: What is remarkable, in words.
+    """
+
+    graph: str
+    soc: str
+    vtcm_mb: int
+    build: str
+    ops: tuple[OpCost, ...]
+    vtcm_peak: int
+    notes: tuple[str, ...]
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes that all kernels move."""
+        return sum((op.traffic for op in self.ops), Traffic())
+
+    @property
+    def kernels(self) -> Counter[str]:
+        """Number of kernels by engine."""
+        return sum((Counter(op.kernels) for op in self.ops), Counter[str]())
+
+    @property
+    def spilled(self) -> int:
+        """Bytes that go to DRAM because VTCM has no room."""
+        return sum(op.spilled for op in self.ops)
+
+    def share(self, op: OpCost) -> float:
+        """Return the mean of an op's shares of the traffic of DRAM and of VTCM, 0 to 1."""
+        total = self.traffic
+        return (op.traffic.dram / max(total.dram, 1) + op.traffic.vtcm / max(total.vtcm, 1)) / 2
+
+    def dearest(self, most: int = DEAREST) -> list[OpCost]:
+        """Return the ops that move most, by ``share``."""
+        return sorted(self.ops, key=self.share, reverse=True)[:most]
+
+
+def device_costs(
+    model: Model, soc: Soc, options: CompileOptions, *, timeout: float = 1800, name: str = "model"
+) -> list[DeviceCost]:
+    """Return the cost of each graph of a model on a SoC.
+
+    Args:
+        model: The model.
+        soc: The SoC.
+        options: What the caller chose about compiling.
+        timeout: Seconds that compiling may take.
+        name: What messages call the model.
+
+    Raises:
+        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
+        BackendError: If the library is missing, unknown or fails, or writes another format.
+    """
+    costs = []
+    with traced_compilation(model, soc.name, options, timeout=timeout, name=name) as traced:
+        for graph in model.graphs.values():
+            schematic = read_schematic(traced.files[graph.name], traced.build)
+            ops = _op_costs(graph, traced.ops[graph.name], schematic.kernels, soc)
+            vtcm = options.vtcm_mb or soc.vtcm_mb or 0
+            notes = tuple(_notes(ops, soc))
+            costs.append(
+                DeviceCost(graph.name, soc.name, vtcm, traced.build, ops, schematic.vtcm_peak, notes)
+            )
+    return costs
+
+
+def _op_costs(
+    graph: Graph, compiled: Sequence[tuple[str, str, Sequence[str]]], kernels: Sequence[Kernel], soc: Soc
+) -> tuple[OpCost, ...]:
+    """Return the cost of each op of the compiled form that moves bytes."""
+    by_op: dict[int | None, list[Kernel]] = {}
+    for kernel in kernels:
+        by_op.setdefault(kernel.op, []).append(kernel)
+    ports = by_op.pop(None, [])
+    costs = [_cost(_PORTS, "", (), (), ports, soc)] if ports else []
+    parts = _parts(graph, {compiled[number][0] for number in by_op if number is not None})
+    for number, own in sorted((number, own) for number, own in by_op.items() if number is not None):
+        op, kind, nodes = compiled[number]
+        costs.append(_cost(op, kind, tuple(nodes), parts.get(op, ()), own, soc))
+    return tuple(costs)
+
+
+def _parts(graph: Graph, costly: set[str]) -> dict[str, tuple[Op, ...]]:
+    """Return by name of each costly op the op itself, and the ops that run as part of it.
+
+    An op without kernels runs as part of the op that reads its result, or else of the one that it reads.
+    """
+    parts: dict[str, list[Op]] = {op.name: [op] for op in graph.ops if op.name in costly}
+    homes = {op: op.name for op in graph.ops if op.name in costly}
+    for op in reversed(graph.ops):
+        if op not in homes:
+            readers = [reader for tensor in op.outputs for reader in graph.consumers(tensor)]
+            home = next((homes[reader] for reader in readers if reader in homes), None)
+            if home is not None:
+                homes[op] = home
+                parts[home].append(op)
+    for op in graph.ops:
+        if op not in homes:
+            sources = [tensor.producer for tensor in op.inputs if tensor is not None]
+            home = next((homes[source] for source in sources if source in homes), None)
+            if home is not None:
+                homes[op] = home
+                parts[home].append(op)
+    return {name: tuple(ops) for name, ops in parts.items()}
+
+
+def _cost(
+    name: str, kind: str, nodes: tuple[str, ...], ops: Sequence[Op], kernels: Sequence[Kernel], soc: Soc
+) -> OpCost:
+    traffic = sum((kernel.traffic for kernel in kernels), Traffic())
+    spilled = sum(kernel.traffic.dram_write for kernel in kernels if kernel.operation == SPILL)
+    filled = sum(kernel.traffic.dram_read for kernel in kernels if kernel.operation == FILL)
+    engines = Counter(kernel.engine for kernel in kernels)
+    static = {tensor for op in ops for tensor in op.inputs if tensor is not None and tensor.is_static}
+    weights = sum(tensor.nbytes for tensor in static)
+    work = sum(map(macs, ops))
+    largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
+    if not ops and not nodes and name == _PORTS:
+        reason = "copies inputs and outputs"
+    elif spilled or filled:
+        reason = "VTCM has no room for its values, which go to DRAM and back"
+    elif work and not engines["HMX"]:
+        is_float = ops[0].outputs[0].dtype.is_float
+        why = f", which computes no floats on v{soc.arch}" if is_float and soc.arch == NO_FLOATS else ""
+        reason = f"does not run on HMX{why}"
+    elif ops and _only_moves(ops[0]):
+        reason = f"moves values without computing, most by {largest.operation}"
+    elif largest.engine == "DMA" and weights:
+        reason = "reads weights from DRAM"
+    else:
+        reason = f"most by {largest.operation} on {largest.engine}"
+    fused = tuple(op.name for op in ops if op.name != name)
+    return OpCost(name, kind, nodes, fused, engines, traffic, spilled, filled, work, weights, reason)
+
+
+def _only_moves(op: Op) -> bool:
+    """Return whether an op passes values on, each once."""
+    passed = [tensor for place in value_sources(op) if (tensor := op.inputs[place]) is not None]
+    moved = sum(tensor.size for tensor in op.outputs)
+    return bool(passed) and sum(tensor.size for tensor in passed) == moved
+
+
+def _notes(ops: Sequence[OpCost], soc: Soc) -> list[str]:
+    notes = []
+    if any(op.macs for op in ops) and not any(op.kernels.get("HMX") for op in ops):
+        why = (
+            f"HMX of v{soc.arch} computes no floats, and floats have 32 bits; quantize the network"
+            if soc.arch == NO_FLOATS
+            else "the vector unit computes all of it"
+        )
+        notes.append(f"no kernel runs on HMX, the matrix unit: {why}")
+    spilling = [op for op in ops if op.spilled]
+    if spilling:
+        total = sum(op.spilled for op in spilling)
+        worst = max(spilling, key=lambda op: op.spilled)
+        notes.append(f"VTCM has no room for {total:,} bytes, which go to DRAM and back, most by {worst.op!r}")
+    return notes

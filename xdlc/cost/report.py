@@ -1,0 +1,149 @@
+"""Report of the cost of a model: JSON and CSV, differences, budgets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from xdlc.cost.device import DeviceCost, OpCost
+from xdlc.cost.schematic import ENGINES, SCALAR, Traffic
+from xdlc.cost.static import StaticCost
+from xdlc.errors import ConstraintError, XdlcError
+from xdlc.ir.files import csv_text
+
+SCHEMA = "xdlc.cost/1"
+COLUMNS = (
+    "graph",
+    "soc",
+    "vtcm_mb",
+    "op",
+    "type",
+    "nodes",
+    "fused",
+    *ENGINES.values(),
+    SCALAR,
+    "dram_read",
+    "dram_write",
+    "vtcm_read",
+    "vtcm_write",
+    "spilled",
+    "filled",
+    "macs",
+    "weights",
+    "share",
+    "reason",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """Cost of a model.
+
+    Attributes:
+        static: What no device decides, for each graph.
+        devices: Cost of each graph on each device, and with each size of VTCM.
+    """
+
+    static: tuple[StaticCost, ...]
+    devices: tuple[DeviceCost, ...]
+
+    def as_json(self) -> str:
+        """Return the report as JSON text, ``schema`` first."""
+        devices = [
+            {
+                "graph": cost.graph,
+                "soc": cost.soc,
+                "vtcm_mb": cost.vtcm_mb,
+                "build": cost.build,
+                "totals": {
+                    **asdict(cost.traffic),
+                    "spilled": cost.spilled,
+                    "kernels": dict(cost.kernels),
+                    "vtcm_peak": cost.vtcm_peak,
+                },
+                "notes": cost.notes,
+                "ops": [_words(op) | {"share": cost.share(op)} for op in cost.ops],
+            }
+            for cost in self.devices
+        ]
+        static = [asdict(cost) | {"intensity": cost.intensity} for cost in self.static]
+        return json.dumps({"schema": SCHEMA, "static": static, "devices": devices}, indent=1) + "\n"
+
+    def as_csv(self) -> str:
+        """Return a line for each op and device, after a line of column names."""
+        return csv_text([COLUMNS, *(_row(cost, op) for cost in self.devices for op in cost.ops)])
+
+    def problems(self, max_dram: int) -> list[XdlcError]:
+        """Return an error for each device on which a graph moves more than a number of bytes."""
+        return [
+            ConstraintError(
+                f"moves {cost.traffic.dram:,} bytes from and to DRAM, the most allowed are {max_dram:,}",
+                where=f"graph {cost.graph!r}: {cost.soc}, {cost.vtcm_mb} MB of VTCM",
+                fix=f"begin with op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
+            )
+            for cost in self.devices
+            if cost.traffic.dram > max_dram
+        ]
+
+
+def _words(op: OpCost) -> dict[str, Any]:
+    """Return the fields of an op's cost, with traffic and kernels by name."""
+    return {
+        **{field.name: getattr(op, field.name) for field in fields(op)},
+        "traffic": asdict(op.traffic),
+        "kernels": dict(op.kernels),
+    }
+
+
+def _row(cost: DeviceCost, op: OpCost) -> list[Any]:
+    values: dict[str, Any] = {
+        **_words(op),
+        **asdict(op.traffic),
+        **{engine: op.kernels.get(engine, 0) for engine in (*ENGINES.values(), SCALAR)},
+        "graph": cost.graph,
+        "soc": cost.soc,
+        "vtcm_mb": cost.vtcm_mb,
+        "nodes": " ".join(op.nodes),
+        "fused": " ".join(op.fused),
+        "share": f"{cost.share(op):.5f}",
+    }
+    return [values[column] for column in COLUMNS]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Difference of an op's cost in two models.
+
+    Attributes:
+        op: Its name.
+        before: Bytes that it moves in the first; None if it is not there.
+        after: Bytes that it moves in the second; None if it is not there.
+    """
+
+    op: str
+    before: Traffic | None
+    after: Traffic | None
+
+    @property
+    def dram(self) -> int:
+        """Bytes of DRAM traffic that come in addition."""
+        return (self.after or Traffic()).dram - (self.before or Traffic()).dram
+
+    @property
+    def vtcm(self) -> int:
+        """Bytes of VTCM traffic that come in addition."""
+        return (self.after or Traffic()).vtcm - (self.before or Traffic()).vtcm
+
+
+def changes(before: Sequence[OpCost], after: Sequence[OpCost]) -> Iterator[Change]:
+    """Yield the ops whose traffic differs, the largest difference first."""
+    first, second = ({op.op: op.traffic for op in ops} for ops in (before, after))
+    names = dict.fromkeys((*first, *second))
+    differing = [
+        Change(name, first.get(name), second.get(name))
+        for name in names
+        if first.get(name) != second.get(name)
+    ]
+    yield from sorted(differing, key=lambda change: (-abs(change.dram), -abs(change.vtcm)))
