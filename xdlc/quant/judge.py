@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xdlc.compare.figures import sqnr
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
@@ -18,7 +19,7 @@ from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, rule_of, single_name
-from xdlc.quant.verdicts import Verdict, is_picture, sqnr, verdict_of
+from xdlc.quant.verdicts import Verdict, is_picture, verdict_of
 from xdlc.quant.widening.mixed_scales import TensorSlice, parts_of, unlike_parts, writer
 
 MIN_GAIN = 0.05

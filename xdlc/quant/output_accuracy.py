@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from xdlc.compare.figures import Noise
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED16
 from xdlc.opdefs.traits import traits
@@ -23,7 +24,7 @@ from xdlc.quant.judge import judged, judged_by
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Noise, Verdict
+from xdlc.quant.verdicts import Verdict
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from xdlc.compare.figures import Noise
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.engine import Engine
@@ -16,7 +17,7 @@ from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Sample, Samples, run_sample
-from xdlc.quant.verdicts import LOST_DB, Noise
+from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 

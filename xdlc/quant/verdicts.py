@@ -3,78 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from xdlc.compare.figures import Noise, sqnr
 from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
-
-EXACT = 200.0
-"""Ratio in dB without noise; its negative if the signal is 0 or noise is NaN."""
-
-
-def _power(values: Array) -> float:
-    """Return the sum of squares of an array, in float64."""
-    import numpy as np
-
-    flat = values.reshape(-1)
-    return float(np.einsum("i,i->", flat, flat, dtype=np.float64, casting="unsafe"))
-
-
-@dataclass(slots=True)
-class Noise:
-    """Power of signal and noise, summed over values.
-
-    Attributes:
-        signal: Sum of squares of the wanted values.
-        noise: Sum of squares of the differences.
-    """
-
-    signal: float = 0.0
-    noise: float = 0.0
-
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[Array, Array]]) -> Noise:
-        """Return the noise of pairs of exact and rounded values."""
-        noise = cls()
-        for exact, rounded in pairs:
-            noise.add(exact, rounded)
-        return noise
-
-    @property
-    def kept(self) -> float:
-        """Share of the signal's power that the noise leaves, 0 to 1."""
-        if self.signal == 0.0:
-            return 1.0
-        return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
-
-    def add(self, exact: Array, rounded: Array) -> None:
-        """Count the values of an array; values that are not finite are ignored."""
-        import numpy as np
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            difference = exact - rounded
-            signal, noise = _power(exact), _power(difference)
-        if not math.isfinite(signal):
-            finite = np.isfinite(exact)
-            signal, noise = _power(exact[finite]), _power(difference[finite])
-        self.signal += signal
-        self.noise += noise
-
-    def plus(self, other: Noise) -> Noise:
-        """Return the sum with an independent noise of the same signal."""
-        return Noise(max(self.signal, other.signal), self.noise + other.noise)
-
-    @property
-    def db(self) -> float:
-        """Signal-to-noise ratio in dB, between -``EXACT`` and ``EXACT``."""
-        if self.noise == 0.0:
-            return EXACT
-        if self.signal == 0.0 or not math.isfinite(self.noise):
-            return -EXACT
-        ratio = 10.0 * (math.log10(self.signal) - math.log10(self.noise))
-        return max(-EXACT, min(EXACT, ratio))
-
 
 USELESS, POOR = 0.90, 0.97
 """An output that keeps less of the float task than this is useless, or poor."""
@@ -126,7 +60,6 @@ MOST_VECTORS = 1024
 
 _Z = 1.645
 """Standard errors of the one-sided bound of 95 %."""
-_LOWEST, _HIGHEST = -20.0, 120.0
 
 Pairs = Sequence[tuple[Array, Array]]
 """Values of the float model and of the quantized one, of each sample."""
@@ -177,12 +110,6 @@ def is_picture(shape: Sequence[int]) -> bool:
     if len(shape) > 3:
         return min(shape[-3:-1]) >= SIDE
     return len(shape) == 3 and min(shape[1:]) >= SQUARE and max(shape[1:]) <= 4 * min(shape[1:])
-
-
-def sqnr(exact: Array, rounded: Array) -> float:
-    """Return the SQNR of an array in dB, between -20 and 120."""
-    noise = Noise.of([(exact, rounded)])
-    return min(max(noise.db, _LOWEST), _HIGHEST) if noise.signal or noise.noise else _HIGHEST
 
 
 def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: bool) -> Verdict:

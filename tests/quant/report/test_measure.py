@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.quant.conftest import decided_plan
+from xdlc.compare.figures import EXACT, Noise
 from xdlc.errors import UsageError
 from xdlc.ir import ArrayData, Scalar, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
@@ -18,7 +19,6 @@ from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.comparison import groups, rounded
 from xdlc.quant.samples import HELD_OUT
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime import CpuSession
 
 

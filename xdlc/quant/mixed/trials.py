@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xdlc.compare.figures import EXACT, Noise
 from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.graph import is_udo
@@ -34,7 +35,6 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import QuantType, Use
 from xdlc.quant.samples import is_held_out
 from xdlc.quant.storing import entered, quantized_copy
-from xdlc.quant.verdicts import EXACT, Noise
 from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from xdlc.compare.figures import Noise
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
@@ -22,7 +23,6 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import NOTHING, QuantType, Range, Use, range_of, representable, to_quantized
 from xdlc.quant.samples import Sample, run_sample
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Noise
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28

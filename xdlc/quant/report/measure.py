@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from xdlc.compare.figures import Noise
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
@@ -32,7 +33,6 @@ from xdlc.quant.report.model import (
 )
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
 from xdlc.quant.samples import Sample
-from xdlc.quant.verdicts import Noise
 from xdlc.version import VERSION
 
 MOST = 80

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from xdlc.compare.figures import Noise
 from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
@@ -21,7 +22,6 @@ from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Noise
 
 Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
 """Returns the float outputs for a sample, after arrays were added to some tensors."""

@@ -1,0 +1,118 @@
+"""First wrong op between two engines."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx import ModelProto, helper, numpy_helper
+
+import xdlc
+from xdlc.compare.engines import HostEngine, computed
+from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments
+from xdlc.ir import ArrayData, Model
+
+RANDOM = np.random.default_rng(0)
+SAMPLES = [{"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")} for _ in range(3)]
+
+
+def _network() -> ModelProto:
+    def weights(name: str, *shape: int) -> object:
+        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c2", "r1"], ["a1"], name="add"),
+        helper.make_node("Reshape", ["a1", "s"], ["q1"], name="rows"),
+        helper.make_node("MatMul", ["q1", "w3"], ["y"], name="matmul"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [
+            weights("w1", 8, 3, 3, 3),
+            weights("w2", 8, 8, 3, 3),
+            weights("w3", 64, 5),
+            numpy_helper.from_array(np.array([1, 8, 64]), "s"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return xdlc.convert(_network())
+
+
+def _changed(model: Model, op_name: str, change: Callable[[np.ndarray], np.ndarray]) -> Model:
+    """Return a copy in which the weights of an op are other ones."""
+    copy = model.clone()
+    op = next(op for op in copy.main.ops if op.name == op_name)
+    tensor = op.inputs[1]
+    assert tensor is not None
+    tensor.data = ArrayData(change(tensor.numpy()))
+    return copy
+
+
+def test_equal_models_have_no_wrong_op(model: Model) -> None:
+    rows = compare(HostEngine(model), HostEngine(model.clone()), model, lambda: SAMPLES)
+    assert [row.tensor for row in rows] == computed(model.main)
+    assert first_wrong(rows) is None
+    assert all(row.cumulative.largest == 0 for row in rows)
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 20])
+def test_only_the_changed_op_is_wrong_alone(model: Model, memory: int) -> None:
+    other = _changed(model, "second", lambda weights: weights * 1.01)
+    rows = compare(HostEngine(model), HostEngine(other), other, lambda: SAMPLES, memory=memory)
+    assert [row.op for row in rows if row.is_wrong] == ["second"]
+    assert rows[-1].cumulative.db < 60
+    assert first_wrong(rows).nodes == ("second",)  # type: ignore[union-attr]
+
+
+def test_nan_in_weights_is_found(model: Model) -> None:
+    def spoil(weights: np.ndarray) -> np.ndarray:
+        spoiled = weights.copy()
+        spoiled.flat[0] = np.nan
+        return spoiled
+
+    other = _changed(model, "second", spoil)
+    wrong = first_wrong(compare(HostEngine(model), HostEngine(other), other, lambda: SAMPLES))
+    assert wrong is not None
+    assert wrong.op == "second"
+    assert wrong.cumulative.nans > 0
+
+
+def test_quantized_model_has_no_wrong_op(model: Model) -> None:
+    quantized = xdlc.quantize(model.clone(), SAMPLES)
+    rows = compare(HostEngine(model), HostEngine(quantized), quantized, lambda: SAMPLES)
+    assert first_wrong(rows) is None
+    assert rows[-1].cumulative.db > 20
+
+
+def test_metric_of_the_user_is_called_for_each_tensor(model: Model) -> None:
+    rows = compare(
+        HostEngine(model),
+        HostEngine(model),
+        model,
+        lambda: SAMPLES,
+        metric=lambda first, second: float(np.abs(first - second).max()) + 2.0,
+    )
+    assert {row.cumulative.custom for row in rows} == {2.0}
+
+
+def test_ops_between_shared_tensors_are_one_segment(model: Model) -> None:
+    parts = segments(model.main, ["r1", "a1"])
+    assert [part.tensor.name for part in parts] == ["r1", "a1"]
+    assert [op.name for op in parts[1].ops] == ["second", "add"]
+    assert parts[1].inputs == ("r1",)
+
+
+def test_groups_hold_all_segments_within_memory(model: Model) -> None:
+    parts = segments(model.main, computed(model.main))
+    groups = list(grouped(model.main, parts, 1 << 13))
+    assert [part for group in groups for part in group] == parts
+    assert len(groups) > 1

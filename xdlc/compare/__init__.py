@@ -1,0 +1,1 @@
+"""Comparison of engines: figures, and the first op that differs."""
