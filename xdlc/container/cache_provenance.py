@@ -1,4 +1,4 @@
-"""Provenance of HTP caches: graphs and options that each was compiled from, and its verification.
+"""Provenance of HTP caches: graphs and options of each, and its verification.
 
 The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON that the vendor's reader skips::
 
