@@ -56,6 +56,10 @@ _FLOATS = 3.0
 Feeds = Mapping[str, Array]
 
 
+class WrongCacheError(BackendError):
+    """A cache that computes other values than the host."""
+
+
 class NoInputError(UsageError):
     """Inputs that cannot be made, or a network that cannot be verified."""
 
@@ -158,8 +162,12 @@ def verify_caches(
         record, own_facts = existing[soc].cache.name, existing[soc].facts
         if isinstance(result, NoInputError):
             notices[soc] = f"{soc}: {record} is not verified: {result.problem}"
-        elif isinstance(result, XdlcError):
+        elif isinstance(result, WrongCacheError):
             failures[soc] = result
+        elif isinstance(result, XdlcError):  # the host does not run it, or not with this input
+            notices[soc] = (
+                f"{soc}: {record} is not verified: {result.where or 'running it'}: {result.problem}"
+            )
         elif isinstance(result, Exception):
             raise result
         else:
@@ -256,18 +264,22 @@ def _screen(
     Raises:
         BackendError: If the emulation ends.
     """
-    session = CacheSession(model, cache, timeout=600.0)
-    try:
-        session.served.run_timeout = budget
-        results = session.run(with_first_values(model.main, _states(model), feeds), native=False)
-    except ChildDiedError as error:
-        if error.is_late:
-            return None
-        raise _wrong(f"the emulation ends while it runs the cache: {error.problem}", place) from error
-    finally:
-        session.served.close()
     outputs = model.main.outputs
     expected = HostEngine(model).values(feeds, [tensor.name for tensor in outputs])
+    session = None
+    try:
+        session = CacheSession(model, cache, timeout=600.0)
+        session.served.run_timeout = budget
+        results = session.run(with_first_values(model.main, _states(model), feeds), native=False)
+    except BackendError as error:
+        if isinstance(error, ChildDiedError) and error.is_late:
+            return None
+        if has_control_flow(model.main):  # a loop of the host, which waits for the emulation, has a time-out
+            raise
+        raise _wrong(f"the emulation does not run the cache: {error.problem}", place) from error
+    finally:
+        if session is not None:
+            session.served.close()
     return outputs, [_difference(expected[out.name], results[out.name]) for out in outputs]
 
 
@@ -321,8 +333,8 @@ def _judge(
         if all(each.db >= USELESS and not each.nans and not each.infs for each in figures):
             return
         raise _wrong(
-            f"an output is at {min(each.db for each in figures):.1f} dB from the host's, and the graph with all "
-            f"values as outputs, which would name the op, does not run: {error.problem:.200}",
+            f"an output is at {min(each.db for each in figures):.1f} dB from the host's, and the graph with "
+            f"all values as outputs, which would name the op, does not run: {error.problem:.200}",
             place,
         ) from error
     finally:
@@ -339,10 +351,10 @@ def _judge(
         )
     cumulative = {row.tensor: row.cumulative.db for row in rows}
     for tensor, difference in zip(model.main.outputs, outputs, strict=True):
-        figures = difference.figures()
-        if not _is_near(tensor, difference) and cumulative.get(tensor.name, figures.db) > figures.db + APART:
+        own_db = difference.figures().db
+        if not _is_near(tensor, difference) and cumulative.get(tensor.name, own_db) > own_db + APART:
             raise _wrong(
-                f"output {tensor.name!r} of the cache is at {figures.db:.1f} dB, but at "
+                f"output {tensor.name!r} of the cache is at {own_db:.1f} dB, but at "
                 f"{cumulative[tensor.name]:.1f} dB if the ops run one by one: they are wrong together",
                 place,
             )
@@ -375,9 +387,9 @@ def _overflow(model: Model, feeds: Feeds, name: str) -> str:
     return f": float16 overflows, the values reach {largest:.3g}" if largest > HIGHEST else ""
 
 
-def _wrong(problem: str, where: str, node: str | None = None, op: str | None = None) -> BackendError:
+def _wrong(problem: str, where: str, node: str | None = None, op: str | None = None) -> WrongCacheError:
     fix = f"rewrite the op, or leave it to the CPU; {spell('verify', False)} stores the cache without a proof"
-    return BackendError(problem, where=where, fix=fix, node=node, op=op)
+    return WrongCacheError(problem, where=where, fix=fix, node=node, op=op)
 
 
 def _parts(
