@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.verbs import Array, verb
+from xdlc.errors import UsageError
 from xdlc.ir import Model
-from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options import Notify, PathLike, Step, options_of, spell
 from xdlc.options.graphs import BoundaryOptions, CompileOptions, EditOptions, Numbers, PrepareOptions, Words
 from xdlc.options.quantizing import QuantizeOptions
 
@@ -199,9 +200,29 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
     compiling = _part(CompileOptions, options)
     if boundary:
         changes["boundary"] = boundary
+    edited = model  # a path lets the compiler read the file itself
     if changes or has_layers(loaded(model)):
-        return edit(executable(model), **changes) if changes else executable(model), compiling
-    return model, compiling  # a path lets the compiler read the file itself
+        edited = edit(executable(model), **changes) if changes else executable(model)
+    if compiling.get("verify_list") is not None:
+        compiling["verify_list"] = _first_sample(compiling["verify_list"], loaded(edited))
+    return edited, compiling
+
+
+def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str, Array]:
+    """Return the first of the samples that verify caches.
+
+    Raises:
+        UsageError: If the source is empty, or the sample does not fit the inputs.
+        StorageError: If a file cannot be read.
+    """
+    from xdlc.quant.samples import read_samples
+    from xdlc.runtime.cpu import feeds_of
+    from xdlc.runtime.states import with_first_values
+
+    states = model.metadata.get("states", {})
+    for sample in read_samples(source, model.main, optional=states):
+        return feeds_of(model.main, with_first_values(model.main, states, sample))
+    raise UsageError("found no sample", where=spell("verify_list"), fix="give one sample or more")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | 
         "made": time,
         "vtcm_mb": sorted({graph.vtcm_mb for graph in entry.graphs if graph.vtcm_mb is not None}),
         "noted": _noted(facts),
+        "verified": None if facts is None or facts.verified is None else asdict(facts.verified),
         "graphs": [_graph(graph, facts) for graph in entry.graphs],
     }
     return record | ({"notes_damaged": damage} if damage else {})
@@ -202,8 +203,24 @@ def _noted_lines(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         options = _options(noted["vtcm_mb"], noted["optimization_level"], noted["num_hvx_threads"])
         dlbc = "with" if noted["dlbc"] else "without"
         yield "made by", f"xdlc {text.clean(noted['xdlc'])}: {options}, {dlbc} DLBC"
+    yield "verified", _verified(cache["verified"])
     if "notes_damaged" in cache:
         yield "made by", text.clean(cache["notes_damaged"])
+
+
+def _verified(verified: Mapping[str, Any] | None) -> str:
+    """Return the result of verifying a cache in words."""
+    if verified is None:
+        return "no"
+    figures = [
+        f"{text.clean(name)} {output['sqnr']:.1f} dB, off by up to {output['difference']:.3g}"
+        for name, output in verified["outputs"].items()
+    ]
+    shown = "; ".join(figures[:_SHOWN_OPS]) or "parts alone"
+    more = f" and {len(figures) - _SHOWN_OPS} more" if len(figures) > _SHOWN_OPS else ""
+    return f"{verified['share']:.0%} of its ops, {verified['inputs']} inputs: {shown}{more}".replace(
+        "samples inputs", "inputs of a list"
+    )
 
 
 def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:

@@ -1,19 +1,24 @@
-"""Provenance of HTP caches: graphs and options that each was compiled from.
+"""Provenance of HTP caches: graphs and options of each, and its verification.
 
 The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON that the vendor's reader skips::
 
     {"version": 1,
      "caches": {"htp.cache.sm8650.0": {
          "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
-         "share_weights": false, "arch_only": false,
+         "share_weights": false, "arch_only": false, "content": "89ab..",
+         "verified": {"soc": "sm8650", "build": "v2.51.0", "inputs": "seeded", "share": 1.0,
+                      "outputs": {"y": {"sqnr": 61.5, "difference": 0.0021}}},
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
-A cache without facts, like the vendor's, is of unknown graphs.
+A cache without facts, like the vendor's, is of unknown graphs.  Records of older versions lack
+``content``, the hash of the cache's bytes, and ``verified``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -21,11 +26,12 @@ from typing import Any
 
 from xdlc.container.metadata import read_json
 from xdlc.errors import ContainerError
-from xdlc.ir import Model, raw_data
+from xdlc.ir import Model, TensorData, raw_data
 from xdlc.options import spell
 
 RECORD = "xdlc.caches"
 VERSION = 1
+INPUTS = ("samples", "seeded")
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "arch_only")
@@ -53,6 +59,38 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFigures:
+    """Difference of an output between the emulation of a cache and the host.
+
+    Attributes:
+        sqnr: Ratio of signal and difference in dB.
+        difference: Largest difference of an element.
+    """
+
+    sqnr: float
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of running a cache on the emulation and its graphs on the host.
+
+    Attributes:
+        soc: Name of the SoC that was emulated.
+        build: Build of the vendor's library that emulated it.
+        inputs: Origin of the inputs: one of ``INPUTS``.
+        share: Part of the cache's ops that ran, 0 to 1.
+        outputs: Figures by name of the output; none where only parts of the graph ran.
+    """
+
+    soc: str
+    build: str
+    inputs: str
+    share: float
+    outputs: Mapping[str, OutputFigures]
+
+
+@dataclass(frozen=True, slots=True)
 class CacheFacts:
     """Sources and options of a cache.
 
@@ -65,6 +103,8 @@ class CacheFacts:
         share_weights: Whether its weights are in records of their own.
         arch_only: Whether it was compiled for any SoC of its architecture.
         xdlc: Version of xdlc that made it.
+        content: Hash of the cache's bytes, see ``content_hash``; None in records of older versions.
+        verified: Result of its verification; None if it is not verified.
     """
 
     graphs: Mapping[str, GraphFacts]
@@ -75,6 +115,15 @@ class CacheFacts:
     xdlc: str
     share_weights: bool = False
     arch_only: bool = False
+    content: str | None = None
+    verified: Verification | None = None
+
+
+def content_hash(data: TensorData) -> str:
+    """Return the hexadecimal hash of a cache's bytes."""
+    digest = hashlib.blake2b(data.content(), digest_size=16).hexdigest()
+    data.release()
+    return digest
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
@@ -127,7 +176,8 @@ def drop_damaged(model: Model) -> bool:
 
 def _words(facts: CacheFacts) -> dict[str, Any]:
     return {
-        **{key: getattr(facts, key) for key in ("xdlc", *_NUMBERS, *_FLAGS)},
+        **{key: getattr(facts, key) for key in ("xdlc", *_NUMBERS, *_FLAGS, "content")},
+        "verified": None if facts.verified is None else asdict(facts.verified),
         "graphs": {name: asdict(graph) for name, graph in facts.graphs.items()},
     }
 
@@ -141,15 +191,49 @@ def _cache(value: Any, where: str) -> CacheFacts:
     return CacheFacts(
         {name: _graph(facts, f"{where}: graph {name!r}") for name, facts in graphs.items()},
         xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
+        content=_hash(entry["content"], where) if entry.get("content") is not None else None,
+        verified=_verification(entry.get("verified"), f"{where}: 'verified'"),
         **values,
     )
 
 
+def _hash(value: Any, where: str) -> str:
+    text: str = _typed(value, str, "a hash", where)
+    if not _FINGERPRINT.fullmatch(text):
+        raise _error(f"has the hash {text[:40]!r}, expected 32 hexadecimal digits", where)
+    return text
+
+
+def _verification(value: Any, where: str) -> Verification | None:
+    if value is None:
+        return None
+    entry = _typed(value, dict, "the entry", where)
+    soc, build, inputs = (_typed(entry.get(key), str, repr(key), where) for key in ("soc", "build", "inputs"))
+    if inputs not in INPUTS:
+        raise _error(f"has {inputs[:40]!r} at 'inputs', expected one of {', '.join(INPUTS)}", where)
+    share = _real(entry.get("share"), "share", where)
+    if not 0 <= share <= 1:
+        raise _error(f"has {share!r} at 'share', expected a number from 0 to 1", where)
+    outputs = _typed(entry.get("outputs"), dict, "'outputs'", where)
+    return Verification(
+        soc, build, inputs, share, {name: _figures(each, where) for name, each in outputs.items()}
+    )
+
+
+def _figures(value: Any, where: str) -> OutputFigures:
+    entry = _typed(value, dict, "an output", where)
+    return OutputFigures(*(_real(entry.get(key), key, where) for key in ("sqnr", "difference")))
+
+
+def _real(value: Any, key: str, where: str) -> float:
+    if type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300:
+        return float(value)
+    raise _error(f"has {value!r:.40} at {key!r}, expected a finite number", where)
+
+
 def _graph(value: Any, where: str) -> GraphFacts:
     entry = _typed(value, dict, "the entry", where)
-    fingerprint = _typed(entry.get("fingerprint"), str, "'fingerprint'", where)
-    if not _FINGERPRINT.fullmatch(fingerprint):
-        raise _error(f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits", where)
+    fingerprint = _hash(entry.get("fingerprint"), where)
     ops = entry.get("ops")
     if ops is not None:
         ops = tuple(_typed(name, str, "a name in 'ops'", where) for name in _typed(ops, list, "'ops'", where))

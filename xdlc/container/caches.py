@@ -104,6 +104,14 @@ def caches(model: Model) -> list[Cache]:
     return [Cache(name, _soc(name), listed.get(name), model.records.get(name)) for name in names]
 
 
+def changed_content(cache: Cache, facts: cache_provenance.CacheFacts | None) -> str | None:
+    """Return the hash of a cache's bytes if they are not those that were compiled."""
+    if facts is None or facts.content is None or cache.data is None:
+        return None
+    present = cache_provenance.content_hash(cache.data)
+    return None if present == facts.content else present
+
+
 def shared_weights(model: Model, name: str) -> list[str]:
     """Return the names of records, maybe missing, of weights that caches share."""
     children = [

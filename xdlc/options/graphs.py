@@ -332,6 +332,30 @@ class CompileOptions(TypedDict, total=False):
             default=False,
         ),
     ]
+    verify: Annotated[
+        bool,
+        Option(
+            "Run each cache on the emulation of its SoC and compare it with the host; a wrong op is "
+            "an error.",
+            default=True,
+        ),
+    ]
+    verify_list: Annotated[
+        PathLike | Sequence[Any] | None,
+        Option(
+            "Input list, .npz or .npy file whose first sample verifies caches.",
+            default_text="seeded inputs",
+        ),
+    ]
+    verify_budget: Annotated[
+        float,
+        Option(
+            "Seconds to verify a cache; beyond them the riskiest ops are verified alone.",
+            default=30,
+            limits=(1, 86_400),
+            metavar="SECONDS",
+        ),
+    ]
     jobs: Annotated[
         int | None,
         Option("SoCs to compile at a time.", default_text="one per processor", limits=(1, 1024)),

@@ -51,7 +51,7 @@ def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], 
         from xdlc.prepare.htp import prepare_all
 
         bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
-        prepared = prepare_all(bare, [name], partition=partition)
+        prepared = prepare_all(bare, [name], partition=partition, verify=False)
         raise_all(prepared.problems)
         if notify is not None:
             for text in prepared.notices:

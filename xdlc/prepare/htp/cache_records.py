@@ -10,7 +10,8 @@ from typing import Any
 from xdlc import passes
 from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
 from xdlc.container.cache_entry import CachedTensor, read_entry
-from xdlc.container.cache_provenance import CacheFacts, GraphFacts
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts, content_hash
+from xdlc.container.caches import changed_content
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
@@ -77,6 +78,8 @@ def difference(
         return None
     if existing.cache.problem:
         return existing.cache.problem
+    if changed_content(existing.cache, existing.facts):
+        return "is not the one that was compiled: its bytes have another hash"
     if existing.facts.graphs != selection.graphs:
         return "is of a graph that has changed since"
     given, wanted = (_option_words(source) for source in (existing.facts, options))
@@ -111,7 +114,8 @@ def store(model: Model, target: Target, compiled: Compiled, selection: Selection
     """Store a cache and its facts in a model; replace those of the same SoC."""
     remove_caches(model, target.name)
     name = add_cache(model, target.name, compiled.data, compiled.entry, compiled.shared)
-    facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION)
+    content = content_hash(compiled.data)
+    facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION, content=content)
     cache_provenance.write(model, {**cache_provenance.read(model), name: facts})
 
 

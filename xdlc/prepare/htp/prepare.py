@@ -22,7 +22,8 @@ from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, wh
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
-from xdlc.prepare.htp.targets import Target, targets
+from xdlc.prepare.htp.targets import targets
+from xdlc.prepare.htp.verify import Verified, Verifying, verify_caches
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.process import ForkServer, stored_model
@@ -136,6 +137,9 @@ def prepare_all(
     share_weights: bool = False,
     overwrite_cache_records: bool = False,
     partition: bool = False,
+    verify: bool = True,
+    verify_list: Mapping[str, Any] | None = None,
+    verify_budget: float = 30,
     jobs: int | None = None,
     timeout: float = 1800,
     step: Step | None = None,
@@ -169,6 +173,10 @@ def prepare_all(
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
         partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
+        verify: Whether to run each cache on the emulation of its SoC and compare it with the host; a cache
+            with a wrong op is a failure of its SoC.
+        verify_list: A sample to do so with, arrays by input; default: seeded inputs.
+        verify_budget: Seconds that this may take for a cache; beyond it parts of the graph are verified.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Time limit in seconds per SoC.
         step: Called with the title of what is done, which names the SoCs that are under way, the number of
@@ -181,7 +189,7 @@ def prepare_all(
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
-    _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout)
+    _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout, verify_budget)
     requested = targets(
         socs,
         htp_archs,
@@ -227,56 +235,80 @@ def prepare_all(
         "share_weights": share_weights or None,
         "partition": partition or None,
     }
-    prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args)
+    verifying = Verifying(verify_list, verify_budget) if verify else None
+
+    def check(stored: Model, socs: Sequence[str]) -> Verified:
+        if verifying is None:
+            return Verified()
+        if step is not None:
+            step("verifying", len(requested), len(requested))
+        return verify_caches(stored, socs, verifying, name=name, timeout=timeout, jobs=jobs or processors())
+
+    prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
 
 
 def _stored(
-    model: Model, work: CompileJobs | PartitionJobs, kind: str, args: Mapping[str, object]
+    model: Model,
+    work: CompileJobs | PartitionJobs,
+    kind: str,
+    args: Mapping[str, object],
+    check: Callable[[Model, Sequence[str]], Verified],
 ) -> Prepared:
-    """Store compiled caches in a model.
+    """Store compiled caches in a model, and verify them.
 
     Args:
         model: The model; it is changed, unless partitions of it were compiled.
         work: The work, done.
         kind: Which option named what to compile for, ``htp_socs`` or ``htp_archs``.
         args: The other options, for the history.
+        check: Verifies the caches of SoCs, and removes wrong ones.
     """
     plans: tuple[PartitionPlan, ...] = ()
     said = (unswept(), *(outcome.notice for _, outcome in work.outcomes()))
     notices = [notice for notice in said if notice]
     failures = work.failures()
     problems = [single for error in failures.values() for single in each_problem(error)]
+    outcomes = list(work.outcomes())
     if isinstance(work, PartitionJobs):
         model, plans = work.model, work.plans()
         notices += work.notices()
     if not args["partition"] and any(isinstance(problem, ConstraintError) for problem in problems):
         hint = "caches the partitions of a network that HTP supports and leaves the rest to the CPU"
         notices.append(f"{spell('partition', True)} {hint}")
-    compiled: list[Target] = []
-    for target, outcome in work.outcomes():
+    for target, outcome in outcomes:
         if outcome.compiled is not None:
             store(model, target, outcome.compiled, outcome.selection)
-            compiled.append(target)
+    verified = check(model, [target.name for target, _ in outcomes])
+    notices += verified.notices
+    failures |= verified.failures
+    outcomes = [(target, outcome) for target, outcome in outcomes if target.name not in failures]
+    compiled = [target for target, outcome in outcomes if outcome.compiled is not None]
     if compiled:
         given = {key: str(value) for key, value in args.items() if value is not None}
         names = [t.soc.capabilities.name if kind == "htp_archs" else t.name for t in compiled]
         add_step(model, "xdlc-graph-prepare", {kind: ",".join(names), **given})
     return Prepared(
         model,
-        done=tuple(target.name for target, _ in work.outcomes()),
+        done=tuple(target.name for target, _ in outcomes),
         problems=tuple(failures.values()),
         failed=tuple(failures),
-        kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
+        kept=tuple(target.name for target, outcome in outcomes if outcome.compiled is None),
         notices=tuple(notices),
         plans=plans,
     )
 
 
 def _check_options(
-    vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float
+    vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float, budget: float
 ) -> None:
     if not 0 < timeout <= _LONGEST:
         raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST}")
-    numbers = {"vtcm_override": vtcm, "optimization_level": level, "num_hvx_threads": threads, "jobs": jobs}
+    numbers = {
+        "vtcm_override": vtcm,
+        "optimization_level": level,
+        "num_hvx_threads": threads,
+        "jobs": jobs,
+        "verify_budget": budget,
+    }
     check_values(CompileOptions, numbers)

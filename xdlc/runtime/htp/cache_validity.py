@@ -9,6 +9,7 @@ from xdlc import passes
 from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, CacheEntry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
+from xdlc.container.caches import Cache, changed_content
 from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
@@ -154,9 +155,11 @@ class CacheValidity:
         except ContainerError as error:
             self._damage = f"the record of the caches {error.problem}"
 
-    def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
-        """Yield violations of rules ``outputs`` and ``graph``, and rules that are unknown."""
-        facts = self._facts.get(record)
+    def judge(self, cache: Cache, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
+        """Yield violations of ``record``, ``outputs`` and ``graph``, and unknown rules."""
+        facts = self._facts.get(cache.name)
+        if facts is not None and (present := changed_content(cache, facts)):
+            yield Finding("record", f"bytes with the hash {present}", f"those compiled, {facts.content}")
         yield from self._outputs(entry, facts)
         if self._main is None:
             yield Unchecked("graph", "the file holds no graph, only records")

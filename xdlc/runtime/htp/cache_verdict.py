@@ -140,7 +140,7 @@ def _of_record(
     if gone:
         yield Finding("record", f"no {', '.join(gone)} in the file", "all weights that it shares")
     if cache.entry is not None:
-        yield from fresh.judge(cache.name, entry)
+        yield from fresh.judge(cache, entry)
 
 
 def _of_mode(mode: str) -> Iterator[Finding]:

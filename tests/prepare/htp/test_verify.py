@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.support.faulty_ops import CASES
+from tests.support.htp_models import cnn, needs_htp, prepared_cnn
+from xdlc.container import cache_provenance
+from xdlc.ir import Graph, Tensor, i32, make_op, raw_data, static
+from xdlc.ir import dtype as dt
+from xdlc.prepare.htp import prepare, prepare_all, verify
+from xdlc.runtime.htp.cache_verdict import verdicts
+
+NAME = "htp.cache.sm8650.0"
+
+
+@needs_htp
+def test_cache_of_another_network_is_neither_kept_nor_usable() -> None:
+    model, other = prepared_cnn("sm8650"), prepare(cnn(quantized=False), ["sm8650"])
+    model.records[NAME] = other.records[NAME]
+    (verdict,) = verdicts(model, "sm8650")
+    assert [finding.rule for finding in verdict.failed] == ["record"]
+    again = prepare_all(model, ["sm8650"])
+    assert again.kept == ()
+    assert again.done == ("sm8650",)
+    assert all(row.usable for row in verdicts(again.model, "sm8650"))
+
+
+@needs_htp
+def test_changed_byte_is_noticed() -> None:
+    model = prepared_cnn("sm8650")
+    content = bytearray(model.records[NAME].content())
+    content[len(content) // 2] ^= 1
+    model.records[NAME] = raw_data(bytes(content))
+    assert not verdicts(model, "sm8650")[0].usable
+    assert prepare_all(model, ["sm8650"]).kept == ()
+
+
+@needs_htp
+def test_record_without_hash_stays_readable() -> None:
+    model = prepared_cnn("sm8650")
+    facts = cache_provenance.read(model)[NAME]
+    assert facts.content is not None
+    text = bytes(model.records[cache_provenance.RECORD].content())
+    model.records[cache_provenance.RECORD] = raw_data(text.replace(f'"{facts.content}"'.encode(), b"null"))
+    assert verdicts(model, "sm8650")[0].usable
+
+
+@needs_htp
+def test_record_has_the_figures() -> None:
+    verified = cache_provenance.read(prepared_cnn("sm8650"))[NAME].verified
+    assert verified is not None
+    assert (verified.soc, verified.inputs, verified.share) == ("sm8650", "seeded", 1.0)
+    assert verified.outputs["y"].sqnr > 30
+
+
+PLANT = """
+import os
+from xdlc import passes
+from xdlc.passes import base
+
+real = base.stage
+base.stage = passes.stage = lambda name: tuple(p for p in real(name) if p.name != "avoid_faults")
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let children compile without the forms that avoid faults of the library."""
+    (tmp_path / "sitecustomize.py").write_text(PLANT)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(xdlc.__file__).parents[1])]))
+
+
+@needs_htp
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize(
+    "case", ["output-padding", "wide-padding-3d", "average-pool", "edge-pad", "arc-tangent"]
+)
+def test_planted_fault_is_an_error_that_names_the_op(case: str) -> None:
+    model, feeds = CASES[case]()
+    prepared = prepare_all(model, ["sm8650"], verify_list=feeds)
+    (problem,) = prepared.problems
+    assert (prepared.done, prepared.failed, problem.node) == ((), ("sm8650",), "op")
+    assert not prepared.model.records
+    assert prepare_all(model, ["sm8650"], verify=False).done == ("sm8650",)
+
+
+@needs_htp
+@pytest.mark.parametrize("case", ["output-padding", "wide-padding-3d", "average-pool", "edge-pad", "sine"])
+def test_right_forms_raise_no_alarm(case: str) -> None:
+    model, feeds = CASES[case]()
+    prepared = prepare_all(model, ["sm8650"], verify_list=feeds)
+    (facts,) = cache_provenance.read(prepared.model).values()
+    assert (prepared.problems, facts.verified and facts.verified.share) == ((), 1.0)
+
+
+@needs_htp
+@pytest.mark.usefixtures("planted")
+def test_beyond_the_budget_the_riskiest_ops_are_verified_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_seconds", lambda _: 1e9)
+    model, feeds = CASES["wide-padding-3d"]()
+    assert [problem.node for problem in prepare_all(model, ["sm8650"], verify_list=feeds).problems] == ["op"]
+    monkeypatch.setattr(verify, "VALUES", 1e-3)
+    result = prepare_all(model, ["sm8650"], verify_list=feeds)
+    assert ("0%" in result.notices[0], result.problems) == (True, ())
+
+
+@needs_htp
+def test_unverified_cache_is_verified_when_it_is_kept() -> None:
+    model = prepare_all(cnn(quantized=True), ["sm8650"], verify=False).model
+    assert cache_provenance.read(model)[NAME].verified is None
+    again = prepare_all(model, ["sm8650"])
+    assert again.kept == ("sm8650",)
+    assert cache_provenance.read(again.model)[NAME].verified is not None
+
+
+def test_seeded_integers_are_within_the_tables_that_they_index() -> None:
+    graph = Graph("g")
+    indices, mask = (
+        graph.add_input(Tensor("i", (64,), dt.INT32)),
+        graph.add_input(Tensor("m", (64,), dt.INT32)),
+    )
+    table, rows = static("t", np.zeros((5, 3), "f4")), Tensor("y", (64, 3), dt.FLOAT32)
+    graph.append(make_op(graph, "Gather", [table, indices], [rows], {"axis": i32(0)}, name="gather"))
+    feeds = verify.seeded(graph)
+    assert (feeds["i"].max(), feeds["m"].max()) == (4, 1)
+    assert mask.name in feeds
