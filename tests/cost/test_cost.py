@@ -22,7 +22,7 @@ def wide(size: int = 512) -> Model:
     source = graph.add_input(Tensor("x", (1, size), dt.FLOAT32))
     values = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
     result = Tensor("y", (1, size), dt.FLOAT32)
-    graph.append(make_op("fc", "FullyConnected", [source, static("w", values)], [result]))
+    graph.append(make_op(graph, "FullyConnected", [source, static("w", values)], [result], name="fc"))
     graph.add_output(result)
     return Model({"wide": graph})
 

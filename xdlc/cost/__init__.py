@@ -1,1 +1,1 @@
-"""Cost of a network on a device: traffic and engines, from the compiler's op trace."""
+"""Cost of a network on a device, from the op trace of the compiler."""

@@ -1,4 +1,4 @@
-"""Cost of a graph on a device: bytes and engines by op, from the compiler's op trace."""
+"""Cost of a graph on a device: bytes and engines by op."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _op_costs(
 
 
 def _parts(graph: Graph, costly: set[str]) -> dict[str, tuple[Op, ...]]:
-    """Return by name of each costly op the op itself, and the ops that run as part of it.
+    """Return the ops that run as part of each costly op, itself first, by name.
 
     An op without kernels runs as part of the op that reads its result, or else of the one that it reads.
     """

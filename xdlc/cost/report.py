@@ -76,7 +76,7 @@ class CostReport:
         return csv_text([COLUMNS, *(_row(cost, op) for cost in self.devices for op in cost.ops)])
 
     def problems(self, max_dram: int) -> list[XdlcError]:
-        """Return an error for each device on which a graph moves more than a number of bytes."""
+        """Return an error for each graph and device with more DRAM traffic."""
         return [
             ConstraintError(
                 f"moves {cost.traffic.dram:,} bytes from and to DRAM, the most allowed are {max_dram:,}",

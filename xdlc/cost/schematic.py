@@ -1,4 +1,4 @@
-"""Op trace that libQnnHtp writes when it compiles a graph with a profile: a strict reader.
+"""Reader of the op trace that libQnnHtp writes when it compiles a graph.
 
 The text (SDK 2.47 to 2.51) looks like Python.  Four of its tables are read; the others are skipped::
 
@@ -215,7 +215,7 @@ def _flags(lines: _Lines) -> Iterator[tuple[int, str]]:
 
 
 def _operations(lines: _Lines) -> Iterator[tuple[int, str]]:
-    """Yield the name of each kernel by its id; the other lines of its entry are skipped."""
+    """Yield the name of each kernel by its id."""
     for line in lines:
         if line.startswith("}"):
             return

@@ -24,7 +24,7 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
     """Parse a number of bytes like ``4MB``.
 
     Raises:
-        BadValue: If it is none.
+        BadValue: If it is not one.
     """
     if value is None:
         return None
@@ -95,7 +95,7 @@ def main(
             check_target(path)
     with bars.steps("compiling") as step:
         result = api.cost(source, socs, vtcm=vtcm, step=step)
-        other = None if against is None else api.cost(against, socs, vtcm=vtcm, step=step)
+        earlier = None if against is None else api.cost(against, socs, vtcm=vtcm, step=step)
     _show_static(result)
     _show_totals(result)
     for cost in result.devices[:1]:
@@ -103,8 +103,8 @@ def main(
     for cost in result.devices:
         for note in cost.notes:
             notice(f"{cost.soc}, {cost.vtcm_mb} MB of VTCM: {note}")
-    if other is not None:
-        _show_changes(other, result)
+    if earlier is not None:
+        _show_changes(earlier, result)
     for path, report in ((json_path, result.as_json), (csv_path, result.as_csv)):
         if path is not None:
             replace_text(path, report())
