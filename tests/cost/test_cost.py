@@ -68,7 +68,7 @@ def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
     table, report = tmp_path / "cost.csv", tmp_path / "cost.json"
     words = ["-i", str(path), "--soc", "sm8650", "--csv", str(table), "--json", str(report)]
     assert run_tool(*words).exit_code == 0
-    rows = list(csv.DictReader(table.open()))
+    rows = list(csv.DictReader(table.read_text().splitlines()))
     content = json.loads(report.read_text())
     total = content["devices"][0]["totals"]["dram_read"]
     assert sum(int(row["dram_read"]) for row in rows) == total
