@@ -203,8 +203,8 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
     edited = model  # a path lets the compiler read the file itself
     if changes or has_layers(loaded(model)):
         edited = edit(executable(model), **changes) if changes else executable(model)
-    if compiling.get("verify_list") is not None:
-        compiling["verify_list"] = _first_sample(compiling["verify_list"], loaded(edited))
+    if not isinstance(compiling.get("verify", True), bool):
+        compiling["verify"] = _first_sample(compiling["verify"], loaded(edited))
     return edited, compiling
 
 
@@ -222,7 +222,7 @@ def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str
     states = model.metadata.get("states", {})
     for sample in read_samples(source, model.main, optional=states):
         return feeds_of(model.main, with_first_values(model.main, states, sample))
-    raise UsageError("found no sample", where=spell("verify_list"), fix="give one sample or more")
+    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:

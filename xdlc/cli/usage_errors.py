@@ -133,6 +133,8 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
             f"{spelled(ctx, name, None)} {quote(key)} {_text(item)}" for key, item in value.items()
         )
     verb, _, option = name.rpartition(".")
+    if value is False:  # a switch that is on by default
+        return spelled(ctx, f"{verb}.no_{option}" if verb else f"no_{option}", True)
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
     flag = next(filter(None, (_flag_of(command, option) for command in commands)), f"--{option}")
     if verb:

@@ -333,18 +333,13 @@ class CompileOptions(TypedDict, total=False):
         ),
     ]
     verify: Annotated[
-        bool,
+        bool | PathLike | Sequence[Any],
         Option(
-            "Run each cache on the emulation of its SoC and compare it with the host; a wrong op is "
-            "an error.",
+            "Run each cache on the emulation of its SoC and compare it with the host: on the first sample of "
+            "an input list, .npz or .npy file, or on seeded inputs. A wrong op is an error.",
             default=True,
-        ),
-    ]
-    verify_list: Annotated[
-        PathLike | Sequence[Any] | None,
-        Option(
-            "Input list, .npz or .npy file whose first sample verifies caches.",
-            default_text="seeded inputs",
+            metavar="[LIST]",
+            flags=("--verify",),
         ),
     ]
     verify_budget: Annotated[

@@ -10,7 +10,7 @@ import xdlc
 from tests.support.faulty_ops import CASES
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.container import cache_provenance
-from xdlc.ir import Graph, Tensor, i32, make_op, raw_data, static
+from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare, prepare_all, verify
 from xdlc.runtime.htp.cache_verdict import verdicts
@@ -64,7 +64,8 @@ from xdlc import passes
 from xdlc.passes import base
 
 real = base.stage
-base.stage = passes.stage = lambda name: tuple(p for p in real(name) if p.name != "avoid_faults")
+left_out = os.environ["PLANTED"].split(",")
+base.stage = passes.stage = lambda name: tuple(p for p in real(name) if p.name not in left_out)
 """
 
 
@@ -72,6 +73,7 @@ base.stage = passes.stage = lambda name: tuple(p for p in real(name) if p.name !
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let children compile without the forms that avoid faults of the library."""
     (tmp_path / "sitecustomize.py").write_text(PLANT)
+    monkeypatch.setenv("PLANTED", "avoid_faults,expand_blocks")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(xdlc.__file__).parents[1])]))
 
 
@@ -82,18 +84,64 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_planted_fault_is_an_error_that_names_the_op(case: str) -> None:
     model, feeds = CASES[case]()
-    prepared = prepare_all(model, ["sm8650"], verify_list=feeds)
+    prepared = prepare_all(model, ["sm8650"], verify=feeds)
     (problem,) = prepared.problems
     assert (prepared.done, prepared.failed, problem.node) == ((), ("sm8650",), "op")
     assert not prepared.model.records
     assert prepare_all(model, ["sm8650"], verify=False).done == ("sm8650",)
 
 
+def product(channels: int, features: int) -> Model:
+    """A FullyConnected whose weights have blocks, as Conv2d is not yet in its place."""
+    rng = np.random.default_rng(0)
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, channels), dt.FLOAT32))
+    weight = static("w", (rng.standard_normal((features, channels)) / channels**0.5).astype("f4"))
+    result = Tensor("y", (1, features), dt.FLOAT32)
+    graph.append(make_op(graph, "FullyConnected", [source, weight], [result], name="product"))
+    graph.add_output(result)
+    samples = [{"x": rng.standard_normal((1, channels)).astype("f4")} for _ in range(4)]
+    widths = {"weights_bitwidth": 4, "act_bitwidth": 16, "weights_block_size": 32, "use_lpbq": True}
+    return xdlc.quantize(Model({"g": graph}), samples, **widths)  # type: ignore[arg-type]
+
+
+@needs_htp
+@pytest.mark.usefixtures("planted")
+def test_weights_with_blocks_in_a_product_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xdlc.passes.convolve_blocks._rewrite", lambda graph, expands: False)
+    model = product(128, 160)
+    assert [op.type for op in model.main.ops if op.name == "product"] == ["FullyConnected"]
+    (problem,) = prepare_all(model, ["sm8650"]).problems
+    assert problem.node == "product"
+
+
+@needs_htp
+def test_values_too_large_for_float16_are_an_error() -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (4, 512), dt.FLOAT32))
+    weight = static("w", np.rint(rng.standard_normal((32, 512)) * 127).astype("f4"))
+    steps, sums, largest, result = (
+        Tensor(name, shape, dt.FLOAT32)
+        for name, shape in (("steps", (4, 512)), ("sums", (4, 32)), ("largest", (4, 1)), ("y", (4, 32)))
+    )
+    graph.append(
+        make_op(graph, "ElementWiseMultiply", [source, static("s", np.float32([127]))], [steps], name="scale")
+    )
+    graph.append(make_op(graph, "FullyConnected", [steps, weight], [sums], name="product"))
+    axes = {"axes": static("axes", np.uint32([1])), "keep_dims": b8(True)}
+    graph.append(make_op(graph, "ReduceMax", [source], [largest], axes, name="largest"))
+    graph.append(make_op(graph, "ElementWiseDivide", [sums, largest], [result], name="divide"))
+    graph.add_output(result)
+    (problem,) = prepare_all(Model({"g": graph}), ["sm8650"]).problems
+    assert problem.node == "product"
+
+
 @needs_htp
 @pytest.mark.parametrize("case", ["output-padding", "wide-padding-3d", "average-pool", "edge-pad", "sine"])
 def test_right_forms_raise_no_alarm(case: str) -> None:
     model, feeds = CASES[case]()
-    prepared = prepare_all(model, ["sm8650"], verify_list=feeds)
+    prepared = prepare_all(model, ["sm8650"], verify=feeds)
     (facts,) = cache_provenance.read(prepared.model).values()
     assert (prepared.problems, facts.verified and facts.verified.share) == ((), 1.0)
 
@@ -103,9 +151,9 @@ def test_right_forms_raise_no_alarm(case: str) -> None:
 def test_beyond_the_budget_the_riskiest_ops_are_verified_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "_seconds", lambda _: 1e9)
     model, feeds = CASES["wide-padding-3d"]()
-    assert [problem.node for problem in prepare_all(model, ["sm8650"], verify_list=feeds).problems] == ["op"]
+    assert [problem.node for problem in prepare_all(model, ["sm8650"], verify=feeds).problems] == ["op"]
     monkeypatch.setattr(verify, "VALUES", 1e-3)
-    result = prepare_all(model, ["sm8650"], verify_list=feeds)
+    result = prepare_all(model, ["sm8650"], verify=feeds)
     assert ("0%" in result.notices[0], result.problems) == (True, ())
 
 

@@ -79,10 +79,12 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     CompileOptions,
     without=("jobs", "timeout"),
     settings={
+        "verify": {"type": str, "is_flag": False, "flag_value": ""},
         "htp_archs": {"multiple": False, "callback": params.names},
         "htp_dlbc": _SWITCH,
     },
 )
+@click.option("--no_verify", is_flag=True, help="Store caches without a proof.")
 @flags_of(
     EditOptions,
     without=("input_dimensions",),
@@ -108,6 +110,8 @@ def main(
     target: Path | None,
     socs: tuple[str, ...],
     htp_archs: tuple[str, ...],
+    verify: str | None,
+    no_verify: bool,
     input_names: tuple[str, ...],
     input_dimensions: tuple[str, ...],
     memorymapped_buffer_hint: bool,
@@ -142,6 +146,8 @@ def main(
             "--udo_package_path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
             "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
+    if no_verify and verify is not None:
+        raise UsageError("--verify and --no_verify exclude each other", fix="omit one of the two")
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")
@@ -151,7 +157,13 @@ def main(
     target = check_target(target or derived_path(source, "_cached.dlc"))
     with bars.steps("compiling", "SoC") as step:
         prepared = api.prepare_all(
-            source, socs, htp_archs=htp_archs, input_dimensions=dims, step=step, **stated(options)
+            source,
+            socs,
+            htp_archs=htp_archs,
+            input_dimensions=dims,
+            step=step,
+            verify=verify or not no_verify,
+            **stated(options),
         )
     for text in prepared.notices:
         notice(text)

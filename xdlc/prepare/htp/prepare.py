@@ -137,8 +137,7 @@ def prepare_all(
     share_weights: bool = False,
     overwrite_cache_records: bool = False,
     partition: bool = False,
-    verify: bool = True,
-    verify_list: Mapping[str, Any] | None = None,
+    verify: bool | Mapping[str, Any] = True,
     verify_budget: float = 30,
     jobs: int | None = None,
     timeout: float = 1800,
@@ -173,9 +172,9 @@ def prepare_all(
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
         partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
-        verify: Whether to run each cache on the emulation of its SoC and compare it with the host; a cache
-            with a wrong op is a failure of its SoC.
-        verify_list: A sample to do so with, arrays by input; default: seeded inputs.
+        verify: Whether to run each cache on the emulation of its SoC and compare it with the host, or the
+            sample to do so with, arrays by input; default: seeded inputs.  A cache with a wrong op is a
+            failure of its SoC.
         verify_budget: Seconds that this may take for a cache; beyond it parts of the graph are verified.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Time limit in seconds per SoC.
@@ -235,7 +234,8 @@ def prepare_all(
         "share_weights": share_weights or None,
         "partition": partition or None,
     }
-    verifying = Verifying(verify_list, verify_budget) if verify else None
+    sample = None if isinstance(verify, bool) else verify
+    verifying = None if verify is False else Verifying(sample, verify_budget)
 
     def check(stored: Model, socs: Sequence[str]) -> Verified:
         if verifying is None:

@@ -17,13 +17,22 @@ from zlib import crc32
 from xdlc import passes
 from xdlc.compare.engines import HostEngine, HtpEngine, computed
 from xdlc.compare.figures import Difference
-from xdlc.compare.first_wrong import Segment, apart, compare, first_wrong, segments, unrounded
+from xdlc.compare.first_wrong import Segment, apart, compare, first_wrong, grouped, segments, unrounded
 from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.cache_provenance import GraphFacts, OutputFigures, Verification
 from xdlc.container.caches import Cache, remove_caches, shared_weights
 from xdlc.errors import BackendError, ConstraintError, ProblemList, UsageError, XdlcError
-from xdlc.ir import AxisScaleOffset, Graph, Model, Op, ScaleOffset, Tensor
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Graph,
+    Model,
+    Op,
+    ScaleOffset,
+    Tensor,
+)
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
@@ -45,7 +54,11 @@ STEPS = 1.5
 EQUAL = 0.99
 """Least share of equal integers."""
 USELESS = 10.0
-"""SQNR in dB below which an output is wrong where its ops cannot be judged one by one."""
+"""SQNR in dB below which an output is of no use, whatever the reason."""
+WHOLE = 0.7
+"""Share of the budget that a run of the whole network may take; parts have the rest."""
+CHUNK = 12
+"""Parts that are compiled at a time: one that does not compile drops the others."""
 APART = 15.0
 """Difference in dB of an output between a cache and the same ops one by one that only a fault explains."""
 HIGHEST = 65504.0
@@ -171,7 +184,14 @@ def verify_caches(
         elif isinstance(result, Exception):
             raise result
         else:
-            if result.share < 1:
+            poor = {name: figures.sqnr for name, figures in result.outputs.items() if figures.sqnr < USELESS}
+            if poor:
+                worst = min(poor, key=lambda name: poor[name])
+                notices[soc] = (
+                    f"{soc}: output {worst!r} of {record} is at {poor[worst]:.1f} dB from the host's, though "
+                    f"no op is wrong alone; {spell('verify', 'LIST')} verifies with your inputs"
+                )
+            elif result.share < 1:
                 notices[soc] = f"{soc}: {result.share:.0%} of the ops of {record} are verified"
             if own_facts is not None:
                 facts[record] = replace(own_facts, verified=result)
@@ -224,8 +244,9 @@ def verify(
         for number, graph in graphs.items()
         if sources[number].source == model.main.name and not has_control_flow(graph)
     ]
-    if sum(map(_seconds, main)) <= verifying.budget:
-        differences = _screen(model, cache, feeds, verifying.budget, place)
+    longest = WHOLE * verifying.budget
+    if sum(map(_seconds, main)) <= longest:
+        differences = _screen(model, cache, feeds, longest, place)
         if differences is not None:
             for graph in main if not all(map(_is_near, *differences)) else ():
                 _judge(model, graph, cache.soc, feeds, differences[1], place)
@@ -349,6 +370,16 @@ def _judge(
             node=row.op,
             op=row.type,
         )
+    if min(difference.figures().db for difference in outputs) < USELESS:
+        overflow = _overflowing(alone, own)
+        if overflow is not None:
+            op, largest = overflow
+            raise _wrong(
+                f"float16 overflows: its values reach {largest:.3g}, the largest number is {HIGHEST:g}",
+                f"{place}: op {op.name!r} ({op.type})",
+                node=op.name,
+                op=op.type,
+            )
     cumulative = {row.tensor: row.cumulative.db for row in rows}
     for tensor, difference in zip(model.main.outputs, outputs, strict=True):
         own_db = difference.figures().db
@@ -372,6 +403,23 @@ def _entering(model: Model, graph: Graph, feeds: Feeds) -> Feeds:
 def _states(model: Model) -> Mapping[str, Any]:
     states: Mapping[str, Any] = model.metadata.get("states", {})
     return states
+
+
+def _overflowing(model: Model, feeds: Feeds) -> tuple[Op, float] | None:
+    """Return the first op whose finite values float16 does not hold, and the largest of them."""
+    import numpy as np
+
+    graph = model.main
+    for part in grouped(graph, segments(graph, computed(graph))):
+        names = [segment.tensor.name for segment in part if segment.tensor.dtype.is_float]
+        values = HostEngine(model).values(feeds, names) if names else {}
+        for name in names:
+            array = np.abs(np.asarray(values[name], np.float64))
+            largest = float(array[np.isfinite(array)].max(initial=0))
+            op = graph.tensors[name].producer
+            if largest > HIGHEST and op is not None:
+                return op, largest
+    return None
 
 
 def _overflow(model: Model, feeds: Feeds, name: str) -> str:
@@ -400,8 +448,6 @@ def _parts(
     Raises:
         BackendError: If one is wrong.
     """
-    import numpy as np
-
     left = 0.5 * (until - time.monotonic())  # the host and the compiler need the rest
     hidden = unrounded(graph)
     parts = [part for part in segments(graph, set(computed(graph)) - hidden) if part.inputs]
@@ -411,10 +457,33 @@ def _parts(
         if cost <= left:
             left -= cost
             chosen.append(part)
-    if not chosen:
-        return 0
-    alone, entries = apart(graph, chosen)
     own = _entering(model, graph, feeds)
+    verified: set[Op] = set()
+    for start in range(0, len(chosen), CHUNK):
+        remaining = min(timeout, until - time.monotonic())
+        if remaining <= 0:
+            break
+        chunk = chosen[start : start + CHUNK]
+        if _verify_chunk(graph, chunk, soc, own, remaining, place):
+            verified |= {op for part in chunk for op in part.ops}
+    return len(verified)
+
+
+def _verify_chunk(
+    graph: Graph, parts: Sequence[Segment], soc: str, own: Feeds, seconds: float, place: str
+) -> bool:
+    """Verify parts of a graph apart; return whether they ran.
+
+    Args:
+        own: Inputs of the graph.
+        seconds: Seconds that compiling may take, and running.
+
+    Raises:
+        BackendError: If one is wrong.
+    """
+    import numpy as np
+
+    alone, entries = apart(graph, parts)
     needed = [name for name in entries if name not in own]
     values = {**own, **HostEngine(Model({graph.name: graph})).values(own, needed)}
     fed = {}
@@ -423,13 +492,12 @@ def _parts(
         fed[entry] = array.astype(np.float16).astype(np.float32) if array.dtype.kind == "f" else array
     small = Model({alone.name: alone})
     try:
-        remaining = max(until - time.monotonic(), 1.0)
-        with HtpSession(small, soc, run_timeout=remaining, timeout=min(timeout, remaining)) as session:
+        with HtpSession(small, soc, run_timeout=seconds, timeout=seconds) as session:
             results = session.run(fed)
     except (BackendError, ConstraintError, ProblemList):
-        return 0  # parts that do not compile alone, or take too long
+        return False  # parts that do not compile alone, or take too long
     expected = HostEngine(small).values(fed, [tensor.name for tensor in alone.outputs])
-    for part, tensor in zip(chosen, alone.outputs, strict=True):
+    for part, tensor in zip(parts, alone.outputs, strict=True):
         difference = _difference(expected[tensor.name], results[tensor.name])
         if not _is_near(tensor, difference):
             op = part.ops[-1]
@@ -440,17 +508,21 @@ def _parts(
                 node=op.name,
                 op=op.type,
             )
-    return len({op for part in chosen for op in part.ops})
+    return True
 
 
 def _risk(graph: Graph) -> Callable[[Segment], tuple[int, float]]:
-    """Return a key that sorts segments: HTP has another form of their ops, few values."""
+    """Return a key that sorts segments: another form for HTP or blocks, few values."""
     adapted = graph.clone()
     passes.run(adapted, passes.htp_query())
     kept = {(op.name, op.type): len(op.params) for op in adapted.ops}
 
+    def has_blocks(op: Op) -> bool:
+        forms = (BlockScaleOffset, BlockwiseExpansion)
+        return any(tensor is not None and isinstance(tensor.encoding, forms) for tensor in op.inputs)
+
     def risk(part: Segment) -> tuple[int, float]:
-        changed = sum(kept.get((op.name, op.type)) != len(op.params) for op in part.ops)
-        return changed, -sum(map(_cost, part.ops))
+        risky = sum(kept.get((op.name, op.type)) != len(op.params) or has_blocks(op) for op in part.ops)
+        return risky, -sum(map(_cost, part.ops))
 
     return risk
