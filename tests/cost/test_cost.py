@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
+from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
 from xdlc.cost.report import changes
 from xdlc.ir import Graph, Model, Tensor, make_op, static
@@ -83,3 +85,28 @@ def test_wrong_words_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None
     path = tmp_path / "net.dlc"
     wide().save(path)
     assert run_tool("-i", str(path), *words).exit_code == 2
+
+
+def test_info_and_a_dry_run_show_the_arithmetic(models: Any, tmp_path: Path) -> None:
+    source, path = models.save(models.cnn()), tmp_path / "net.dlc"
+    xdlc.convert(source).save(path)
+    for words in (["info", str(path), "-b"], ["convert", "-i", str(source), "--dry_run"]):
+        bare, full = (CliRunner().invoke(main, [*words, *more]) for more in ((), ("--cost",)))
+        assert bare.exit_code == full.exit_code == 0
+        assert "MACs/byte" in full.stdout.removeprefix(bare.stdout)
+
+
+@needs_htp
+def test_info_shows_what_a_device_moves(tmp_path: Path) -> None:
+    path = tmp_path / "net.dlc"
+    wide().save(path)
+    shown = CliRunner().invoke(main, ["info", str(path), "-b", "--cost", "--device", "sm8650"])
+    assert shown.exit_code == 0
+    assert "VTCM traffic" in shown.stdout
+
+
+@pytest.mark.parametrize("words", [("--cost", "--caches"), ("--cost", "--json"), ("--device", "sm8650")])
+def test_words_of_info_that_exclude_each_other(tmp_path: Path, words: tuple[str, ...]) -> None:
+    path = tmp_path / "net.dlc"
+    wide().save(path)
+    assert CliRunner().invoke(main, ["info", str(path), *words]).exit_code == 2

@@ -68,6 +68,12 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         metavar="FILE.json",
         help="With --dry_run: write the result as JSON.",
     ),
+    click.option(
+        "--cost",
+        "with_cost",
+        is_flag=True,
+        help="With --dry_run: show MACs, bytes and memory, and what the SoC of --target moves.",
+    ),
 )
 _HELP = """Convert {models} into a DLC.
 
@@ -94,6 +100,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         dry_run: str | None,
         soc: str | None,
         report: Path | None,
+        with_cost: bool,
         op_package_lib: tuple[str, ...],
         dump_custom_io_config_template: Path | None,
         dump_config_template: Path | None,
@@ -116,10 +123,12 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:
-            _dry_run(path, soc, report, every_node=dry_run == "debug", options=options)
+            _dry_run(path, soc, report, every_node=dry_run == "debug", with_cost=with_cost, options=options)
             return
-        if soc or report:
-            raise UsageError("--target and --report require --dry_run", fix="add --dry_run, or omit them")
+        if soc or report or with_cost:
+            raise UsageError(
+                "--target, --report and --cost require --dry_run", fix="add --dry_run, or omit them"
+            )
         if any(templates):
             _write_templates(path, templates, options)
             return
@@ -234,9 +243,16 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
 
 
 def _dry_run(
-    source: Path, soc: str | None, target: Path | None, *, every_node: bool, options: dict[str, Any]
+    source: Path,
+    soc: str | None,
+    target: Path | None,
+    *,
+    every_node: bool,
+    with_cost: bool,
+    options: dict[str, Any],
 ) -> None:
     from xdlc import api
+    from xdlc.cli.cost_table import show_cost
     from xdlc.cli.problems import as_json, lines
     from xdlc.ir.files import replace_text
 
@@ -249,4 +265,11 @@ def _dry_run(
     if target is not None:
         replace_text(target, as_json(report))
         show(f"written: {target}")
+    if with_cost and report.exit_code:
+        notice("--cost has no effect: the model has problems")
+    elif with_cost:
+        with bars.steps("compiling") as step:
+            model = api.convert(source, notify=lambda _: None, **options)
+            cost = api.cost(model, [soc] if soc is not None else (), step=step)
+        show_cost(cost)
     click.get_current_context().exit(report.exit_code)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cost.static import peak_memory
+from xdlc.cost.static import static_cost
 from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.files import csv_text
@@ -124,19 +124,8 @@ def as_csv(model: Model, found: dict[str, Any]) -> str:
     return csv_text([("Graph", *COLUMNS), *(row for table in tables for row in table)])
 
 
-def memory(graph: Graph) -> tuple[int, int]:
-    """Return the bytes of static inputs of ops, and the peak bytes of other tensors."""
-    static = {
-        id(tensor): tensor
-        for op in graph.ops
-        for tensor in op.inputs
-        if tensor is not None and tensor.is_static
-    }
-    return sum(tensor.nbytes for tensor in static.values()), peak_memory(graph)
-
-
 def memory_line(graph: Graph) -> str:
     """Return the estimate in words."""
-    static, others = memory(graph)
-    parts = f"{text.size(static)} of weights, {text.size(others)} of other tensors at the peak"
-    return f"{text.size(static + others)}: {parts}"
+    cost = static_cost(graph)
+    parts = f"{text.size(cost.weights)} of weights, {text.size(cost.peak)} of other tensors at the peak"
+    return f"{text.size(cost.weights + cost.peak)}: {parts}"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import bars, params, text
+from xdlc.cli import bars, params
+from xdlc.cli.cost_table import show_changes, show_cost
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import show, tool
+from xdlc.options import Step
 
-if TYPE_CHECKING:
-    from xdlc.cost.device import DeviceCost
-    from xdlc.cost.report import CostReport
-
-WIDEST = 28
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -93,94 +90,22 @@ def main(
     for path in (json_path, csv_path):
         if path is not None:
             check_target(path)
+    sources = (source,) if against is None else (source, against)
     with bars.steps("compiling") as step:
-        result = api.cost(source, socs, vtcm=vtcm, step=step)
-        earlier = None if against is None else api.cost(against, socs, vtcm=vtcm, step=step)
-    _show_static(result)
-    _show_totals(result)
-    for cost in result.devices[:1]:
-        _show_ops(cost)
-    for cost in result.devices:
-        for note in cost.notes:
-            notice(f"{cost.soc}, {cost.vtcm_mb} MB of VTCM: {note}")
-    if earlier is not None:
-        _show_changes(earlier, result)
-    for path, report in ((json_path, result.as_json), (csv_path, result.as_csv)):
+        result, *earlier = [
+            api.cost(path, socs, vtcm=vtcm, step=partial(_step, step, number, len(sources)))
+            for number, path in enumerate(sources)
+        ]
+    show_cost(result)
+    for report in earlier:
+        show_changes(report, result)
+    for path, content in ((json_path, result.as_json), (csv_path, result.as_csv)):
         if path is not None:
-            replace_text(path, report())
+            replace_text(path, content())
             show(f"written: {path}")
     raise_all(result.problems(max_dram) if max_dram is not None else ())
 
 
-def _show_static(result: CostReport) -> None:
-    rows = [
-        (
-            text.clean(cost.graph),
-            text.count(cost.macs),
-            text.count(cost.parameters),
-            text.size(cost.weights),
-            text.size(cost.ports),
-            text.size(cost.peak),
-            f"{cost.intensity:.1f}",
-        )
-        for cost in result.static
-    ]
-    titles = ("graph", "MACs", "parameters", "weights", "in + out", "activations", "MACs/byte")
-    _show_table(titles, rows)
-
-
-def _show_totals(result: CostReport) -> None:
-    rows = []
-    for cost in result.devices:
-        traffic, kernels = cost.traffic, cost.kernels
-        rows.append(
-            (
-                text.clean(cost.graph),
-                cost.soc,
-                f"{cost.vtcm_mb} MB",
-                *(f"{kernels[engine]:,}" for engine in ("HMX", "HVX", "DMA", "scalar")),
-                text.size(traffic.dram_read),
-                text.size(traffic.dram_write),
-                text.size(traffic.vtcm),
-                text.size(cost.spilled),
-                text.size(cost.vtcm_peak),
-            )
-        )
-    titles = ("graph", "SoC", "VTCM", "HMX", "HVX", "DMA", "scalar", "DRAM read", "written", "VTCM traffic")
-    if rows:
-        _show_table((*titles, "spilled", "VTCM used"), rows)
-
-
-def _show_ops(cost: DeviceCost) -> None:
-    dearest = cost.dearest()
-    show(f"the {len(dearest)} dearest ops of {text.clean(cost.graph)} on {cost.soc}:")
-    rows = [
-        (
-            text.short(text.clean(op.op)),
-            op.type,
-            f"{100 * cost.share(op):.1f} %",
-            text.size(op.traffic.dram),
-            text.size(op.traffic.vtcm),
-            op.reason,
-        )
-        for op in dearest
-    ]
-    _show_table(("op", "type", "share", "DRAM", "VTCM", "reason"), rows)
-
-
-def _show_changes(before: CostReport, after: CostReport) -> None:
-    from xdlc.cost.report import changes
-
-    for first, second in zip(before.devices, after.devices, strict=False):
-        rows = [
-            (text.short(text.clean(change.op)), f"{change.dram:+,}", f"{change.vtcm:+,}")
-            for change in list(changes(first.ops, second.ops))[:20]
-        ]
-        total = second.traffic.dram - first.traffic.dram, second.traffic.vtcm - first.traffic.vtcm
-        show(f"changes of {text.clean(second.graph)} on {second.soc}, in bytes:")
-        _show_table(("op", "DRAM", "VTCM"), [*rows, ("all ops", *(f"{size:+,}" for size in total))])
-
-
-def _show_table(titles: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    for line in text.table(titles, rows, [WIDEST] * (len(titles) - 1)):
-        show(line)
+def _step(step: Step, number: int, sources: int, title: str, done: int, total: int) -> None:
+    """Count the plans of one of several models among those of all."""
+    step(title, number * total + done, sources * total)

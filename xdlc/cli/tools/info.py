@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from xdlc.cli import params
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
@@ -28,6 +28,12 @@ from xdlc.errors import UsageError
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
 @click.option("-m", "--display_memory", is_flag=True, help="Show an estimate of the memory of each graph.")
 @click.option(
+    "--cost",
+    "with_cost",
+    is_flag=True,
+    help="Show MACs, bytes and memory of each graph, and what a SoC of --device moves.",
+)
+@click.option(
     "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
 )
 @click.option(
@@ -35,7 +41,8 @@ from xdlc.errors import UsageError
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]",
+    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]  "
+    "With --cost: SoCs to plan for.",
 )
 @click.option(
     "--sdk",
@@ -54,6 +61,7 @@ def main(
     table: bool,
     save: Path | None,
     display_memory: bool,
+    with_cost: bool,
     only_caches: bool,
     devices: tuple[str, ...],
     sdk: str | None,
@@ -67,19 +75,22 @@ def main(
     source = file or input_dlc
     if source is None or (file and input_dlc):
         raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
-    if not only_caches and (devices or sdk):
+    if not only_caches and (sdk or (devices and not with_cost)):
         raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
-    if only_caches and (save or display_memory):
+    if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save and --display_memory are of ops, not of caches", fix="omit them, or --caches"
+            "--save, --display_memory and --cost are of ops, not of caches", fix="omit them, or --caches"
         )
-    if as_json and display_memory:
-        raise UsageError("--display_memory is printed as text", fix="omit it, or --json")
+    if as_json and (display_memory or with_cost):
+        raise UsageError(
+            "--display_memory and --cost are printed as text", fix="omit them, or use xdlc-cost --json"
+        )
     if only_caches:
         _show_caches(source, devices, sdk, as_json)
         return
     from xdlc import api
     from xdlc.cli import op_table
+    from xdlc.cli.cost_table import show_cost
     from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
     from xdlc.ir.files import replace_text
@@ -102,6 +113,10 @@ def main(
         click.echo(line)
     for graph in model.graphs.values() if display_memory else ():
         click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
+    if with_cost:
+        with bars.steps("compiling") as step:
+            cost = api.cost(source, devices, step=step)
+        show_cost(cost)
     if save is not None:
         click.echo(f"written: {clean(save)}")
 
