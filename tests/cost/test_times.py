@@ -1,4 +1,4 @@
-"""Estimated milliseconds: the coefficients' file, bounds of the fit, and known figures."""
+"""Estimated milliseconds: coefficients, bounds of the fit, known figures."""
 
 from __future__ import annotations
 

@@ -193,12 +193,12 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
     kind = precision(graph)
     of_soc = [fit for fit in fits().fits if fit.soc == cost.soc]
     if not of_soc:
-        known = ", ".join(sorted({fit.soc for fit in fits().fits}))
-        return f"times are fitted for {known}, not for {cost.soc}"
+        socs = ", ".join(sorted({fit.soc for fit in fits().fits}))
+        return f"times are fitted for {socs}, not for {cost.soc}"
     fit = next((fit for fit in of_soc if fit.precision == kind), None)
     if fit is None:
-        known = ", ".join(fit.precision for fit in of_soc)
-        return f"the graph is {kind}; times for {cost.soc} are fitted for {known}"
+        kinds = ", ".join(fit.precision for fit in of_soc)
+        return f"the graph is {kind}; times for {cost.soc} are fitted for {kinds}"
     if cost.vtcm_mb != fit.vtcm_mb:
         return f"times are fitted for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
     own = features(cost, graph)

@@ -410,7 +410,7 @@ def _states(model: Model) -> Mapping[str, Any]:
 
 
 def _overflowing(model: Model, feeds: Feeds) -> tuple[Op, float] | None:
-    """Return the first op whose finite values float16 does not hold, and the largest of them."""
+    """Return the first op with finite values beyond float16, and the largest."""
     import numpy as np
 
     graph = model.main
