@@ -62,6 +62,7 @@ class HostEngine:
         del sample
         chosen, session = self._open
         if session is None or chosen != tuple(names):
+            self._open, session = ((), None), None  # before another one takes memory
             session = self.session(self.model, names)
             self._open = (tuple(names), session)
         results = session.run(feeds)

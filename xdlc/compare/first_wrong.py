@@ -11,7 +11,7 @@ from xdlc.compare.figures import EXACT, Difference, Figures
 from xdlc.ir import Graph, Model, Op, Role, ScaleOffset, Tensor
 from xdlc.runtime.htp_fusion import bonds, shapes_product
 
-MEMORY = 192 << 20
+MEMORY = 96 << 20
 """Bytes of the values of one engine that are held at a time."""
 FLOATS, HALVES, FIXED = 60.0, 40.0, 24.0
 """Least SQNR in dB of a right op: in float32, in float16, and of fixed point that came from floats."""

@@ -58,7 +58,7 @@ class DebugOptions(TypedDict, total=False):
     ]
     memory: Annotated[
         int,
-        Option("Memory for the values of one engine.", default=192, limits=(1, 1 << 20), metavar="MIB"),
+        Option("Memory for the values of one engine.", default=96, limits=(1, 1 << 20), metavar="MIB"),
     ]
     reproducer: Annotated[
         PathLike | None,

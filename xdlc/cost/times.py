@@ -1,0 +1,210 @@
+"""Estimated milliseconds of a graph on a device, by a fit to measured times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from xdlc.cost.device import DeviceCost
+from xdlc.ir import Graph, Op
+from xdlc.opdefs.traits import macs, operation_name, traits
+
+_DATA = Path(__file__).parent / "data" / "times.json"
+SCHEMA = "xdlc.times/1"
+FLOAT16, W8A8 = "float16", "w8a8"
+FEATURES = {
+    "base": "one",
+    "dram": "MB of DRAM read and written",
+    "vtcm": "MB of VTCM read and written",
+    "kernels": "thousands of kernels that move bytes",
+    "products": "billions of multiplications, channels rounded up to blocks of HMX",
+    "curves": "millions of results of Sigmoid, Gelu, Softmax and their like",
+}
+"""What a time is a sum of, by the name of its coefficient."""
+
+BLOCK = 32
+"""Channels that HMX computes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fit to the measured times of a device.
+
+    Attributes:
+        device: Name of the device.
+        soc: Name of its SoC.
+        vtcm_mb: VTCM in MB that the plans were made for.
+        precision: ``float16`` or ``w8a8``.
+        networks: Number of networks.
+        coefficients: Milliseconds per unit of each feature.
+        ranges: Least and most of each feature among the networks.
+        ratios: The 10 % and 90 % quantiles of measured by estimated time, for networks outside the fit.
+        left_out: Errors for each network by a fit to the others: ``median``, ``worst``, ``rank_correlation``.
+        kept_apart: Errors for networks that no choice was made by, and their number, ``networks``.
+    """
+
+    device: str
+    soc: str
+    vtcm_mb: int
+    precision: str
+    networks: int
+    coefficients: Mapping[str, float]
+    ranges: Mapping[str, tuple[float, float]]
+    ratios: tuple[float, float]
+    left_out: Mapping[str, float]
+    kept_apart: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """Fits, and what they were made from.
+
+    Attributes:
+        source: Where the measured times are from.
+        build: Build of the vendor's library whose plans were used.
+        fits: The fits.
+    """
+
+    source: str
+    build: str
+    fits: tuple[Fit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Milliseconds:
+    """Estimated time of an inference.
+
+    Attributes:
+        device: Device whose measured times the estimate is from.
+        value: Milliseconds.
+        low: Lower end of the interval that held 80 % of the networks outside the fit.
+        high: Upper end of it.
+    """
+
+    device: str
+    value: float
+    low: float
+    high: float
+
+
+@cache
+def fits() -> Fits:
+    """Return the fits of the package."""
+    return read_fits(_DATA.read_text(encoding="utf-8"))
+
+
+def read_fits(text: str) -> Fits:
+    """Return the fits of a JSON text.
+
+    Raises:
+        ValueError: If it is not of the form.
+    """
+    content = json.loads(text)
+    if content.pop("schema", None) != SCHEMA:
+        raise ValueError(f"it is not {SCHEMA}")
+    try:
+        result = Fits(
+            content.pop("source"), content.pop("build"), tuple(Fit(**fit) for fit in content.pop("fits"))
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a member is missing or unknown: {error}") from error
+    if content:
+        raise ValueError(f"members are unknown: {', '.join(content)}")
+    for fit in result.fits:
+        if fit.coefficients.keys() != FEATURES.keys() or fit.ranges.keys() != FEATURES.keys():
+            raise ValueError(f"the fit of {fit.device} has not the features {', '.join(FEATURES)}")
+        if min(fit.coefficients.values()) < 0 or not 0 < fit.ratios[0] <= fit.ratios[1]:
+            raise ValueError(f"the fit of {fit.device} has a number that is out of bounds")
+    return result
+
+
+def features(cost: DeviceCost, graph: Graph) -> dict[str, float]:
+    """Return what the time of a graph is estimated from, by the names of ``FEATURES``."""
+    traffic = cost.traffic
+    return {
+        "base": 1.0,
+        "dram": traffic.dram / 1e6,
+        "vtcm": traffic.vtcm / 1e6,
+        "kernels": cost.kernels.total() / 1e3,
+        "products": sum(map(_products, graph.ops)) / 1e9,
+        "curves": sum(tensor.size for op in graph.ops if _is_curve(op) for tensor in op.outputs) / 1e6,
+    }
+
+
+def _products(op: Op) -> float:
+    """Return the MACs of an op with its channels rounded up to blocks.
+
+    Each group of a convolution has blocks of its own.
+    """
+    count = macs(op)
+    data, weight = (*op.inputs, None, None)[:2]
+    if not count or data is None or weight is None:
+        return 0
+    last = op.outputs[0].shape[-1]
+    if traits(op).is_convolution:
+        inner, outer = weight.shape[-2], weight.shape[-1]
+        if op.type.startswith("DepthWise"):
+            inner, outer = 1, last
+    else:
+        inner, outer = (weight if traits(op).macs == "dense" else data).shape[-1], last
+    return count * _padded(inner) * _padded(outer)
+
+
+def _padded(channels: int) -> float:
+    return -(-channels // BLOCK) * BLOCK / max(channels, 1)
+
+
+def _is_curve(op: Op) -> bool:
+    """Return whether an op computes more per value than sums, products and limits."""
+    if op.type == "ElementWiseNeuron":
+        return operation_name(op) not in ("Relu", "ReluMinMax")
+    return traits(op).squashes
+
+
+def precision(graph: Graph) -> str:
+    """Return ``float16`` or ``w8a8``; or another text if a graph mixes types."""
+    types = {
+        (tensor.dtype.is_float, tensor.dtype.bits)
+        for op in graph.ops
+        for tensor in (
+            *op.outputs,
+            *(tensor for tensor in op.inputs if tensor is not None and tensor.is_static),
+        )
+        if tensor.dtype.is_float or tensor.dtype.is_fixed
+    }
+    # Biases of quantized networks have 32 bits.
+    if types and all(is_float for is_float, _ in types):
+        return FLOAT16
+    if types - {(False, 32)} == {(False, 8)}:
+        return W8A8
+    return "of mixed types or other widths"
+
+
+def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
+    """Return the estimated time of a graph, or why it has no estimate.
+
+    Args:
+        cost: Its cost on a SoC.
+        graph: The graph.
+    """
+    kind = precision(graph)
+    of_soc = [fit for fit in fits().fits if fit.soc == cost.soc]
+    if not of_soc:
+        socs = ", ".join(sorted({fit.soc for fit in fits().fits}))
+        return f"times are fitted for {socs}, not for {cost.soc}"
+    fit = next((fit for fit in of_soc if fit.precision == kind), None)
+    if fit is None:
+        kinds = ", ".join(fit.precision for fit in of_soc)
+        return f"the graph is {kind}; times for {cost.soc} are fitted for {kinds}"
+    if cost.vtcm_mb != fit.vtcm_mb:
+        return f"times are fitted for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
+    own = features(cost, graph)
+    for name, (least, most) in fit.ranges.items():
+        if not least <= own[name] <= most:
+            span = f"{least:.4g} to {most:.4g}"
+            return f"it has {own[name]:.4g} {FEATURES[name]}; times are fitted to networks with {span}"
+    value = sum(fit.coefficients[name] * own[name] for name in FEATURES)
+    return Milliseconds(fit.device, value, value * fit.ratios[0], value * fit.ratios[1])
