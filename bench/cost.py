@@ -1,9 +1,9 @@
 """Cost of the networks of a corpus: sums of ops against the totals of the compiler's plan, in two runs.
 
-    python bench/cost.py CORPUS [--socs sm8650 sm8350] [--most 30] [--seconds 900]
+    python -m bench.cost CORPUS [--socs sm8650 sm8350] [--most 30] [--seconds 900]
 
 Models of CORPUS, the smallest first, are planned twice, as floats and quantized with seeded samples.  The
-bytes of all rows of the first plan, added up as text, must be the sums of the ops of the second.  A line for each
+bytes of all rows of the first plan must be the sums of the ops of the second.  A line of each
 network has the bytes, the DRAM traffic as a multiple of the weights, and the share of bytes without an op.
 """
 
