@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from xdlc import page
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
@@ -26,7 +22,6 @@ from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
 from xdlc.quant.verdicts import POOR
 
 COLUMNS = tuple(held.name for held in fields(TensorReport) if held.name not in ("histogram", "channels"))
-_ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 PathLike = str | os.PathLike[str]
 
 
@@ -47,34 +42,14 @@ def as_json(report: QuantReport) -> str:
 
 def as_html(report: QuantReport) -> str:
     """Return the text of an HTML page with the report."""
-    style, script = _page_part("page.css"), _page_part("page.js")
     figures = {
         **report.as_json(),
         "advice": list(advice(report)),
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
     }
-    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
-    title = f"Quantization report: {report.model}"
-    fields = {
-        "TITLE": html.escape(printable(title)),
-        "SUMMARY": html.escape("\n".join(summary(report))),
-        "STYLE": style,
-        "STYLE_HASH": _hash(style),
-        "SCRIPT": script,
-        "SCRIPT_HASH": _hash(script),
-        "DATA": data,
-    }
-    # In one pass, so that nothing is looked for in what was put in.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: fields[match[1]], _page_part("page.html"))
-
-
-def _page_part(name: str) -> str:
-    return (resources.files("xdlc.quant.report") / "page" / name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    title = printable(f"Quantization report: {report.model}")
+    return page.fill("xdlc.quant.report", figures, title=title, summary="\n".join(summary(report)))
 
 
 FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_json, ".csv": as_csv}
