@@ -95,7 +95,11 @@ def kind_of(error: BackendError) -> str:
 
 
 def with_noise(model: Model, seed: int = 0) -> Model:
-    """Return a copy whose real weights are shuffled by a seed."""
+    """Return a copy whose real weights are noise of a seed.
+
+    Noise has the mean and the deviation of a tensor's weights, and stays between their extremes, so that
+    encodings hold.  Indices and shapes stay.
+    """
     import numpy as np
 
     copy = model.clone()
@@ -107,7 +111,13 @@ def with_noise(model: Model, seed: int = 0) -> Model:
             if tensor.dtype.numpy.kind in "iu" and not tensor.dtype.is_fixed:
                 continue  # indices and shapes
             values = tensor.numpy()
-            tensor.data = ArrayData(random.permutation(values.reshape(-1)).reshape(values.shape))
+            finite = values[np.isfinite(values)].astype(np.float64)
+            if not finite.size:
+                continue
+            noise = random.normal(finite.mean(), finite.std(), values.shape)
+            noise = noise.clip(finite.min(), finite.max())
+            noise = np.rint(noise) if tensor.dtype.is_fixed else noise
+            tensor.data = ArrayData(noise.astype(values.dtype))
     return copy
 
 
