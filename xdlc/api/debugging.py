@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xdlc.debug.report import DebugReport
 
 SOC = "sm8650"
-SAMPLES, MEMORY = 4, 96
+SAMPLES, MEMORY = 4, 384
 
 
 @verb

@@ -11,8 +11,10 @@ from xdlc.compare.figures import EXACT, Difference, Figures
 from xdlc.ir import Graph, Model, Op, Role, ScaleOffset, Tensor
 from xdlc.runtime.htp_fusion import bonds, shapes_product
 
-MEMORY = 96 << 20
-"""Bytes of the values of one engine that are held at a time."""
+MEMORY = 384 << 20
+"""Bytes of values that are held at a time, of all that compute."""
+_COPIES = 3
+"""Values of a tensor that are held: both engines', and the op's alone."""
 FLOATS, HALVES, FIXED = 60.0, 40.0, 24.0
 """Least SQNR in dB of a right op: in float32, in float16, and of fixed point that came from floats."""
 
@@ -195,42 +197,57 @@ def compare(
         samples: Returns feeds, each time from the first on.
         least: SQNR in dB below which an op alone is wrong; default: by type of its result.
         metric: Called with reference and candidate of a tensor; returns a number that the figures have.
-        memory: Bytes of the values of one engine that are held at a time.
+        memory: Bytes of values that are held at a time, of all that compute.
 
     Raises:
         XdlcError: As the engines raise it.
     """
     graph = model.main
-    own = {tensor.name for tensor in graph.inputs}
     shared = set(reference.names) & set(candidate.names) - unrounded(graph)
+    rows: list[Row] = []
+    for group in grouped(graph, segments(graph, shared), memory // _COPIES):
+        rows += _rows(reference, candidate, model, samples, group, least, metric)
+    return rows
+
+
+def _rows(
+    reference: Engine,
+    candidate: Engine,
+    model: Model,
+    samples: Callable[[], Iterable[Values]],
+    group: Sequence[Segment],
+    least: float | None,
+    metric: Metric | None,
+) -> list[Row]:
+    """Return the rows of a group; its values and session end with the call."""
+    graph = model.main
+    own = {tensor.name for tensor in graph.inputs}
     judged = candidate if isinstance(candidate, HostEngine) else HostEngine(model)
     by_reference = judged is candidate
-    rows: list[Row] = []
-    for group in grouped(graph, segments(graph, shared), memory):
-        names = list(dict.fromkeys(name for part in group for name in (*part.inputs, part.tensor.name)))
-        asked = [name for name in names if name not in own]
-        alone, entries = apart(graph, group)
-        others = {name: other for name, other in model.graphs.items() if other is not graph}
-        session = judged.session(Model({alone.name: alone, **others}, model.metadata), ())
-        cumulative = {part.tensor.name: Difference(metric) for part in group}
-        isolated = {part.tensor.name: Difference(metric) for part in group}
-        for number, feeds in enumerate(samples()):
-            first = {**feeds, **reference.values(feeds, asked, number)}
-            second = {**feeds, **candidate.values(feeds, asked, number)}
-            source = first if by_reference else second
-            results = session.run({entry: source[name] for name, entry in entries.items()})
-            for part in group:
-                name = part.tensor.name
-                cumulative[name].add(first[name], second[name])
-                if by_reference:
-                    isolated[name].add(first[name], results[name])
-                else:
-                    isolated[name].add(results[name], second[name])
-        rows += [
-            _row(part, cumulative[part.tensor.name], isolated[part.tensor.name], least, by_reference)
-            for part in group
-        ]
-    return rows
+    names = list(dict.fromkeys(name for part in group for name in (*part.inputs, part.tensor.name)))
+    asked = [name for name in names if name not in own]
+    alone, entries = apart(graph, group)
+    others = {name: other for name, other in model.graphs.items() if other is not graph}
+    session = judged.session(Model({alone.name: alone, **others}, model.metadata), ())
+    cumulative = {part.tensor.name: Difference(metric) for part in group}
+    isolated = {part.tensor.name: Difference(metric) for part in group}
+    for number, feeds in enumerate(samples()):
+        first = {**feeds, **reference.values(feeds, asked, number)}
+        second = {**feeds, **candidate.values(feeds, asked, number)}
+        source = first if by_reference else second
+        results = session.run({entry: source[name] for name, entry in entries.items()})
+        for part in group:
+            name = part.tensor.name
+            cumulative[name].add(first[name], second[name])
+            if by_reference:
+                isolated[name].add(first[name], results[name])
+            else:
+                isolated[name].add(results[name], second[name])
+        del first, second, source, results  # before the next sample takes memory
+    return [
+        _row(part, cumulative[part.tensor.name], isolated[part.tensor.name], least, by_reference)
+        for part in group
+    ]
 
 
 def _row(part: Segment, cumulative: Difference, isolated: Difference, least: float | None, fed: bool) -> Row:

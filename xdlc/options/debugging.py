@@ -58,7 +58,7 @@ class DebugOptions(TypedDict, total=False):
     ]
     memory: Annotated[
         int,
-        Option("Memory for the values of one engine.", default=96, limits=(1, 1 << 20), metavar="MIB"),
+        Option("Memory for the values that are compared.", default=384, limits=(1, 1 << 20), metavar="MIB"),
     ]
     reproducer: Annotated[
         PathLike | None,
@@ -68,5 +68,5 @@ class DebugOptions(TypedDict, total=False):
             metavar="FOLDER",
         ),
     ]
-    noise: Annotated[bool, Option("Shuffle the weights of the {reproducer}.", default=False)]
+    noise: Annotated[bool, Option("Replace the weights of the {reproducer} by seeded noise.", default=False)]
     notify: Annotated[Notify | None, Option("Called with each notice, a line of text.")]
