@@ -1,6 +1,6 @@
 """Cost of the networks of a corpus: sums of ops against the totals of the compiler's plan, in two runs.
 
-    python -m bench.cost CORPUS [--socs sm8650 sm8350] [--most 30] [--seconds 900]
+    python bench/cost.py CORPUS [--socs sm8650 sm8350] [--most 30] [--seconds 900]
 
 Models of CORPUS, the smallest first, are planned twice, as floats and quantized with seeded samples.  The
 bytes of all rows of the first plan must be the sums of the ops of the second.  A line of each
@@ -15,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
+from verify import networks
+
 import xdlc
-from bench.verify import networks
 from xdlc.cost.device import DeviceCost, device_costs
 from xdlc.errors import XdlcError
 from xdlc.runtime.htp import CompileOptions, traced_compilation

@@ -19,7 +19,7 @@ import xdlc
 from xdlc.container import cache_provenance
 from xdlc.errors import XdlcError
 from xdlc.prepare.htp import prepare_all
-from xdlc.prepare.htp.verify import seeded
+from xdlc.prepare.htp.seeded_inputs import seeded
 
 SUFFIXES = (".onnx", ".tflite", ".dlc")
 LEAST = 100_000

@@ -42,6 +42,7 @@ def cost(
     from xdlc.cost.device import device_costs
     from xdlc.cost.report import CostReport
     from xdlc.cost.static import static_cost
+    from xdlc.cost.times import milliseconds
     from xdlc.prepare.htp.targets import targets
 
     where = None if isinstance(model, Model) else os.fspath(model)
@@ -68,4 +69,5 @@ def cost(
         if step is not None:
             step(f"compiling for {target.name}", number, len(plans))
         devices += device_costs(source, target.soc, target.options, name=where or "model")
-    return CostReport(tuple(map(static_cost, source.graphs.values())), tuple(devices))
+    times = [milliseconds(cost, source.graphs[cost.graph]) for cost in devices]
+    return CostReport(tuple(map(static_cost, source.graphs.values())), tuple(devices), tuple(times))

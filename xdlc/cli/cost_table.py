@@ -20,7 +20,9 @@ def show_cost(result: CostReport) -> None:
     _show_totals(result)
     for cost in result.devices[:1]:
         _show_ops(cost)
-    for cost in result.devices:
+    for cost, time in zip(result.devices, result.times, strict=True):
+        if isinstance(time, str):
+            notice(f"no time is estimated for {cost.soc}: {time}")
         for note in cost.notes:
             notice(f"{cost.soc}, {cost.vtcm_mb} MB of VTCM: {note}")
 
@@ -44,7 +46,7 @@ def _show_static(result: CostReport) -> None:
 
 def _show_totals(result: CostReport) -> None:
     rows = []
-    for cost in result.devices:
+    for cost, time in zip(result.devices, result.times, strict=True):
         traffic, kernels = cost.traffic, cost.kernels
         rows.append(
             (
@@ -57,11 +59,12 @@ def _show_totals(result: CostReport) -> None:
                 text.size(traffic.vtcm),
                 text.size(cost.spilled),
                 text.size(cost.vtcm_peak),
+                "-" if isinstance(time, str) else f"{time.value:.2f} ({time.low:.2f} to {time.high:.2f})",
             )
         )
     titles = ("graph", "SoC", "VTCM", "HMX", "HVX", "DMA", "scalar", "DRAM read", "written", "VTCM traffic")
     if rows:
-        _show_table((*titles, "spilled", "VTCM used"), rows)
+        _show_table((*titles, "spilled", "VTCM used", "ms"), rows)
 
 
 def _show_ops(cost: DeviceCost) -> None:
@@ -85,7 +88,12 @@ def show_changes(before: CostReport, after: CostReport) -> None:
     """Print what differs between two reports, op by op."""
     from xdlc.cost.report import changes
 
-    for first, second in zip(before.devices, after.devices, strict=False):
+    earlier = {(cost.graph, cost.soc, cost.vtcm_mb): cost for cost in before.devices}
+    for second in after.devices:
+        first = earlier.get((second.graph, second.soc, second.vtcm_mb))
+        if first is None:
+            notice(f"graph {text.clean(second.graph)} is not in the DLC that is compared")
+            continue
         rows = [
             (text.short(text.clean(change.op)), f"{change.dram:+,}", f"{change.vtcm:+,}")
             for change in list(changes(first.ops, second.ops))[:20]

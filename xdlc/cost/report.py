@@ -10,6 +10,7 @@ from typing import Any
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.schematic import ENGINES, SCALAR, Traffic
 from xdlc.cost.static import StaticCost
+from xdlc.cost.times import Milliseconds
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir.files import csv_text
 
@@ -44,10 +45,12 @@ class CostReport:
     Attributes:
         static: What no device decides, for each graph.
         devices: Cost of each graph on each device, and with each size of VTCM.
+        times: Estimated time of each of these, or why there is no estimate.
     """
 
     static: tuple[StaticCost, ...]
     devices: tuple[DeviceCost, ...]
+    times: tuple[Milliseconds | str, ...]
 
     def as_json(self) -> str:
         """Return the report as JSON text, ``schema`` first."""
@@ -63,10 +66,11 @@ class CostReport:
                     "kernels": dict(cost.kernels),
                     "vtcm_peak": cost.vtcm_peak,
                 },
+                "milliseconds": {"reason": time} if isinstance(time, str) else asdict(time),
                 "notes": cost.notes,
                 "ops": [_words(op) | {"share": cost.share(op)} for op in cost.ops],
             }
-            for cost in self.devices
+            for cost, time in zip(self.devices, self.times, strict=True)
         ]
         static = [asdict(cost) | {"intensity": cost.intensity} for cost in self.static]
         return json.dumps({"schema": SCHEMA, "static": static, "devices": devices}, indent=1) + "\n"

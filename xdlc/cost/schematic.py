@@ -29,12 +29,20 @@ from xdlc.errors import BackendError
 LONGEST = 1 << 31
 """Most bytes of a trace; one of 15,000 kernels has 40 MB."""
 _LINE = 1 << 22
+MOST_KERNELS = 1 << 20
 ENGINES = {"uses_hmx": "HMX", "uses_hvx": "HVX", "uses_dma": "DMA"}
 """Engine by flag of the trace; a kernel without one runs on the scalar unit."""
 SCALAR = "scalar"
 SPILL, FILL = "@Spill", "@Fill"
 """Kernels that write values for which VTCM has no room to DRAM, and read them again."""
 
+_TABLES = {
+    "bandwidth_information",
+    "graph_res_flags0",
+    "qnn_name_translations",
+    "opdesc_map",
+    "tcm_block_info",
+}
 _ROW = re.compile(
     r'\{"opid" : 0x([0-9a-f]{1,16}) , "dram_read": (\d{1,15}) , "dram_write": (\d{1,15}) , '
     r'"vtcm_read": (\d{1,15}) , "vtcm_write": (\d{1,15}), "is_dma": [01]\},?'
@@ -129,6 +137,8 @@ def read_schematic(path: Path, build: str) -> Schematic:
             case "bandwidth_information":
                 for match in lines.rows(_ROW, "]"):
                     key, *counts = match.groups()
+                    if int(key, 16) in rows or len(rows) >= MOST_KERNELS:
+                        raise lines.error(f"has the kernel 0x{key} twice, or more than {MOST_KERNELS:,}")
                     rows[int(key, 16)] = Traffic(*map(int, counts))
             case "graph_res_flags0":
                 flags = dict(_flags(lines))
@@ -142,7 +152,7 @@ def read_schematic(path: Path, build: str) -> Schematic:
             case _:
                 continue
         tables.add(table)
-    lacking = {"bandwidth_information", "graph_res_flags0", "qnn_name_translations", "opdesc_map"} - tables
+    lacking = _TABLES - tables
     if lacking:
         raise lines.error(f"lacks {', '.join(sorted(lacking))}")
     unknown = rows.keys() - operations.keys() or rows.keys() - flags.keys()
@@ -171,6 +181,8 @@ class _Lines:
                 raise self.error(f"is larger than {LONGEST:,} bytes")
             while line := file.readline(_LINE):
                 self._number += 1
+                if len(line) == _LINE:
+                    raise self.error(f"has a line of more than {_LINE:,} bytes")
                 yield line.rstrip("\n")
 
     def rows(self, pattern: re.Pattern[str], end: str) -> Iterator[re.Match[str]]:

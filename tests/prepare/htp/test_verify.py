@@ -13,6 +13,7 @@ from xdlc.container import cache_provenance
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare, prepare_all, verify
+from xdlc.prepare.htp.seeded_inputs import seeded
 from xdlc.runtime.htp.cache_verdict import verdicts
 
 NAME = "htp.cache.sm8650.0"
@@ -174,6 +175,6 @@ def test_seeded_integers_are_within_the_tables_that_they_index() -> None:
     )
     table, rows = static("t", np.zeros((5, 3), "f4")), Tensor("y", (64, 3), dt.FLOAT32)
     graph.append(make_op(graph, "Gather", [table, indices], [rows], {"axis": i32(0)}, name="gather"))
-    feeds = verify.seeded(graph)
+    feeds = seeded(graph)
     assert (feeds["i"].max(), feeds["m"].max()) == (4, 1)
     assert mask.name in feeds

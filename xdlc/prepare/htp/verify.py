@@ -9,10 +9,9 @@ verified in parts, ops that the compiler treats apart first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from zlib import crc32
 
 from xdlc import passes
 from xdlc.compare.engines import HostEngine, HtpEngine, computed
@@ -22,7 +21,7 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.cache_provenance import GraphFacts, OutputFigures, Verification
 from xdlc.container.caches import Cache, remove_caches, shared_weights
-from xdlc.errors import BackendError, ConstraintError, ProblemList, UsageError, XdlcError
+from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError
 from xdlc.ir import (
     AxisScaleOffset,
     BlockScaleOffset,
@@ -36,10 +35,11 @@ from xdlc.ir import (
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.opdefs.traits import macs, traits
+from xdlc.opdefs.traits import macs
 from xdlc.options import spell
 from xdlc.prepare.htp.cache_records import held_caches
 from xdlc.prepare.htp.compile_jobs import each_of
+from xdlc.prepare.htp.seeded_inputs import NoInputError, seeded
 from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.session import CacheSession, HtpSession
 from xdlc.runtime.states import with_first_values
@@ -66,18 +66,12 @@ APART = 15.0
 """Difference in dB of an output between a cache and the same ops one by one that only a fault explains."""
 HIGHEST = 65504.0
 """Largest number of float16."""
-_FLOATS = 3.0
-"""Largest seeded number of a float input."""
 
 Feeds = Mapping[str, Array]
 
 
 class WrongCacheError(BackendError):
     """A cache that computes other values than the host."""
-
-
-class NoInputError(UsageError):
-    """Inputs that cannot be made, or a network that cannot be verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,50 +85,6 @@ class Verifying:
 
     sample: Feeds | None = None
     budget: float = 30.0
-
-
-def seeded(graph: Graph, states: Mapping[str, object] = {}) -> dict[str, Array]:
-    """Return inputs of a graph that depend on names and shapes alone.
-
-    Raises:
-        NoInputError: If an input has dynamic dimensions, or integers whose bounds are not known.
-    """
-    import numpy as np
-
-    feeds: dict[str, Array] = {}
-    for tensor in graph.inputs:
-        if tensor.name in states:
-            continue
-        if tensor.dynamic_axes:
-            raise NoInputError(f"input {tensor.name!r} has dynamic dimensions")
-        rng = np.random.default_rng(crc32(tensor.name.encode()))
-        if isinstance(tensor.encoding, ScaleOffset) and tensor.dtype.is_fixed:
-            scale, bits = tensor.encoding.scale, 8 * tensor.dtype.numpy.itemsize
-            first = -(1 << bits - 1) if tensor.dtype.numpy.kind == "i" else 0
-            low, high = ((first + add + tensor.encoding.offset) * scale for add in (0, (1 << bits) - 1))
-            values = rng.normal((low + high) / 2, (high - low) / 6, tensor.shape)
-            feeds[tensor.name] = np.clip(values, low, high).astype(np.float32)
-        elif tensor.dtype.is_float:
-            values = np.clip(rng.standard_normal(tensor.shape), -_FLOATS, _FLOATS)
-            feeds[tensor.name] = values.astype(np.float32).astype(tensor.dtype.numpy)
-        else:
-            most = min(_bounds(graph, tensor), default=2)
-            feeds[tensor.name] = rng.integers(0, most, tensor.shape).astype(tensor.dtype.numpy)
-    return feeds
-
-
-def _bounds(graph: Graph, tensor: Tensor) -> Iterator[int]:
-    """Yield how many entries each table has that integers are indices of."""
-    for op in graph.consumers(tensor):
-        table = op.inputs[0]
-        if traits(op).selects and len(op.inputs) > 1 and op.inputs[1] is tensor and table is not None:
-            if op.type == "Gather":
-                yield table.shape[int(op.param("axis", 0))]
-            else:
-                yield min(table.shape, default=1)
-        elif traits(op).copies or op.type == "Cast":
-            for result in op.outputs:
-                yield from _bounds(graph, result)
 
 
 @dataclass(frozen=True, slots=True)
