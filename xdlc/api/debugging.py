@@ -172,8 +172,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
         return SourceEngine(framework, text, model, feeds, weights)
     if os.path.isdir(text):
         return RawResults(text, model)
-    other = executable(load(text), text)
-    engine = HostEngine(other)
+    engine = HostEngine(executable(load(text), text))
     engine.title = f"host ({os.path.basename(text)})"
     return engine
 
@@ -191,8 +190,8 @@ def _framework_of(path: str) -> str | None:
         formats.GRAPH_DEF: "tensorflow",
         formats.CAFFE: "caffe",
     }
-    found = formats.recognize(path)
-    return None if found is None else names.get(found)
+    source_format = formats.recognize(path)
+    return None if source_format is None else names.get(source_format)
 
 
 def _metric(metric: Any) -> Callable[..., float] | None:

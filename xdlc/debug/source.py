@@ -43,8 +43,8 @@ class SourceEngine:
     def __init__(self, name: str, path: str, model: Model, feeds: Values, weights: str = "") -> None:
         framework = FRAMEWORKS.find(name)
         if framework is None:
-            known = sorted(FRAMEWORKS.all())
-            fix = nearest_names(name, known) or f"use one of {', '.join(known)}"
+            frameworks = sorted(FRAMEWORKS.all())
+            fix = nearest_names(name, frameworks) or f"use one of {', '.join(frameworks)}"
             raise UsageError(f"no framework {name!r}", fix=fix)
         if all(importlib.util.find_spec(package) is None for package in framework.packages):
             raise UsageError(f"{framework.title} is not installed", where=path, fix=f"`{framework.install}`")

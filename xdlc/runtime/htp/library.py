@@ -247,10 +247,10 @@ def known_release(which: str, version: tuple[int, ...]) -> Release:
     Raises:
         BackendError: If none is known, naming the version and those that are known.
     """
-    known: dict[tuple[int, ...], Release] = {getattr(release, which): release for release in RELEASES}
-    release = known.get(version[:2])
+    by_api: dict[tuple[int, ...], Release] = {getattr(entry, which): entry for entry in RELEASES}
+    release = by_api.get(version[:2])
     if release is None:
-        names = ", ".join(f"{dotted(api)} (SDK {dotted(known_one.sdk)})" for api, known_one in known.items())
+        names = ", ".join(f"{dotted(api)} (SDK {dotted(entry.sdk)})" for api, entry in by_api.items())
         problem = f"the vendor library has QNN {which} API {dotted(version)}, known are {names}"
         raise BackendError(problem, fix=INSTALL)
     return release
