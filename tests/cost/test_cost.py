@@ -107,7 +107,7 @@ def test_graphs_of_two_models_are_paired() -> None:
         return CostReport(static_costs, devices, ("",) * len(graphs))
 
     def names(before: CostReport, after: CostReport) -> list[tuple[str | None, ...]]:
-        return [tuple(cost and cost.graph for cost in pair) for pair in pairs(before, after)]
+        return [tuple(None if cost is None else cost.graph for cost in pair) for pair in pairs(before, after)]
 
     assert names(report("old"), report("new")) == [("old", "new")]
     assert names(report("a", "b"), report("b")) == [("b", "b"), ("a", None)]

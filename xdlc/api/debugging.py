@@ -69,6 +69,7 @@ def debug(
             if hasattr(engine, "close"):
                 stack.callback(engine.close)
             engines.append(engine)
+        _check_effects(options, engines[1], (reference, candidate))
         try:
             rows = compare(
                 engines[0],
@@ -89,6 +90,24 @@ def debug(
         return DebugReport(engines[0].title, engines[1].title, count, tuple(rows), outputs, missing)
 
 
+def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str]) -> None:
+    """Refuse options that have no effect on the engines.
+
+    Raises:
+        UsageError: If one has none.
+    """
+    from xdlc.compare.engines import HostEngine, HtpEngine
+
+    needs = {
+        "soc": ("htp" in names, "name htp as an engine, without a SoC of its own"),
+        "noise": ("reproducer" in options, f"add {spell('reproducer')}"),
+        "reproducer": (isinstance(candidate, HostEngine | HtpEngine), "judge cpu, float, htp or a DLC"),
+    }
+    for option, (has_effect, fix) in needs.items():
+        if options.get(option) and not has_effect:
+            raise UsageError(f"{spell(option)} has no effect", fix=f"{fix}, or omit it")
+
+
 def _reproduce(
     engine: Engine, feeds: Values, options: DebugOptions, fault: Row | BackendError | None
 ) -> None:
@@ -97,8 +116,9 @@ def _reproduce(
     from xdlc.debug import reproducer
 
     folder = options.get("reproducer")
-    if folder is None or fault is None or not isinstance(engine, HostEngine | HtpEngine):
+    if folder is None or fault is None:
         return
+    assert isinstance(engine, HostEngine | HtpEngine)
     model = engine.model
     host = HostEngine(model)
 
@@ -194,10 +214,10 @@ def _framework_of(path: str) -> str | None:
     return None if source_format is None else names.get(source_format)
 
 
-def _metric(metric: Any) -> Callable[..., float] | None:
+def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:
     """Return the user's metric of two arrays."""
-    if not isinstance(metric, str):
-        return metric  # type: ignore[no-any-return]
-    from xdlc.quant.engine import load_function
+    if metric is None:
+        return None
+    from xdlc.quant.engine import checked
 
-    return load_function(metric, "metric")
+    return checked(metric, "metric", may_be_nan=True)

@@ -142,7 +142,7 @@ class Change:
 
 
 def pairs(before: CostReport, after: CostReport) -> Iterator[tuple[DeviceCost | None, DeviceCost | None]]:
-    """Yield the costs of each graph and device in two reports; None where one lacks it.
+    """Yield costs by graph and device in two reports, None where one lacks them.
 
     The graph of a model that has only one pairs with that of another such model, whatever their names.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -48,6 +49,8 @@ class RawResults:
 
     def _path(self, tensor: Tensor, sample: int) -> Path | None:
         result = self._folder / f"Result_{sample}"
+        if not result.is_dir() and sample:
+            return None
         base = result if result.is_dir() else self._folder
         names = (tensor.name, re.sub(r"[^A-Za-z0-9_.-]", "_", tensor.name))
         for name in names:
@@ -55,7 +58,7 @@ class RawResults:
                 continue
             for suffix in _SUFFIXES:
                 path = base / f"{name}{suffix}"
-                if path.is_file():
+                if os.path.isfile(path):  # False for a name that no file can have
                     return path
         return None
 

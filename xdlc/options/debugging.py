@@ -17,7 +17,7 @@ class DebugOptions(TypedDict, total=False):
         Option(
             "Engine that counts as right: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw "
             "results, cpu, float (the DLC on this machine without rounding), or htp:SOC.",
-            default_text="float for a quantized DLC, cpu for a {soc}",
+            default_text="float for a quantized DLC, cpu with {soc}",
             metavar="ENGINE",
         ),
     ]
