@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx import ModelProto, helper, numpy_helper, save
+from onnx import helper, save
 
 import xdlc
+from tests.support.onnx_models import residual
 from xdlc.cli.tools.debug import WRONG, main
 from xdlc.compare.engines import HostEngine, computed
 from xdlc.debug.raw_results import RawResults
@@ -21,33 +22,10 @@ RANDOM = np.random.default_rng(0)
 SAMPLE = {"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")}
 
 
-def _network() -> ModelProto:
-    """Return a network whose inner tensors have as many channels as rows and columns."""
-
-    def weights(name: str, *shape: int) -> object:
-        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
-        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
-        helper.make_node("Flatten", ["c2"], ["f"], name="flat"),
-        helper.make_node("Gemm", ["f", "w3"], ["y"], name="dense"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", 1, (1, 5))],
-        [weights("w1", 8, 3, 3, 3), weights("w2", 8, 8, 3, 3), weights("w3", 512, 5)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("debug") / "net.onnx"
-    save(_network(), path)
+    save(residual(), path)
     return path
 
 
