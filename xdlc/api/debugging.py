@@ -14,7 +14,7 @@ from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, spell
-from xdlc.options.debugging import SHELL_LINE, DebugOptions
+from xdlc.options.debugging import DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
@@ -44,7 +44,7 @@ def debug(
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import computed
-    from xdlc.compare.first_wrong import compare, first_wrong
+    from xdlc.compare.first_wrong import compare
     from xdlc.debug.report import DebugReport
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.states import next_values
@@ -81,9 +81,9 @@ def debug(
                 memory=options.get("memory", MEMORY) << 20,
             )
         except BackendError as error:
-            _reproduce(engines[1], first, options, error)
+            _reproduce(engines[0], engines[1], first, options, error)
             raise
-        _reproduce(engines[1], first, options, first_wrong(rows))
+        _reproduce(engines[0], engines[1], first, options, rows)
         count = sum(1 for _ in each())
         outputs = tuple(tensor.name for tensor in graph.outputs)
         missing = len(set(computed(graph)) - {row.tensor for row in rows})
@@ -100,7 +100,10 @@ def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str
 
     needs = {
         "soc": ("htp" in names, "name htp as an engine, without a SoC of its own"),
-        "noise": ("reproducer" in options, f"add {spell('reproducer')}"),
+        "noise": (
+            "reproducer" in options and isinstance(candidate, HtpEngine),
+            f"judge htp, with {spell('reproducer')}",
+        ),
         "reproducer": (isinstance(candidate, HostEngine | HtpEngine), "judge cpu, float, htp or a DLC"),
     }
     for option, (has_effect, fix) in needs.items():
@@ -109,40 +112,65 @@ def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str
 
 
 def _reproduce(
-    engine: Engine, feeds: Values, options: DebugOptions, fault: Row | BackendError | None
+    reference: Engine,
+    engine: Engine,
+    feeds: Values,
+    options: DebugOptions,
+    fault: Sequence[Row] | BackendError,
 ) -> None:
-    """Write the smallest part of the candidate's model with its fault, if requested."""
+    """Write the smallest part of the candidate's model with its fault, if requested.
+
+    Args:
+        reference: The engine that counts as right.
+        engine: The engine that is judged.
+        feeds: The sample that shows the fault.
+        options: The options of the caller.
+        fault: What the comparison has returned or raised.
+    """
     from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.compare.first_wrong import first_wrong, segments
     from xdlc.debug import reproducer
 
-    folder = options.get("reproducer")
-    if folder is None or fault is None:
+    folder, notify = options.get("reproducer"), options.get("notify") or (lambda _: None)
+    if folder is None:
         return
     assert isinstance(engine, HostEngine | HtpEngine)
     model = engine.model
     host = HostEngine(model)
 
-    def feeds_of(names: Sequence[str]) -> dict[str, Array]:
+    def feeds_of(names: Sequence[str], source: Engine = host) -> dict[str, Array]:
         inner = [name for name in names if name not in feeds]
-        return {name: feeds[name] for name in names if name in feeds} | host.values(feeds, inner)
+        return {name: feeds[name] for name in names if name in feeds} | source.values(feeds, inner)
 
-    if isinstance(fault, BackendError):
-        if not isinstance(engine, HtpEngine):
-            return
-        part = reproducer.reduced(model, reproducer.ends_compiler(engine.soc, fault)).model
-    else:
-        part = reproducer.part_of(model, [op for op in model.main.ops if op.name == fault.op])
-        if isinstance(engine, HtpEngine):
-            shows = reproducer.differs(engine.soc, feeds_of, fault.least)
+    row = None if isinstance(fault, BackendError) else first_wrong(fault)
+    expected: dict[str, Array] = {}
+    if isinstance(engine, HtpEngine) and (row is not None or isinstance(fault, BackendError)):
+        if isinstance(fault, BackendError):
+            shows = reproducer.ends_compiler(engine.soc, fault)
+            part = reproducer.reduced(model, shows).model
+        else:
+            assert row is not None
+            shows = reproducer.differs(engine.soc, feeds_of, row.least)
+            part = reproducer.part_of(model, [op for op in model.main.ops if op.name == row.op])
             if not shows(part):
                 part = reproducer.reduced(model, shows).model
-    inputs = feeds_of([tensor.name for tensor in part.main.inputs])
-    part = reproducer.with_noise(part) if options.get("noise") else part
-    line = SHELL_LINE.format(f"htp:{engine.soc}" if isinstance(engine, HtpEngine) else "cpu")
-    paths = reproducer.write(part, Path(folder), inputs, line)
-    notify = options.get("notify")
-    if notify is not None:
-        notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
+        if options.get("noise"):
+            part = reproducer.with_noise(part)
+            if not shows(part):
+                notify("with noise in place of the weights, the part is right")
+        inputs, name = feeds_of([tensor.name for tensor in part.main.inputs]), f"htp:{engine.soc}"
+    elif isinstance(engine, HostEngine) and row is not None and not isinstance(fault, BackendError):
+        parts = segments(model.main, {member.tensor for member in fault})
+        segment = next(part for part in parts if part.tensor.name == row.tensor)
+        part = reproducer.part_of(model, segment.ops)
+        values = feeds_of([*segment.inputs, row.tensor], reference)
+        expected = {row.tensor: values.pop(row.tensor)}
+        inputs, name = values, "cpu" if engine.quantized else "float"
+    else:
+        notify("there is nothing to reproduce: no op is wrong")
+        return
+    paths = reproducer.write(part, Path(folder), inputs, name, expected)
+    notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:

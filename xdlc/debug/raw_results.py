@@ -17,6 +17,11 @@ from xdlc.ir.quantization import to_float
 _SUFFIXES = (".raw", "_native.raw")
 
 
+def file_name(tensor: str) -> str:
+    """Return the name of a tensor as that of a file."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", tensor)
+
+
 class RawResults:
     """Results of a net run: ``Result_N/<tensor>.raw``, float32 or of own types.
 
@@ -52,7 +57,7 @@ class RawResults:
         if not result.is_dir() and sample:
             return None
         base = result if result.is_dir() else self._folder
-        names = (tensor.name, re.sub(r"[^A-Za-z0-9_.-]", "_", tensor.name))
+        names = (tensor.name, file_name(tensor.name))
         for name in names:
             if ".." in name.split("/") or name.startswith("/"):
                 continue

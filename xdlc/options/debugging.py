@@ -5,9 +5,6 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
-SHELL_LINE = "xdlc-debug -i DLC --input_list LIST --reference float --candidate {}"
-"""Shell line of a reproducer, for the candidate's name."""
-
 
 class DebugOptions(TypedDict, total=False):
     """Options of ``debug``; its help describes them."""
