@@ -39,15 +39,22 @@ def networks(corpus: Path, most: int) -> Iterator[tuple[str, xdlc.Model]]:
             print(f"{path.name}: {error.problem:.80}", flush=True)
 
 
-def main() -> int:
+def options_of(description: str | None, socs: list[str], most: int) -> argparse.Namespace:
+    """Return the options of a script about the networks of a corpus."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("--socs", nargs="+", default=["sm8650", "qcs6490"])
-    parser.add_argument("--most", type=int, default=60, help="files, the smallest first (default: 60)")
+    parser.add_argument("--socs", nargs="+", default=socs)
+    parser.add_argument(
+        "--most", type=int, default=most, help="files, the smallest first (default: %(default)s)"
+    )
     parser.add_argument("--seconds", type=float, default=3600, help="time after which none is begun")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = options_of(__doc__, ["sm8650", "qcs6490"], 60)
     until = time.monotonic() + options.seconds
     ratios, shares, alarms = [], [], 0
     for name, model in networks(options.corpus, options.most):

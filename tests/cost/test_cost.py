@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import xdlc
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
-from xdlc.cost.report import changes
+from xdlc.cost.device import DeviceCost, OpCost
+from xdlc.cost.report import CostReport, changes, pairs
+from xdlc.cost.schematic import Traffic
+from xdlc.cost.static import static_cost
+from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static
 from xdlc.ir import dtype as dt
 
@@ -34,9 +39,9 @@ def run_tool(*words: str) -> Result:
 
 
 def test_without_devices_the_arithmetic_is_reported() -> None:
-    (static_cost,) = xdlc.cost(wide()).static
-    assert (static_cost.macs, static_cost.parameters, static_cost.weights) == (512**2, 512**2, 4 * 512**2)
-    assert static_cost.ports == static_cost.peak == 2 * 4 * 512
+    (cost,) = xdlc.cost(wide()).static
+    assert (cost.macs, cost.parameters, cost.weights) == (512**2, 512**2, 4 * 512**2)
+    assert cost.ports == cost.peak == 2 * 4 * 512
 
 
 @needs_htp
@@ -76,6 +81,41 @@ def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
     assert sum(int(row["dram_read"]) for row in rows) == total
     assert run_tool(*words, "--max_dram", "1GB").exit_code == 0
     assert run_tool(*words, "--max_dram", "1KB").exit_code == 5
+
+
+def device_cost(count: int, *, graph: str = "g", soc: str = "sm8650") -> DeviceCost:
+    """Return the cost of a graph of equal ops."""
+    traffic = Traffic(dram_read=3, vtcm_write=5)
+    ops = (
+        OpCost(f"op{place}", "Conv2d", (), (), {"HMX": 1}, traffic, 0, 0, 0, 0, "") for place in range(count)
+    )
+    return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, ())
+
+
+def test_a_graph_of_many_ops_is_added_up_once() -> None:
+    report = CostReport((), (device_cost(5000),), ("",))
+    start = time.monotonic()
+    rows = list(csv.DictReader(report.as_csv().splitlines()))
+    assert time.monotonic() - start < 5  # 80 seconds if each op added all of them up
+    assert sum(float(row["share"]) for row in rows) == pytest.approx(1)
+
+
+def test_graphs_of_two_models_are_paired() -> None:
+    def report(*graphs: str) -> CostReport:
+        static_costs = tuple(static_cost(Graph(name)) for name in graphs)
+        devices = tuple(device_cost(1, graph=name) for name in graphs)
+        return CostReport(static_costs, devices, ("",) * len(graphs))
+
+    def names(before: CostReport, after: CostReport) -> list[tuple[str | None, ...]]:
+        return [tuple(None if cost is None else cost.graph for cost in pair) for pair in pairs(before, after)]
+
+    assert names(report("old"), report("new")) == [("old", "new")]
+    assert names(report("a", "b"), report("b")) == [("b", "b"), ("a", None)]
+
+
+def test_sizes_of_vtcm_need_a_soc() -> None:
+    with pytest.raises(UsageError):
+        xdlc.cost(wide(8), vtcm=[2])
 
 
 @pytest.mark.parametrize(

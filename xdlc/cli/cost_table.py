@@ -86,13 +86,13 @@ def _show_ops(cost: DeviceCost) -> None:
 
 def show_changes(before: CostReport, after: CostReport) -> None:
     """Print what differs between two reports, op by op."""
-    from xdlc.cost.report import changes
+    from xdlc.cost.report import changes, pairs
 
-    earlier = {(cost.graph, cost.soc, cost.vtcm_mb): cost for cost in before.devices}
-    for second in after.devices:
-        first = earlier.get((second.graph, second.soc, second.vtcm_mb))
-        if first is None:
-            notice(f"graph {text.clean(second.graph)} is not in the DLC that is compared")
+    for first, second in pairs(before, after):
+        if first is None or second is None:
+            missing = first or second
+            assert missing is not None
+            notice(f"graph {text.clean(missing.graph)} is in only one of the two DLCs")
             continue
         rows = [
             (text.short(text.clean(change.op)), f"{change.dram:+,}", f"{change.vtcm:+,}")

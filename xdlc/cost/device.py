@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
 from xdlc.ir import Graph, Model, Op
@@ -49,7 +50,7 @@ class OpCost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceCost:
     """Cost of a graph on a device.
 
@@ -71,12 +72,12 @@ class DeviceCost:
     vtcm_peak: int
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def traffic(self) -> Traffic:
         """Bytes that all kernels move."""
         return sum((op.traffic for op in self.ops), Traffic())
 
-    @property
+    @cached_property
     def kernels(self) -> Counter[str]:
         """Number of kernels by engine."""
         return sum((Counter(op.kernels) for op in self.ops), Counter[str]())

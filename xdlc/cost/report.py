@@ -141,6 +141,20 @@ class Change:
         return (self.after or Traffic()).vtcm - (self.before or Traffic()).vtcm
 
 
+def pairs(before: CostReport, after: CostReport) -> Iterator[tuple[DeviceCost | None, DeviceCost | None]]:
+    """Yield costs by graph and device in two reports, None where one lacks them.
+
+    The graph of a model that has only one pairs with that of another such model, whatever their names.
+    """
+    is_single = len(before.static) == len(after.static) == 1
+    first, second = (
+        {("" if is_single else cost.graph, cost.soc, cost.vtcm_mb): cost for cost in report.devices}
+        for report in (before, after)
+    )
+    for key in dict.fromkeys((*second, *first)):
+        yield first.get(key), second.get(key)
+
+
 def changes(before: Sequence[OpCost], after: Sequence[OpCost]) -> Iterator[Change]:
     """Yield the ops whose traffic differs, the largest difference first."""
     first, second = ({op.op: op.traffic for op in ops} for ops in (before, after))

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from xdlc.debug.raw_results import file_name
 from xdlc.errors import BackendError, StorageError, XdlcError
 from xdlc.ir import ArrayData, Model, Op
 from xdlc.ir.data import Array
@@ -17,6 +17,8 @@ from xdlc.ir.partitions import leaving, partition_of
 
 Shows = Callable[[Model], bool]
 MOST_TRIALS = 400
+RESULTS = "expected"
+"""Folder of the right values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,37 +151,47 @@ def differs(soc: str, feeds_of: Callable[[Sequence[str]], Mapping[str, Array]], 
     return shows
 
 
-def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -> list[Path]:
-    """Write a part with its inputs, and a shell line that shows the fault.
+def write(
+    part: Model, folder: Path, feeds: Mapping[str, Array], candidate: str, expected: Mapping[str, Array]
+) -> list[Path]:
+    """Write a part with its inputs, and a script that shows the fault from any folder.
 
     Args:
         part: The part, which is written as DLC and as ONNX model.
         folder: Where to; it is made.
         feeds: Values of its inputs.
-        command: The line, with DLC and LIST in place of the files.
+        candidate: The engine that is wrong, in the words of the debugger.
+        expected: The right values of tensors; none: those of this machine.
     """
-    import numpy as np
-
     from xdlc.runtime.export import export
 
+    results = folder / RESULTS
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (results if expected else folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"cannot be made: {error.strerror}", where=str(folder), fix="check the path"
         ) from error
-    dlc, onnx = folder / "part.dlc", folder / "part.onnx"
+    dlc, onnx, listing, script = (folder / name for name in ("part.dlc", "part.onnx", "list.txt", "run.sh"))
     part.save(dlc)
-    paths = [dlc, *export(part, onnx)]
-    words = []
-    for number, (name, array) in enumerate(feeds.items()):
-        path = folder / f"input_{number}.raw"
-        values: Any = np.ascontiguousarray(array)
-        replace_file(path, values.tobytes())
-        words.append(f"{name}:={path}")
-        paths.append(path)
-    listing = folder / "list.txt"
-    replace_text(listing, " ".join(map(shlex.quote, words)) + "\n")
-    line = command.replace("DLC", shlex.quote(str(dlc))).replace("LIST", shlex.quote(str(listing)))
-    replace_text(folder / "run.sh", f"#!/bin/sh\n{line}\n", executable=True)
-    return [*paths, listing, folder / "run.sh"]
+    files = {name: folder / f"input_{number}.raw" for number, name in enumerate(feeds)}
+    paths = [dlc, *export(part, onnx), *files.values(), listing, script]
+    for name, path in files.items():
+        replace_file(path, _raw(part, name, feeds[name]))
+    for name, array in expected.items():
+        paths.append(results / f"{file_name(name)}.raw")
+        replace_file(paths[-1], _raw(part, name, array))
+    words = (shlex.quote(f"{name}:={path.name}") for name, path in files.items())
+    replace_text(listing, " ".join(words) + "\n")
+    reference = RESULTS if expected else "cpu"
+    line = f"xdlc-debug -i part.dlc --input_list list.txt --reference {reference} --candidate {candidate}"
+    text = f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{line}\n'
+    replace_text(script, text, executable=True)
+    return paths
+
+
+def _raw(part: Model, name: str, array: Array) -> bytes:
+    """Return the values of a tensor as raw files hold them."""
+    dtype = part.main.tensors[name].dtype
+    content: bytes = array.astype("<f4" if dtype.is_float or dtype.is_fixed else dtype.numpy).tobytes()
+    return content

@@ -5,9 +5,6 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
-SHELL_LINE = "xdlc-debug -i DLC --input_list LIST --reference float --candidate {}"
-"""Shell line of a reproducer, for the candidate's name."""
-
 
 class DebugOptions(TypedDict, total=False):
     """Options of ``debug``; its help describes them."""
@@ -17,7 +14,7 @@ class DebugOptions(TypedDict, total=False):
         Option(
             "Engine that counts as right: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw "
             "results, cpu, float (the DLC on this machine without rounding), or htp:SOC.",
-            default_text="float for a quantized DLC, cpu for a {soc}",
+            default_text="float for a quantized DLC, cpu with {soc}",
             metavar="ENGINE",
         ),
     ]

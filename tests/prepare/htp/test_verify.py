@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,21 @@ def test_unverified_cache_is_verified_when_it_is_kept() -> None:
     again = prepare_all(model, ["sm8650"])
     assert again.kept == ("sm8650",)
     assert cache_provenance.read(again.model)[NAME].verified is not None
+
+
+@needs_htp
+def test_kept_cache_is_verified_on_a_sample_and_where_it_was_not_whole() -> None:
+    model = prepared_cnn("sm8650")
+    facts = cache_provenance.read(model)[NAME]
+    assert facts.verified is not None
+    part = replace(facts, verified=replace(facts.verified, share=0.5, outputs={}))
+    cache_provenance.write(model, {NAME: part})
+    whole = cache_provenance.read(prepare_all(model, ["sm8650"]).model)[NAME].verified
+    again = prepare_all(model, ["sm8650"], verify=seeded(model.main))
+    sampled = cache_provenance.read(again.model)[NAME].verified
+    assert whole is not None
+    assert sampled is not None
+    assert (again.kept, whole.share, whole.inputs, sampled.inputs) == (("sm8650",), 1.0, "seeded", "samples")
 
 
 def test_seeded_integers_are_within_the_tables_that_they_index() -> None:

@@ -19,7 +19,7 @@ from xdlc.compare.figures import Difference
 from xdlc.compare.first_wrong import Segment, apart, compare, first_wrong, grouped, segments, unrounded
 from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
-from xdlc.container.cache_provenance import GraphFacts, OutputFigures, Verification
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts, OutputFigures, Verification
 from xdlc.container.caches import Cache, remove_caches, shared_weights
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError
 from xdlc.ir import (
@@ -103,9 +103,10 @@ class Verified:
 def verify_caches(
     model: Model, socs: Sequence[str], verifying: Verifying, *, name: str, timeout: float, jobs: int
 ) -> Verified:
-    """Verify the caches of SoCs that are not verified; store the results in the model.
+    """Verify the caches of SoCs; store the results in the model.
 
-    Wrong caches that xdlc compiled are removed.
+    Caches that were verified whole are not run again, except on a sample.  Wrong caches that xdlc compiled
+    are removed.
 
     Args:
         name: What messages call the model.
@@ -113,7 +114,7 @@ def verify_caches(
         jobs: Number of caches to verify at a time.
     """
     existing, facts = held_caches(model), cache_provenance.read(model)
-    todo = [soc for soc in socs if (own := existing[soc].facts) is None or own.verified is None]
+    todo = [soc for soc in socs if not _is_proven(existing[soc].facts, verifying)]
     whole = [GraphFacts("", graph) for graph in model.graphs]
 
     def work(soc: str) -> Verification:
@@ -156,6 +157,12 @@ def verify_caches(
     return Verified(
         [notices[soc] for soc in ordered], {soc: failures[soc] for soc in todo if soc in failures}
     )
+
+
+def _is_proven(facts: CacheFacts | None, verifying: Verifying) -> bool:
+    """Return whether verifying a cache could add nothing to its record."""
+    verified = None if facts is None else facts.verified
+    return verified is not None and verified.share == 1 and verifying.sample is None
 
 
 def verify(
