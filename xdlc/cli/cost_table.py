@@ -86,11 +86,9 @@ def _show_ops(cost: DeviceCost) -> None:
 
 def show_changes(before: CostReport, after: CostReport) -> None:
     """Print what differs between two reports, op by op."""
-    from xdlc.cost.report import changes
+    from xdlc.cost.report import changes, pairs_of
 
-    earlier = {(cost.graph, cost.soc, cost.vtcm_mb): cost for cost in before.devices}
-    for second in after.devices:
-        first = earlier.get((second.graph, second.soc, second.vtcm_mb))
+    for first, second in pairs_of(before, after):
         if first is None:
             notice(f"graph {text.clean(second.graph)} is not in the DLC that is compared")
             continue

@@ -34,6 +34,11 @@ const real = value => {
   return value === 0 ? "0" : size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(+value.toPrecision(4));
 };
 const percent = value => value == null ? "\u2013" : value === 0 ? "0" : value < 0.0001 ? "<0.01\u2009%" : (100 * value).toFixed(value < 0.1 ? 2 : 0) + "\u2009%";
+const size = bytes => {
+  if (bytes == null) return "\u2013";
+  const power = Math.min(4, Math.floor(Math.log2(Math.max(Math.abs(bytes), 1)) / 10));
+  return power ? `${(bytes / 1024 ** power).toFixed(1)}\u2009${["", "KiB", "MiB", "GiB", "TiB"][power]}` : `${bytes}\u2009B`;
+};
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const facts = rows => h("dl", {}, rows.filter(row => row[1] != null && row[1] !== "" && row[1] !== "\u2013").map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]).flat());
 const list = (title, lines, open) => lines.length ? h("details", { open: open ? "" : null }, h("summary", {}, `${title} (${lines.length})`), h("ul", {}, lines.map(text => h("li", {}, clean(text))))) : null;
@@ -205,7 +210,7 @@ const table = (kinds, weak) => {
       if (!step) return;
       const other = all[(place + step + all.length) % all.length];
       choose(other); draw(); $("tab-" + other).focus();
-    } }, `${kinds[kind].title} ${kinds[kind].rows.length}`)));
+    } }, kinds[kind].title, h("span", { class: "muted" }, ` ${kinds[kind].rows.length}`))));
   for (const id of ["search", "kind", "weak"]) $(id).addEventListener("input", () => { state.most = PAGE; draw(); });
   $("weak-label").textContent = weak;
   $("table").hidden = false;
@@ -213,5 +218,5 @@ const table = (kinds, weak) => {
   redraw.push(draw);
   return show;
 };
-return { R, $, add, h, s, clear, clean, narrow, short, name, EXACT, db, unit, real, percent, count, facts, list, terms, words, head, stack, chart, table };
+return { R, $, add, h, s, clear, clean, narrow, short, name, EXACT, db, unit, real, percent, size, count, facts, list, terms, words, head, stack, chart, table };
 })();

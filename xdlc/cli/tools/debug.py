@@ -25,7 +25,7 @@ WRONG = 5
     "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
 )
 @params.flags_of(DebugOptions, without=("notify",))
-@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .json or .csv.")
+@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .html, .json or .csv.")
 def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
     """Compare two engines tensor by tensor, and name the first op that is wrong."""
     from xdlc import api
