@@ -72,9 +72,10 @@ def test_two_runs_have_the_same_figures() -> None:
 def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
     path = tmp_path / "net.dlc"
     wide().save(path)
-    table, report = tmp_path / "cost.csv", tmp_path / "cost.json"
+    table, report, page = (tmp_path / f"cost.{form}" for form in ("csv", "json", "html"))
     words = ["-i", str(path), "--soc", "sm8650", "--csv", str(table), "--json", str(report)]
-    assert run_tool(*words).exit_code == 0
+    assert run_tool(*words, "--html", str(page), "--against", str(path)).exit_code == 0
+    assert "<title>Cost report: net.dlc</title>" in page.read_text()
     rows = list(csv.DictReader(table.read_text().splitlines()))
     content = json.loads(report.read_text())
     total = content["devices"][0]["totals"]["dram_read"]

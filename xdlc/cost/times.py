@@ -89,6 +89,10 @@ class Milliseconds:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        """Return the estimate with its interval."""
+        return f"{self.value:.2f} ms ({self.low:.2f} to {self.high:.2f}) on {self.device}"
+
 
 @cache
 def fits() -> Fits:

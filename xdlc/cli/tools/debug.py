@@ -33,7 +33,7 @@ WRONG = 5
         "reproducer": {"type": params.FilePath(file_okay=False, path_type=Path)},
     },
 )
-@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .json or .csv.")
+@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .html, .json or .csv.")
 def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
     """Compare two engines tensor by tensor, and name the first op that is wrong."""
     from xdlc import api
