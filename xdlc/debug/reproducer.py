@@ -14,6 +14,7 @@ from xdlc.ir import ArrayData, Model, Op
 from xdlc.ir.data import Array
 from xdlc.ir.files import replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
+from xdlc.options.debugging import SHELL_LINE
 
 Shows = Callable[[Model], bool]
 MOST_TRIALS = 400
@@ -183,8 +184,7 @@ def write(
         replace_file(paths[-1], _raw(part, name, array))
     words = (shlex.quote(f"{name}:={path.name}") for name, path in files.items())
     replace_text(listing, " ".join(words) + "\n")
-    reference = RESULTS if expected else "cpu"
-    line = f"xdlc-debug -i part.dlc --input_list list.txt --reference {reference} --candidate {candidate}"
+    line = SHELL_LINE.format(RESULTS if expected else "cpu", shlex.quote(candidate))
     text = f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{line}\n'
     replace_text(script, text, executable=True)
     return paths

@@ -5,6 +5,9 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
+SHELL_LINE = "xdlc-debug -i part.dlc --input_list list.txt --reference {} --candidate {}"
+"""Shell line of a reproducer, for the names of two engines."""
+
 
 class DebugOptions(TypedDict, total=False):
     """Options of ``debug``; its help describes them."""
