@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from onnx import helper, save
 
 import xdlc
-from tests.support.onnx_models import residual
+from tests.support.onnx_models import build, node, residual
 from xdlc.cli.tools.debug import WRONG, main
 from xdlc.compare.engines import HostEngine, computed
 from xdlc.debug.raw_results import RawResults
@@ -119,6 +119,21 @@ def test_raw_results_have_no_reproducer(model: Model, tmp_path: Path) -> None:
     (tmp_path / "c1.raw").write_bytes(HostEngine(model).values(SAMPLE, ["c1"])["c1"].tobytes())
     with pytest.raises(UsageError, match="has no effect"):
         xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path, reproducer=tmp_path / "part")
+
+
+def test_dlc_of_another_network_is_no_reference(model: Model, tmp_path: Path) -> None:
+    other = xdlc.convert(
+        build([node("Relu", "x", "c1")], {"x": np.zeros((1, 4), "f4")}, None, ["c1"], opset=18)
+    )
+    other.save(tmp_path / "other.dlc")
+    with pytest.raises(UsageError):
+        xdlc.debug(model, [SAMPLE], reference=tmp_path / "other.dlc")
+
+
+def test_output_without_a_counterpart_is_stated(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "c1.raw").write_bytes(HostEngine(model).values(SAMPLE, ["c1"])["c1"].tobytes())
+    report = xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path)
+    assert str(report).endswith("  y")
 
 
 def test_metric_may_return_any_number(model: Model, tmp_path: Path) -> None:

@@ -83,6 +83,12 @@ def debug(
         except BackendError as error:
             _reproduce(engines[0], engines[1], first, options, error)
             raise
+        if not rows:
+            raise UsageError(
+                "the engines share no tensor",
+                where=f"{engines[0].title}, {engines[1].title}",
+                fix="name two engines of one network",
+            )
         _reproduce(engines[0], engines[1], first, options, rows)
         count = sum(1 for _ in each())
         outputs = tuple(tensor.name for tensor in graph.outputs)
@@ -222,6 +228,8 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
         return RawResults(text, model)
     engine = HostEngine(executable(load(text), text))
     engine.title = f"host ({os.path.basename(text)})"
+    own, shapes = model.main.tensors, engine.model.main.tensors
+    engine.names = [name for name in engine.names if name in own and own[name].shape == shapes[name].shape]
     return engine
 
 

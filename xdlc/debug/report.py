@@ -86,6 +86,8 @@ class DebugReport:
         lines += [
             f"  {_words(row.cumulative)}  {row.tensor}" for row in self.rows if row.tensor in self.outputs
         ]
+        compared = {row.tensor for row in self.rows}
+        lines += [f"  not compared  {name}" for name in self.outputs if name not in compared]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
