@@ -12,13 +12,14 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
+from tests.support.onnx_models import build, node
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.report import CostReport, changes, pairs
 from xdlc.cost.schematic import Traffic
 from xdlc.cost.static import static_cost
-from xdlc.errors import UsageError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static
 from xdlc.ir import dtype as dt
 
@@ -58,6 +59,15 @@ def test_floats_of_v68_run_without_the_matrix_unit() -> None:
     old, new = (xdlc.cost(cnn(quantized=False), [soc]).devices[0] for soc in ("sm8350", "sm8650"))
     assert (old.kernels["HMX"], bool(old.notes)) == (0, True)
     assert (new.kernels["HMX"] > 0, bool(new.notes)) == (True, False)
+
+
+@needs_htp
+def test_op_that_does_not_compile_is_named() -> None:
+    nodes = [node("Relu", "x", "a"), node("Sigmoid", "a", "b"), node("IsInf", "b", "y")]
+    model = xdlc.convert(build(nodes, {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    with pytest.raises(BackendError) as caught:
+        xdlc.cost(model, ["sm8650"])
+    assert any(repr(op.name) in caught.value.problem for op in model.main.ops)
 
 
 @needs_htp

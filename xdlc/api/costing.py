@@ -52,7 +52,7 @@ def cost(
     source = executable(loaded(model), where)
     plans = [
         target
-        for size in vtcm or (None,)
+        for size in dict.fromkeys(vtcm) or (None,)
         for target in (
             targets(
                 socs,
