@@ -45,6 +45,12 @@ def test_without_devices_the_arithmetic_is_reported() -> None:
     assert cost.ports == cost.peak == 2 * 4 * 512
 
 
+def test_open_dimensions_are_stated() -> None:
+    model = xdlc.convert(build([node("Relu")], {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    model.main.inputs[0].dynamic_axes = frozenset({0})
+    assert xdlc.cost(model).static[0].open_inputs == ("x",)
+
+
 @needs_htp
 def test_weights_are_read_once_as_halves() -> None:
     (cost,) = xdlc.cost(wide(1024), ["sm8650"]).devices

@@ -42,6 +42,10 @@ def _show_static(result: CostReport) -> None:
     ]
     titles = ("graph", "MACs", "parameters", "weights", "in + out", "activations", "MACs/byte")
     _show_table(titles, rows)
+    for cost in result.static:
+        if cost.open_inputs:
+            names = ", ".join(map(text.clean, cost.open_inputs[:WIDEST]))
+            notice(f"open dimensions count as the least that they may be: inputs {names}")
 
 
 def _show_totals(result: CostReport) -> None:
