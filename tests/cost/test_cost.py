@@ -47,7 +47,7 @@ def test_without_devices_the_arithmetic_is_reported() -> None:
 
 def test_open_dimensions_are_stated() -> None:
     model = xdlc.convert(build([node("Relu")], {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
-    model.main.inputs[0].dynamic_axes = frozenset({0})
+    model.main.inputs[0].dynamic_axes = (0,)
     assert xdlc.cost(model).static[0].open_inputs == ("x",)
 
 
