@@ -106,23 +106,32 @@ def _reproduce(
         inner = [name for name in names if name not in feeds]
         return {name: feeds[name] for name in names if name in feeds} | host.values(feeds, inner)
 
+    part: Model | None
     if isinstance(fault, BackendError):
         if not isinstance(engine, HtpEngine):
             return
-        part = reproducer.reduced(model, reproducer.ends_compiler(engine.soc, fault)).model
+        part = _reduced(model, reproducer.fails(engine.soc, feeds_of, fault))
     else:
         part = reproducer.part_of(model, [op for op in model.main.ops if op.name == fault.op])
         if isinstance(engine, HtpEngine):
             shows = reproducer.differs(engine.soc, feeds_of, fault.least)
-            if not shows(part):
-                part = reproducer.reduced(model, shows).model
+            part = part if shows(part) else _reduced(model, shows)
+    notify = options.get("notify") or (lambda text: None)
+    if part is None:
+        notify("no reproducer: the fault depends on the tensors that are compared, which are outputs on HTP")
+        return
     inputs = feeds_of([tensor.name for tensor in part.main.inputs])
     part = reproducer.with_noise(part) if options.get("noise") else part
     line = SHELL_LINE.format(f"htp:{engine.soc}" if isinstance(engine, HtpEngine) else "cpu")
     paths = reproducer.write(part, Path(folder), inputs, line)
-    notify = options.get("notify")
-    if notify is not None:
-        notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
+    notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
+
+
+def _reduced(model: Model, shows: Callable[[Model], bool]) -> Model | None:
+    from xdlc.debug.reproducer import reduced
+
+    result = reduced(model, shows)
+    return None if result is None else result.model
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:

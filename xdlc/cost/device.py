@@ -238,7 +238,7 @@ def _reason(
 
 
 def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
-    """Return channels and padding factor of an op's widest tensor where few channels are padded."""
+    """Return few channels that are padded to more room, and how many times."""
     tensors = [tensor for op in ops[:1] for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     live = [tensor for tensor in tensors if not tensor.is_static and len(tensor.shape) == 4]
     if not live:
