@@ -14,12 +14,8 @@ import xdlc
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
-from xdlc.cost.device import DeviceCost, OpCost
-from xdlc.cost.report import CostReport, changes, pairs
-from xdlc.cost.schematic import Traffic
-from xdlc.cost.static import static_cost
-from xdlc.errors import UsageError
-from xdlc.ir import Graph, Model, Tensor, make_op, static
+from xdlc.cost.report import changes
+from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 
 
@@ -58,6 +54,22 @@ def test_floats_of_v68_run_without_the_matrix_unit() -> None:
     old, new = (xdlc.cost(cnn(quantized=False), [soc]).devices[0] for soc in ("sm8350", "sm8650"))
     assert (old.kernels["HMX"], bool(old.notes)) == (0, True)
     assert (new.kernels["HMX"] > 0, bool(new.notes)) == (True, False)
+
+
+@needs_htp
+def test_a_reason_names_what_moves_less() -> None:
+    """Few channels are padded, and a Transpose of an input can be left out."""
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, 3, 64, 64), dt.FLOAT32))
+    turned, result = (Tensor(name, (1, 64, 64, 3), dt.FLOAT32) for name in ("turned", "y"))
+    order = {"perm": static("perm", np.uint32([0, 2, 3, 1]))}
+    graph.append(make_op(graph, "Transpose", [source], [turned], order, name="turn"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [turned], [result], {"operation": u32(4)}, name="relu"))
+    graph.add_output(result)
+    (cost,) = xdlc.cost(Model({"g": graph}), ["sm8650"]).devices
+    (reason,) = (op.reason for op in cost.ops if op.op == "turn")
+    assert "3 channels take the room of 32" in reason
+    assert "desired_input_layout" in reason
 
 
 @needs_htp
