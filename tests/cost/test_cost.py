@@ -20,7 +20,7 @@ from xdlc.cost.report import CostReport, changes, pairs
 from xdlc.cost.schematic import Traffic
 from xdlc.cost.static import static_cost
 from xdlc.errors import BackendError, UsageError
-from xdlc.ir import Graph, Model, Tensor, make_op, static
+from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 
 
@@ -74,6 +74,22 @@ def test_op_that_does_not_compile_is_named() -> None:
     with pytest.raises(BackendError) as caught:
         xdlc.cost(model, ["sm8650"])
     assert any(repr(op.name) in caught.value.problem for op in model.main.ops)
+
+
+@needs_htp
+def test_a_reason_names_what_moves_less() -> None:
+    """Few channels are padded, and a Transpose of an input can be left out."""
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, 3, 64, 64), dt.FLOAT32))
+    turned, result = (Tensor(name, (1, 64, 64, 3), dt.FLOAT32) for name in ("turned", "y"))
+    order = {"perm": static("perm", np.uint32([0, 2, 3, 1]))}
+    graph.append(make_op(graph, "Transpose", [source], [turned], order, name="turn"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [turned], [result], {"operation": u32(4)}, name="relu"))
+    graph.add_output(result)
+    (cost,) = xdlc.cost(Model({"g": graph}), ["sm8650"]).devices
+    (reason,) = (op.reason for op in cost.ops if op.op == "turn")
+    assert "3 channels take the room of 32" in reason
+    assert "desired_input_layout" in reason
 
 
 @needs_htp

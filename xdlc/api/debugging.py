@@ -151,15 +151,19 @@ def _reproduce(
     row = None if isinstance(fault, BackendError) else first_wrong(fault)
     expected: dict[str, Array] = {}
     if isinstance(engine, HtpEngine) and (row is not None or isinstance(fault, BackendError)):
+        part: Model | None = None
         if isinstance(fault, BackendError):
-            shows = reproducer.ends_compiler(engine.soc, fault)
-            part = reproducer.reduced(model, shows).model
+            shows = reproducer.fails(engine.soc, feeds_of, fault)
         else:
             assert row is not None
             shows = reproducer.differs(engine.soc, feeds_of, row.least)
             part = reproducer.part_of(model, [op for op in model.main.ops if op.name == row.op])
-            if not shows(part):
-                part = reproducer.reduced(model, shows).model
+        if part is None or not shows(part):
+            smallest = reproducer.reduced(model, shows)
+            if smallest is None:
+                notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
+                return
+            part = smallest.model
         if options.get("noise"):
             part = reproducer.with_noise(part)
             if not shows(part):

@@ -82,10 +82,12 @@ class HtpEngine:
         model: The model, whose main graph runs.
         soc: Name of the SoC.
         kernels: Kernels of UDOs, which run on this machine.
+        seconds: Time that compiling and that each run may take; default: that of a session.
     """
 
-    def __init__(self, model: Model, soc: str, *, kernels: Any = None) -> None:
+    def __init__(self, model: Model, soc: str, *, kernels: Any = None, seconds: float | None = None) -> None:
         self.model, self.soc, self._kernels = model, soc, kernels
+        self._limits: dict[str, Any] = {} if seconds is None else {"timeout": seconds, "run_timeout": seconds}
         self.names: Collection[str] = computed(model.main)
         self.title = f"HTP of {soc}"
         self._open: tuple[tuple[str, ...], Any] = ((), None)
@@ -99,7 +101,12 @@ class HtpEngine:
         if session is None or chosen != tuple(names):
             self.close()
             session = HtpSession(
-                self.model, self.soc, mode="always_generate_new", outputs=names, kernels=self._kernels
+                self.model,
+                self.soc,
+                mode="always_generate_new",
+                outputs=names,
+                kernels=self._kernels,
+                **self._limits,
             )
             self._open = (tuple(names), session)
         results = session.run(feeds)

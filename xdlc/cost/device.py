@@ -10,6 +10,7 @@ from functools import cached_property
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.traits import macs, value_sources
+from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions, traced_compilation
 from xdlc.targets import Soc
 
@@ -17,6 +18,12 @@ DEAREST = 10
 NO_FLOATS = 68
 """Architecture whose matrix unit computes no floats."""
 _PORTS = "(inputs and outputs)"
+_WEIGHTS, _STRIDED = "weights_to_vtcm", "SpaceToDepth"
+"""Parts of names of kernels that read weights, and that rearrange values for a stride."""
+_BLOCK = 32
+"""Channels that stand together in VTCM."""
+_DRAM_COSTS = 8
+"""Bytes of VTCM traffic that a byte of DRAM traffic outweighs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +183,79 @@ def _cost(
     static = {tensor for op in ops for tensor in op.inputs if tensor is not None and tensor.is_static}
     weights = sum(tensor.nbytes for tensor in static)
     work = sum(map(macs, ops))
-    largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
-    if not ops and not nodes and name == _PORTS:
-        reason = "copies inputs and outputs"
-    elif spilled or filled:
-        reason = "VTCM has no room for its values, which go to DRAM and back"
-    elif work and not engines["HMX"]:
-        is_float = ops[0].outputs[0].dtype.is_float
-        why = f", which computes no floats on v{soc.arch}" if is_float and soc.arch == NO_FLOATS else ""
-        reason = f"does not run on HMX{why}"
-    elif ops and _only_moves(ops[0]):
-        reason = f"moves values without computing, most by {largest.operation}"
-    elif largest.engine == "DMA" and weights:
-        reason = "reads weights from DRAM"
-    else:
-        reason = f"most by {largest.operation} on {largest.engine}"
+    reason = _reason(name, ops, kernels, work, weights, soc)
     fused = tuple(op.name for op in ops if op.name != name)
     return OpCost(name, kind, nodes, fused, engines, traffic, spilled, filled, work, weights, reason)
+
+
+def _reason(
+    name: str, ops: Sequence[Op], kernels: Sequence[Kernel], work: int, weights: int, soc: Soc
+) -> str:
+    """Return why an op moves what it moves, and what moves less, in words."""
+    traffic = sum((kernel.traffic for kernel in kernels), Traffic())
+    engines = {kernel.engine for kernel in kernels}
+    out = sum(kernel.traffic.dram for kernel in kernels if kernel.operation in (SPILL, FILL))
+    loaded = sum(kernel.traffic.dram_read for kernel in kernels if _WEIGHTS in kernel.operation)
+    strided = sum(kernel.traffic.vtcm for kernel in kernels if _STRIDED in kernel.operation)
+    is_float = any(tensor.dtype.is_float for op in ops for tensor in op.outputs)
+    rounded = "; values of 8 bits move half or less" if is_float else ""
+    if name == _PORTS and not ops:
+        return f"copies inputs and outputs, {_size(traffic.dram)}"
+    if out:
+        fewer = "8 bits" if is_float else "a smaller map or batch"
+        return (
+            f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} would need less room"
+        )
+    if work and "HMX" not in engines:
+        if is_float and soc.arch == NO_FLOATS:
+            return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
+        return f"HVX computes it, not HMX, and moves {_size(traffic.dram + traffic.vtcm)}"
+    if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
+        stored = weights // 2 if is_float else weights  # HTP computes in float16
+        if stored and loaded > 2 * stored:
+            return (
+                f"reads {_size(loaded)} of weights that have {_size(stored)}: channels are padded to {_BLOCK}"
+            )
+        return (
+            f"reads {_size(loaded)} of weights from DRAM{'; weights of 8 bits are half' if is_float else ''}"
+        )
+    if 2 * strided >= traffic.vtcm:
+        return f"moves {_size(strided)} to rearrange its input for the stride{rounded}"
+    narrow = _narrow(ops)
+    moved = _size(traffic.dram + traffic.vtcm)
+    if narrow is not None:
+        channels, times = narrow
+        what = f"moves {moved}; {channels} channels take the room of {_BLOCK}, {times:.0f} times as much"
+        source = ops[0].inputs[0]
+        if ops[0].type == "Transpose" and source is not None and source.producer is None:
+            return f"{what}; channels last need no Transpose: {spell('convert.desired_input_layout')}"
+        return what
+    if ops and _only_moves(ops[0]):
+        return f"moves {moved} without computing{rounded}"
+    if 2 * traffic.dram > traffic.vtcm:
+        return f"reads and writes {_size(traffic.dram)} of values in DRAM{rounded}"
+    largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
+    return f"moves {moved}, most by {largest.operation} on {largest.engine}{rounded}"
+
+
+def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
+    """Return few channels that are padded to more room, and how many times."""
+    tensors = [tensor for op in ops[:1] for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    live = [tensor for tensor in tensors if not tensor.is_static and len(tensor.shape) == 4]
+    if not live:
+        return None
+    largest = max(live, key=lambda tensor: tensor.size)
+    channels = min(largest.shape[-1], live[-1].shape[-1])
+    padded = -(-channels // _BLOCK) * _BLOCK / max(channels, 1)
+    return (channels, padded) if padded >= 2 else None
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes in words."""
+    for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
+        if count >> power:
+            return f"{count / (1 << power):.1f} {unit}"
+    return f"{count} B"
 
 
 def _only_moves(op: Op) -> bool:

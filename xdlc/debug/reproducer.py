@@ -17,9 +17,12 @@ from xdlc.ir.partitions import leaving, partition_of
 from xdlc.options.debugging import SHELL_LINE
 
 Shows = Callable[[Model], bool]
+FeedsOf = Callable[[Sequence[str]], Mapping[str, Array]]
 MOST_TRIALS = 400
 RESULTS = "expected"
 """Folder of the right values."""
+SECONDS = 60.0
+"""Longest time that a part may compile, and run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,18 @@ def part_of(model: Model, ops: Sequence[Op]) -> Model:
     return Model({part.name: part, **others}, {"history": model.metadata.get("history", [])})
 
 
-def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproducer:
-    """Return the smallest part that shows a fault, by delta reduction.
+def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproducer | None:
+    """Return the smallest part that shows a fault; None if the whole does not.
 
     Args:
-        model: A model that shows it.
+        model: A model.
         shows: Whether a model shows it; errors that it raises are its own.
         most: Number of parts to try at most.
     """
     ops = list(model.main.ops)
-    trials, pieces = 0, 2
+    if not shows(part_of(model, ops)):
+        return None
+    trials, pieces = 1, 2
     while len(ops) > 1 and trials < most:
         size = -(-len(ops) // pieces)
         runs = [ops[start : start + size] for start in range(0, len(ops), size)]
@@ -75,13 +80,18 @@ def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproduce
     return Reproducer(part_of(model, ops), trials, is_least=len(ops) == 1)
 
 
-def ends_compiler(soc: str, like: BackendError) -> Shows:
-    """Return whether compiling a model for a SoC fails as before, in a child process."""
-    from xdlc.runtime.htp.process import WorkerSession
+def fails(soc: str, feeds_of: FeedsOf, like: BackendError) -> Shows:
+    """Return whether compiling or running a model for a SoC fails as before.
+
+    Args:
+        soc: Name of the SoC.
+        feeds_of: Returns the values of tensors of the whole graph by name.
+        like: The failure before.
+    """
 
     def shows(model: Model) -> bool:
         try:
-            WorkerSession.of_model(model, soc, name="part").close()
+            _outputs(model, soc, feeds_of)
         except BackendError as error:
             return kind_of(error) == kind_of(like)
         except XdlcError:  # another problem of a part
@@ -89,6 +99,18 @@ def ends_compiler(soc: str, like: BackendError) -> Shows:
         return False
 
     return shows
+
+
+def _outputs(model: Model, soc: str, feeds_of: FeedsOf) -> tuple[dict[str, Array], Mapping[str, Array]]:
+    """Return the outputs of a model on a SoC and its feeds, in a child process."""
+    from xdlc.compare.engines import HtpEngine
+
+    feeds = feeds_of([tensor.name for tensor in model.main.inputs])
+    engine = HtpEngine(model, soc, seconds=SECONDS)
+    try:
+        return engine.values(feeds, [tensor.name for tensor in model.main.outputs]), feeds
+    finally:
+        engine.close()
 
 
 def kind_of(error: BackendError) -> str:
@@ -124,29 +146,26 @@ def with_noise(model: Model, seed: int = 0) -> Model:
     return copy
 
 
-def differs(soc: str, feeds_of: Callable[[Sequence[str]], Mapping[str, Array]], least: float) -> Shows:
+def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
     """Return whether an output of a model differs on a SoC from this machine's.
 
     Args:
+        soc: Name of the SoC.
         feeds_of: Returns the values of tensors of the whole graph by name.
         least: SQNR in dB below which it differs.
     """
-    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.compare.engines import HostEngine
     from xdlc.compare.figures import Difference
 
     def shows(model: Model) -> bool:
-        feeds = feeds_of([tensor.name for tensor in model.main.inputs])
-        names = [tensor.name for tensor in model.main.outputs]
-        engine = HtpEngine(model, soc)
         try:
-            right, results = HostEngine(model).values(feeds, names), engine.values(feeds, names)
+            results, feeds = _outputs(model, soc, feeds_of)
+            right = HostEngine(model).values(feeds, list(results))
         except XdlcError:
             return False
-        finally:
-            engine.close()
-        differences = [Difference() for _ in names]
-        for name, difference in zip(names, differences, strict=True):
-            difference.add(right[name], results[name])
+        differences = [Difference() for _ in results]
+        for (name, values), difference in zip(results.items(), differences, strict=True):
+            difference.add(right[name], values)
         return any(difference.figures().db < least for difference in differences)
 
     return shows
