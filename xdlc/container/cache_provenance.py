@@ -103,7 +103,8 @@ class CacheFacts:
         share_weights: Whether its weights are in records of their own.
         arch_only: Whether it was compiled for any SoC of its architecture.
         xdlc: Version of xdlc that made it.
-        content: Hash of the cache's bytes, see ``content_hash``; None in records of older versions.
+        content: Hash of the cache and of weights that it shares, see ``content_hash``; None in records of
+            older versions.
         verified: Result of its verification; None if it is not verified.
     """
 
@@ -119,11 +120,13 @@ class CacheFacts:
     verified: Verification | None = None
 
 
-def content_hash(data: TensorData) -> str:
-    """Return the hexadecimal hash of a cache's bytes."""
-    digest = hashlib.blake2b(data.content(), digest_size=16).hexdigest()
-    data.release()
-    return digest
+def content_hash(data: TensorData, weights: Mapping[str, TensorData]) -> str:
+    """Return the hexadecimal hash of a cache and of its weights in other records."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (data, *(weights[name] for name in sorted(weights))):
+        digest.update(part.content())
+        part.release()
+    return digest.hexdigest()
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
