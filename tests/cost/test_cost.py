@@ -2,7 +2,6 @@
 
 import csv
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +124,11 @@ def device_cost(count: int, *, graph: str = "g", soc: str = "sm8650") -> DeviceC
     return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, ())
 
 
-def test_a_graph_of_many_ops_is_added_up_once() -> None:
-    report = CostReport((), (device_cost(5000),), ("",))
-    start = time.monotonic()
-    rows = list(csv.DictReader(report.as_csv().splitlines()))
-    assert time.monotonic() - start < 5  # 80 seconds if each op added all of them up
+def test_the_shares_of_a_graph_of_many_ops_are_its_whole() -> None:
+    cost = device_cost(5000)
+    rows = list(csv.DictReader(CostReport((), (cost,), ("",)).as_csv().splitlines()))
     assert sum(float(row["share"]) for row in rows) == pytest.approx(1)
+    assert cost.traffic is cost.traffic  # added up once, not for each op
 
 
 def test_graphs_of_two_models_are_paired() -> None:
