@@ -13,7 +13,7 @@ import re
 import sys
 import time
 
-from verify import networks, options_of
+from verify import networks, parser_of
 
 import xdlc
 from xdlc.cost.device import DeviceCost, device_costs
@@ -38,7 +38,7 @@ def sums(cost: DeviceCost) -> list[int]:
 
 
 def main() -> int:
-    options = options_of(__doc__, ["sm8650", "sm8350"], 30)
+    options = parser_of(__doc__, ["sm8650", "sm8350"], 30).parse_args()
     until = time.monotonic() + options.seconds
     equal = refused = wrong = 0
     for name, source in networks(options.corpus, options.most):

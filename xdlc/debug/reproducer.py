@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +107,7 @@ def _outputs(model: Model, soc: str, feeds_of: FeedsOf) -> tuple[dict[str, Array
     from xdlc.compare.engines import HtpEngine
 
     feeds = feeds_of([tensor.name for tensor in model.main.inputs])
-    engine = HtpEngine(model, soc, seconds=SECONDS)
+    engine = HtpEngine(model, soc, until=time.monotonic() + SECONDS)
     try:
         return engine.values(feeds, [tensor.name for tensor in model.main.outputs]), feeds
     finally:
