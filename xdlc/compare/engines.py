@@ -51,10 +51,13 @@ class HostEngine:
         model: The model, whose main graph runs.
         quantized: Whether fixed-point tensors are rounded to their encodings.
         kernels: Kernels of UDOs.
+        until: Time of the monotonic clock at which runs end.
     """
 
-    def __init__(self, model: Model, *, quantized: bool = True, kernels: Any = None) -> None:
-        self.model, self.quantized, self._kernels = model, quantized, kernels
+    def __init__(
+        self, model: Model, *, quantized: bool = True, kernels: Any = None, until: float | None = None
+    ) -> None:
+        self.model, self.quantized, self._kernels, self._until = model, quantized, kernels, until
         self.names: Collection[str] = computed(model.main)
         self.title = "host" if quantized else "host, floats"
         self._open: tuple[tuple[str, ...], Any] = ((), None)
@@ -67,7 +70,7 @@ class HostEngine:
             self._open, session = ((), None), None  # before another one takes memory
             session = self.session(self.model, names)
             self._open = (tuple(names), session)
-        results = session.run(feeds)
+        results = session.run(feeds, until=self._until)
         return {name: results[name] for name in names}
 
     def session(self, model: Model, names: Sequence[str]) -> Any:

@@ -164,20 +164,21 @@ def test_beyond_the_budget_the_riskiest_ops_are_verified_alone(monkeypatch: pyte
     assert ("0%" in result.notices[0], result.problems) == (True, ())
 
 
-def distances() -> Model:
-    """The small difference of two products, whose 8 bits are coarse beside it."""
+def distances(*, quantized: bool) -> Model:
+    """The small difference of two products, whose roundings are coarse beside it."""
     graph = Graph("g")
     source = graph.add_input(Tensor("x", (1, 4, 4, 64), dt.FLOAT32))
     rng = np.random.default_rng(0)
     factors = rng.uniform(1, 2, 64).astype("f4")
-    others = factors * rng.uniform(0.97, 1.03, 64).astype("f4")
+    spread = 0.03 if quantized else 0.001
+    others = factors * rng.uniform(1 - spread, 1 + spread, 64).astype("f4")
     products = [
         binary(graph, MULTIPLY, source, static(f"f{number}", each), f"p{number}")
         for number, each in enumerate((factors, others))
     ]
     graph.add_output(binary(graph, SUBTRACT, *products, "y"))
     model = Model({"g": graph})
-    return xdlc.quantize(model, [seeded(graph)])
+    return xdlc.quantize(model, [seeded(graph)]) if quantized else model
 
 
 def ran(model: Model, results: Callable[[Array], Array]) -> op_judgement.Ran:
@@ -187,10 +188,11 @@ def ran(model: Model, results: Callable[[Array], Array]) -> op_judgement.Ran:
     return op_judgement.Ran(model, "sm8650", feeds, expected, changed, 0.0, "net: sm8650", start)
 
 
-def test_rounding_of_all_values_explains_a_poor_output() -> None:
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("quantized", [True, False])
+def test_rounding_of_all_values_explains_a_poor_output(quantized: bool) -> None:
+    rng, model = np.random.default_rng(0), distances(quantized=quantized)
     noisy = {
-        share: ran(distances(), lambda y, share=share: y + share * y.std() * rng.standard_normal(y.shape))
+        share: ran(model, lambda y, share=share: y + share * y.std() * rng.standard_normal(y.shape))
         for share in (0.1, 1.0)
     }
     (near,), (far,) = (each.differences().values() for each in noisy.values())
@@ -201,12 +203,14 @@ def test_rounding_of_all_values_explains_a_poor_output() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rounding_explains_no_nan(value: float) -> None:
-    assert not op_judgement.is_explained(ran(distances(), lambda y: np.where(y == y.max(), value, y)))
+    assert not op_judgement.is_explained(
+        ran(distances(quantized=True), lambda y: np.where(y == y.max(), value, y))
+    )
 
 
 @needs_htp
 def test_accumulated_rounding_is_verified_without_judging_ops() -> None:
-    (facts,) = cache_provenance.read(prepare(distances(), ["sm8650"])).values()
+    (facts,) = cache_provenance.read(prepare(distances(quantized=True), ["sm8650"])).values()
     assert facts.verified is not None
     assert (facts.verified.share, facts.verified.judged) == (1.0, None)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc import passes
 from xdlc.compare.engines import HostEngine, HtpEngine, computed
 from xdlc.compare.figures import Difference
 from xdlc.compare.first_wrong import Segment, apart, compare, first_wrong, grouped, segments, unrounded
+from xdlc.container.metadata import add_step
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -22,6 +23,7 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT16, FLOAT32
 from xdlc.opdefs.traits import macs
 from xdlc.options import spell
 from xdlc.runtime.htp.process import Launch
@@ -38,10 +40,14 @@ STEPS = 1.5
 """Steps of an encoding that right results are off, as a root of the mean square."""
 USELESS = 10.0
 """SQNR in dB below which an output is of no use, whatever the reason."""
-WIDER, MARGIN = 1.01, 1.0
-"""Factor of the steps that a network is rounded to again, and dB that the emulation may be further off."""
+WIDER = 1.01
+"""Factor of the steps that a network is rounded to again."""
+MARGIN, MARGIN_OF_FLOATS = 1.0, 6.0
+"""SQNR in dB that the emulation may be further off than a network that is rounded again."""
 AGAIN = 2.0
 """Time of compiling and running a graph with all values as outputs over that of running it."""
+_TURNS = 8
+"""Least number of groups of parts, where a few parts take all of the time."""
 CHUNK = 12
 """Parts that are compiled at a time: one that does not compile drops the others."""
 APART = 15.0
@@ -114,8 +120,8 @@ def is_near(tensor: Tensor, error: Difference) -> bool:
 def is_explained(ran: Ran) -> bool:
     """Return whether rounding explains the differences of all outputs.
 
-    That of all values together moves an output as far as wider steps do: the same network, as right, with
-    other roundings.  An output that is of no use shows no fault, and is not explained.
+    That of all values together moves an output as far as wider steps do, and floats of 16 bits: the same
+    network, as right, with other roundings.  An output that is of no use shows no fault: it is not explained.
     """
     differences = ran.differences()
     far = [tensor for tensor, error in differences.items() if not is_near(tensor, error)]
@@ -123,21 +129,27 @@ def is_explained(ran: Ran) -> bool:
         return True
     if any(_is_useless(differences[tensor]) for tensor in far):
         return False
-    wider = ran.model.clone()
-    rounded = 0
-    for graph in wider.graphs.values():
-        for tensor in {out for op in graph.ops for out in op.outputs}:
-            if tensor.dtype.is_fixed and isinstance(tensor.encoding, ScaleOffset):
-                tensor.encoding = ScaleOffset(tensor.encoding.scale * WIDER, tensor.encoding.offset)
-                rounded += 1
-    if not rounded:
-        return False
-    others = HostEngine(wider).values(ran.feeds, [tensor.name for tensor in far])
+    again, margin = _rounded_again(ran.model)
+    others = HostEngine(again).values(ran.feeds, [tensor.name for tensor in far])
     return all(
-        differences[tensor].figures().db + MARGIN
+        differences[tensor].figures().db + margin
         >= difference(ran.expected[tensor.name], others[tensor.name]).figures().db
         for tensor in far
     )
+
+
+def _rounded_again(model: Model) -> tuple[Model, float]:
+    """Return a network with other roundings, and the margin in dB of the emulation."""
+    again, margin = model.clone(), MARGIN_OF_FLOATS
+    for graph in again.graphs.values():
+        for tensor in {out for op in graph.ops for out in op.outputs}:
+            if tensor.dtype is FLOAT32:
+                tensor.dtype = FLOAT16
+            elif tensor.dtype.is_fixed and isinstance(tensor.encoding, ScaleOffset):
+                tensor.encoding = ScaleOffset(tensor.encoding.scale * WIDER, tensor.encoding.offset)
+                margin = MARGIN
+    add_step(again, "xdlc-graph-prepare", {"float_bitwidth": "16"})  # the host rounds them
+    return again, margin
 
 
 def _is_useless(error: Difference) -> bool:
@@ -279,21 +291,33 @@ def judge_parts(ran: Ran, until: float, timeout: float) -> int:
             left -= cost
             chosen.append(part)
     compared: set[Op] = set()
-    for start in range(0, len(chosen), CHUNK):
-        remaining = min(timeout, until - time.monotonic())
-        if remaining <= 0:
+    for chunk in _chunks(chosen, (until - time.monotonic()) / _TURNS):
+        if time.monotonic() >= until:
             break
-        chunk = chosen[start : start + CHUNK]
-        if _judge_chunk(ran, chunk, remaining):
+        if _judge_chunk(ran, chunk, until, timeout):
             compared |= {op for part in chunk for op in part.ops}
     return len(compared)
 
 
-def _judge_chunk(ran: Ran, parts: Sequence[Segment], limit: float) -> bool:
+def _chunks(parts: Sequence[Segment], most: float) -> Iterator[list[Segment]]:
+    """Yield parts in groups of at most so many seconds, one at least."""
+    chunk: list[Segment] = []
+    total = 0.0
+    for part in parts:
+        cost = sum(map(_cost, part.ops))
+        if chunk and (len(chunk) == CHUNK or total + cost > most):
+            yield chunk
+            chunk, total = [], 0.0
+        chunk.append(part)
+        total += cost
+    if chunk:
+        yield chunk
+
+
+def _judge_chunk(ran: Ran, parts: Sequence[Segment], until: float, timeout: float) -> bool:
     """Compare parts of a graph apart; return whether they ran.
 
-    Args:
-        limit: Seconds that compiling and running may take.
+    Arguments are those of ``judge``.
 
     Raises:
         WrongCacheError: If one is wrong.
@@ -303,15 +327,22 @@ def _judge_chunk(ran: Ran, parts: Sequence[Segment], limit: float) -> bool:
     graph = ran.model.main
     alone, entries = apart(graph, parts)
     needed = [name for name in entries if name not in ran.feeds]
-    values = {**ran.feeds, **HostEngine(Model({graph.name: graph})).values(ran.feeds, needed)}
     fed = {}
+    try:
+        host = HostEngine(Model({graph.name: graph}), until=until)
+        values = {**ran.feeds, **host.values(ran.feeds, needed)}
+    except BackendError:
+        if time.monotonic() < until:
+            raise
+        return False
     for name, entry in entries.items():
         array = np.asarray(values[name])
         fed[entry] = array.astype(np.float16).astype(np.float32) if array.dtype.kind == "f" else array
     small = Model({alone.name: alone})
+    left = max(until - time.monotonic(), 0.01)
     try:
         with HtpSession(
-            small, ran.soc, launch=ran.launch, timeout=limit / 2, run_timeout=limit / 2
+            small, ran.soc, launch=ran.launch, timeout=min(timeout, left), run_timeout=left
         ) as session:
             results = session.run(fed)
     except (BackendError, ConstraintError, ProblemList):

@@ -48,8 +48,6 @@ from xdlc.worker.process import ChildDiedError
 
 WHOLE = 0.7
 """Share of the budget that a run of the whole network may take; parts have the rest."""
-_LOADING = 600.0
-"""Seconds that loading a cache may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,26 +246,29 @@ class _Run:
         """Run the cache, or return None if the emulation lacks time or memory.
 
         Args:
-            limit: Seconds that a run may take.
+            limit: Seconds that loading may take, and running.
 
         Raises:
             BackendError: If the emulation ends.
         """
         names = [tensor.name for tensor in self._model.main.outputs]
         start = time.monotonic()
+        host = HostEngine(self._model, until=start + limit)
         with ThreadPoolExecutor(1) as pool:  # the host, while the emulation starts
-            expected = pool.submit(HostEngine(self._model).values, self._feeds, names)
+            running = pool.submit(host.values, self._feeds, names)
             try:
                 results = self._emulated(limit)
+                expected = running.result()
             except BackendError as error:
                 expected.result()  # an error of the host comes first
                 if isinstance(error, ChildDiedError) and (error.is_late or error.is_killed):
                     return None
+                running.result()  # an error of the host comes first
                 if has_control_flow(self._model.main):  # the host's loop waits, and has a time-out
                     raise
                 raise wrong(f"the emulation does not run the cache: {error.problem}", self._place) from error
         self._seconds = time.monotonic() - start
-        return self._ran(self._model, self._feeds, expected.result(), results)
+        return self._ran(self._model, self._feeds, expected, results)
 
     def _emulated(self, limit: float) -> Feeds:
         def observe(name: str, entering: Feeds, results: Feeds) -> None:
@@ -276,7 +277,7 @@ class _Run:
         session = CacheSession(
             self._model,
             self._cache,
-            timeout=_LOADING,
+            timeout=limit,
             loop_timeout=EMULATED,
             launch=self._launch,
             observe=observe,
