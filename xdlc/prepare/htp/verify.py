@@ -260,8 +260,8 @@ class _Run:
                 results = self._emulated(limit)
                 expected = running.result()
             except BackendError as error:
-                expected.result()  # an error of the host comes first
-                if isinstance(error, ChildDiedError) and (error.is_late or error.is_killed):
+                lacks = isinstance(error, ChildDiedError) and (error.is_late or error.is_killed)
+                if lacks or time.monotonic() > start + limit:
                     return None
                 running.result()  # an error of the host comes first
                 if has_control_flow(self._model.main):  # the host's loop waits, and has a time-out
