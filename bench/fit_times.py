@@ -35,7 +35,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from xdlc.cost.times import FEATURES, FLOAT16, OVERLAP, SCHEMA, W8A8
+from xdlc.cost.times import FEATURES, FLOAT16, SCHEMA, W8A8
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Slopes = Callable[[Array, Array], Array]
@@ -49,6 +49,8 @@ PRECISIONS = {FLOAT16: "float", W8A8: "w8a8"}
 """Names in the wheel by those of xdlc."""
 RUNTIME = "qnn_dlc"
 _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
+_FEW = ("curves", "narrow", "outputs")
+"""Features that a network may lack."""
 FEWEST = 24
 """Networks below which nothing is fitted."""
 
@@ -155,10 +157,10 @@ def factors(matrix: Array, coefficients: Array) -> Array:
     """
     parts = matrix * coefficients
     memory, rest = parts[:, 1], parts[:, 2:].sum(1)
-    whole = np.maximum((memory**OVERLAP + rest**OVERLAP) ** (1 / OVERLAP), 1e-9)
+    whole = np.maximum(np.hypot(memory, rest), 1e-9)
     result = np.ones_like(matrix)
-    result[:, 1] = (memory / whole) ** (OVERLAP - 1)
-    result[:, 2:] = ((rest / whole) ** (OVERLAP - 1))[:, None]
+    result[:, 1] = memory / whole
+    result[:, 2:] = (rest / whole)[:, None]
     return result
 
 
@@ -221,7 +223,7 @@ def fit(rows: Sequence[dict[str, Any]], times: Array) -> tuple[dict[str, Any], A
             zip(FEATURES, (float(f"{each:.4g}") for each in fitted(matrix, times)), strict=True)
         ),
         "ranges": {
-            name: (float(column.min()), float(column.max()))
+            name: (0.0 if name in _FEW else float(column.min()), float(column.max()))
             for name, column in zip(FEATURES, matrix.T, strict=True)
         },
         "ratios": (round(float(low), 3), round(float(high), 3)),

@@ -37,7 +37,7 @@ def test_estimate_joins_memory_and_the_rest(graph: Graph) -> None:
     result = times.milliseconds(_cost(), graph)
     assert isinstance(result, times.Milliseconds)
     fit = next(fit for fit in times.fits().fits if (fit.soc, fit.precision) == ("sm8650", times.FLOAT16))
-    units = {"vector": 90, "kernels": 1, "products": 2, "curves": 1, "narrow": 0}
+    units = {"vector": 90, "kernels": 1, "products": 2, "curves": 1, "narrow": 0, "outputs": 0}
     memory = 20 * fit.coefficients["dram"]
     rest = sum(fit.coefficients[name] * units[name] for name in units)
     inside = result.value - fit.coefficients["base"]
@@ -55,14 +55,24 @@ def test_colours_scaled_apart_count_as_a_block() -> None:
         graph.append(make_op(graph, "ElementWiseBinary", inputs, [result], params, name="scale"))
         return times.features(_cost(), graph)
 
-    assert features((1, 8, 8, 3), (3,))["narrow"] == pytest.approx(8 * 8 * 32 / 1e6)
-    assert features((1, 8, 8, 3), ())["narrow"] == 0
+    assert features((1, 8, 8, 3), (3,))["narrow"] == pytest.approx(2 * 8 * 8 * 32 / 1e6)
+    assert features((1, 8, 8, 3), ())["narrow"] == pytest.approx(8 * 8 * 32 / 1e6)
     assert features((1, 8, 8, 32), (32,))["narrow"] == 0
 
 
 @pytest.mark.parametrize("cost", [_cost(soc="sm8350"), _cost(vtcm_mb=4), _cost(dram=10**12), _cost(dram=1)])
 def test_reason_stands_for_a_number_outside_the_fit(cost: DeviceCost, graph: Graph) -> None:
     assert isinstance(times.milliseconds(cost, graph), str)
+
+
+def test_types_are_those_of_the_ops_that_multiply() -> None:
+    graph = Graph("net")
+    source = graph.add_input(Tensor("x", (1, 4), dt.FLOAT32))
+    product, result = Tensor("y", (1, 4), dt.FLOAT32), Tensor("z", (1, 4), dt.UFIXED16)
+    inputs = [source, static("w", np.ones((4, 4), np.float32))]
+    graph.append(make_op(graph, "FullyConnected", inputs, [product], name="fc"))
+    graph.append(make_op(graph, "Quantize", [product], [result], name="quantize"))
+    assert times.precision(graph) == times.FLOAT16
 
 
 def test_graph_without_a_type_has_a_reason() -> None:

@@ -23,11 +23,10 @@ FEATURES = {
     "kernels": "thousands of kernels that move bytes",
     "products": "billions of multiplications, channels rounded up to blocks of HMX",
     "curves": "millions of results of Sigmoid, Gelu, Softmax and their like",
-    "narrow": "millions of results by channel where there are few, rounded up to blocks of HMX",
+    "narrow": "millions of values of few channels, rounded up to blocks of HMX",
+    "outputs": "millions of values of outputs",
 }
 """What a time comes from, by the name of its coefficient."""
-OVERLAP = 4
-"""Exponent of the norm that joins the time of DRAM and that of the rest: the longer one counts most."""
 
 BLOCK = 32
 """Channels that HMX computes at once."""
@@ -135,18 +134,19 @@ def features(cost: DeviceCost, graph: Graph) -> dict[str, float]:
         "kernels": cost.kernels.total() / 1e3,
         "products": sum(map(_products, graph.ops)) / 1e9,
         "curves": sum(tensor.size for op in graph.ops if _is_curve(op) for tensor in op.outputs) / 1e6,
-        "narrow": sum(map(_narrow, graph.ops)) / 1e6,
+        "narrow": _narrow(graph) / 1e6,
+        "outputs": sum(tensor.size for tensor in graph.outputs) / 1e6,
     }
 
 
 def time(coefficients: Mapping[str, float], own: Mapping[str, float]) -> float:
     """Return the milliseconds of a graph by its features.
 
-    Reads from DRAM run beside the kernels, so the sum of both is a norm.
+    Reads from DRAM run beside the kernels: both join as the sides of a right angle.
     """
     parts = {name: coefficients[name] * own[name] for name in FEATURES}
     base, memory = parts.pop("base"), parts.pop("dram")
-    return float(base + (memory**OVERLAP + sum(parts.values()) ** OVERLAP) ** (1 / OVERLAP))
+    return base + math.hypot(memory, sum(parts.values()))
 
 
 def _products(op: Op) -> float:
@@ -190,21 +190,29 @@ def _is_curve(op: Op) -> bool:
     return traits(op).squashes
 
 
-def _narrow(op: Op) -> float:
-    """Return the results of an op that scales each of few channels, like the colours of an image."""
-    channels = op.outputs[0].shape[-1] if op.outputs[0].shape else 0
-    if op.type not in ("Batchnorm", "ElementWiseBinary") or not 0 < channels < BLOCK:
-        return 0
-    if not any(tensor is not None and tensor.is_static and tensor.size > 1 for tensor in op.inputs):
-        return 0
-    return op.outputs[0].size * _blocks(channels) / channels
+def _narrow(graph: Graph) -> float:
+    """Return the values of few channels, like the colours of an image.
+
+    They are float inputs, which become float16, and results of ops that scale each channel.
+    """
+    results = [
+        op.outputs[0]
+        for op in graph.ops
+        if op.type in ("Batchnorm", "ElementWiseBinary")
+        and any(tensor is not None and tensor.is_static and tensor.size > 1 for tensor in op.inputs)
+    ]
+    return sum(
+        tensor.size * _blocks(tensor.shape[-1]) / tensor.shape[-1]
+        for tensor in [*(tensor for tensor in graph.inputs if tensor.dtype.is_float), *results]
+        if tensor.shape and 0 < tensor.shape[-1] < BLOCK
+    )
 
 
 def precision(graph: Graph) -> str:
-    """Return ``float16`` or ``w8a8``; or another text if a graph mixes types."""
+    """Return ``float16``, ``w8a8``, or what else the ops that multiply have."""
     types = {
         (tensor.dtype.is_float, tensor.dtype.bits)
-        for op in graph.ops
+        for op in [op for op in graph.ops if macs(op)] or graph.ops
         for tensor in (
             *op.outputs,
             *(tensor for tensor in op.inputs if tensor is not None and tensor.is_static),
