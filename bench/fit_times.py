@@ -309,6 +309,8 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
             lambda name: [entry for entry in stages(name) if entry.name != "fold_preprocessing"],
         ):
             model_of_floats = xdlc.convert(path, **layouts)
+        floats = next(iter(model_of_floats.graphs.values()))
+        card = static_cost(floats)
         for precision in PRECISIONS:
             model = model_of_floats
             socs = [soc for soc in DEVICES if (precision, soc) in wanted]
@@ -318,7 +320,7 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
                     each.name: random.random(each.shape, np.float32)
                     if each.dtype.is_float
                     else np.ones(each.shape, np.int32)
-                    for each in next(iter(model_of_floats.graphs.values())).inputs
+                    for each in floats.inputs
                 }
                 model = xdlc.quantize(model_of_floats, [sample], act_quantizer_calibration="min-max")
             graph = next(iter(model.graphs.values()))
@@ -332,8 +334,8 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
                     "build": cost.build,
                     "features": features(cost, graph),
                     "ops": len(graph.ops),
-                    "parameters": static_cost(graph).parameters,
-                    "macs": static_cost(graph).macs,
+                    "parameters": card.parameters,
+                    "macs": card.macs,
                 }
 
 
