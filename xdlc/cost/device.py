@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.traits import macs, value_sources
 from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions, traced_compilation
+from xdlc.runtime.htp.process import Launch, start
 from xdlc.targets import Soc
 
 DEAREST = 10
@@ -104,7 +106,14 @@ class DeviceCost:
 
 
 def device_costs(
-    model: Model, soc: Soc, options: CompileOptions, *, timeout: float = 1800, name: str = "model"
+    model: Model,
+    soc: Soc,
+    options: CompileOptions,
+    *,
+    timeout: float = 1800,
+    name: str = "model",
+    path: Path | None = None,
+    launch: Launch = start,
 ) -> list[DeviceCost]:
     """Return the cost of each graph of a model on a SoC.
 
@@ -114,13 +123,17 @@ def device_costs(
         options: What the caller chose about compiling.
         timeout: Seconds that compiling may take.
         name: What messages call the model.
+        path: A DLC that it is stored in; default: it is stored for this call.
+        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown or fails, or writes another format.
     """
     costs = []
-    with traced_compilation(model, soc.name, options, timeout=timeout, name=name) as traced:
+    with traced_compilation(
+        model, soc.name, options, timeout=timeout, name=name, path=path, launch=launch
+    ) as traced:
         for graph in model.graphs.values():
             schematic = read_schematic(traced.files[graph.name], traced.build)
             ops = _op_costs(graph, traced.ops[graph.name], schematic.kernels, soc)
