@@ -1,12 +1,17 @@
 """Reproducer: reduction of graphs, and what is written."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx
+import pytest
 from onnx import helper
 
 import xdlc
+from tests.support.htp_models import needs_htp
 from xdlc.debug.reproducer import part_of, reduced, with_noise, write
+from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import Model
 
 
@@ -50,10 +55,12 @@ def test_part_is_written_and_runs(tmp_path: Path) -> None:
     model = _chain(10)
     part = part_of(model, list(model.main.ops)[3:5])
     feeds = {"t3": np.ones((1, 8), np.float32)}
-    paths = write(part, tmp_path / "new", feeds, "xdlc-net-run --container DLC --input_list LIST")
+    paths = write(part, tmp_path / "new", feeds, "test -f DLC -a -f LIST")
     assert all(path.is_file() for path in paths)
     assert list(xdlc.run(tmp_path / "new" / "part.dlc", feeds)) == ["t5"]
-    assert str(tmp_path / "new" / "part.dlc") in (tmp_path / "new" / "run.sh").read_text()
+    moved = (tmp_path / "new").rename(tmp_path / "moved")
+    subprocess.run(["sh", str(moved / "run.sh")], check=True)
+    assert (moved / "list.txt").read_text() == "t3:=input_0.raw\n"
 
 
 def test_noise_is_seeded_and_keeps_the_spread() -> None:
@@ -72,3 +79,41 @@ def test_noise_is_seeded_and_keeps_the_spread() -> None:
     assert first.max() <= 63
     assert not set(first.ravel()) & set(range(1, 63))
     assert abs(first.std() - np.arange(64).std()) < 5
+
+
+def _network(bad: onnx.NodeProto, shape: tuple[int, ...], result: int, count: int) -> Model:
+    """Return a network of products, with a node at the end."""
+    factors = [
+        helper.make_tensor(f"c{number}", 1, [], [1.25 if number % 2 else 0.8]) for number in range(count)
+    ]
+    nodes = [
+        helper.make_node("Mul", [f"t{number}", f"c{number}"], [f"t{number + 1}"], name=f"op{number}")
+        for number in range(count)
+    ]
+    bad.input[0] = f"t{count}"
+    ends = helper.make_tensor_value_info("t0", 1, shape), helper.make_tensor_value_info("y", result, None)
+    graph = helper.make_graph([*nodes, bad], "g", ends[:1], ends[1:], factors)
+    opsets = [helper.make_opsetid("", 18)]
+    return xdlc.convert(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+
+
+@needs_htp
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bad", "shape", "result", "words"),
+    [
+        (helper.make_node("Cast", ["x"], ["y"], to=7), (2, 3, 2, 5, 5), 7, "SIGSEGV"),
+        (helper.make_node("IsInf", ["x"], ["y"]), (4, 8), 9, "could not create op"),
+    ],
+    ids=["SIGSEGV", "1002"],
+)
+def test_what_ends_the_compiler_shrinks_to_a_file_that_does(
+    bad: onnx.NodeProto, shape: tuple[int, ...], result: int, words: str, tmp_path: Path
+) -> None:
+    model, feeds = _network(bad, shape, result, 39), {"t0": np.ones(shape, np.float32)}
+    with pytest.raises(BackendError, match=words):
+        xdlc.debug(model, [feeds], soc="sm8650", reproducer=tmp_path / "part")
+    part = xdlc.load(tmp_path / "part" / "part.dlc")
+    assert len(part.main.ops) == 1
+    with pytest.raises(XdlcError, match=words):
+        xdlc.prepare(part, ["sm8650"])

@@ -71,7 +71,7 @@ def cost(
 
 
 def _device_costs(model: Model, plans: Sequence[Target], name: str, step: Step | None) -> list[DeviceCost]:
-    """Return the costs of all graphs by plans, compiled in several processes at a time.
+    """Return the costs of all graphs by plans, compiled several at a time.
 
     Raises:
         XdlcError: The error of the first plan that fails, after those at work have ended.

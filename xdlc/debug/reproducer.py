@@ -171,6 +171,8 @@ def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
 def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -> list[Path]:
     """Write a part with its inputs, and a shell line that shows the fault.
 
+    The folder may be moved.
+
     Args:
         part: The part, which is written as DLC and as ONNX model.
         folder: Where to; it is made.
@@ -195,10 +197,11 @@ def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -
         path = folder / f"input_{number}.raw"
         values: Any = np.ascontiguousarray(array)
         replace_file(path, values.tobytes())
-        words.append(f"{name}:={path}")
+        words.append(f"{name}:={path.name}")
         paths.append(path)
     listing = folder / "list.txt"
     replace_text(listing, " ".join(map(shlex.quote, words)) + "\n")
-    line = command.replace("DLC", shlex.quote(str(dlc))).replace("LIST", shlex.quote(str(listing)))
-    replace_text(folder / "run.sh", f"#!/bin/sh\n{line}\n", executable=True)
+    line = command.replace("DLC", dlc.name).replace("LIST", listing.name)
+    text = f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{line}\n'
+    replace_text(folder / "run.sh", text, executable=True)
     return [*paths, listing, folder / "run.sh"]
