@@ -264,10 +264,10 @@ def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
 
 def _size(count: int) -> str:
     """Return a number of bytes in words."""
-    for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
+    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if count >> power:
             return f"{count / (1 << power):.1f} {unit}"
-    return f"{count} B"
+    return f"{count} bytes"
 
 
 def _only_moves(op: Op) -> bool:
