@@ -214,10 +214,8 @@ def _reason(
     if name == _PORTS and not ops:
         return f"copies inputs and outputs, {_size(traffic.dram)}"
     if out:
-        fewer = "8 bits" if is_float else "a smaller map or batch"
-        return (
-            f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} would need less room"
-        )
+        fewer = "values of 8 bits" if is_float else "smaller maps"
+        return f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} need less"
     if work and "HMX" not in engines:
         if is_float and soc.arch == NO_FLOATS:
             return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
@@ -225,13 +223,10 @@ def _reason(
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return (
-                f"reads {_size(loaded)} of weights that have {_size(stored)}: channels are padded to {_BLOCK}"
-            )
-        return (
-            f"reads {_size(loaded)} of weights from DRAM{'; weights of 8 bits are half' if is_float else ''}"
-        )
-    if 2 * strided >= traffic.vtcm:
+            return f"reads {_size(loaded)} for weights of {_size(stored)}: channels are padded to {_BLOCK}"
+        halved = "; weights of 8 bits are half" if is_float else ""
+        return f"reads {_size(loaded)} of weights from DRAM{halved}"
+    if strided and 2 * strided >= traffic.vtcm:
         return f"moves {_size(strided)} to rearrange its input for the stride{rounded}"
     narrow = _narrow(ops)
     moved = _size(traffic.dram + traffic.vtcm)
