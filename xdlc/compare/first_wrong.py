@@ -208,10 +208,10 @@ def compare(
     shared = set(reference.names) & set(candidate.names) - unrounded(graph)
     rows: list[Row] = []
     groups = list(grouped(graph, segments(graph, shared), memory // _COPIES))
-    held: dict[int, tuple[Values, Values]] = {}
+    before: dict[int, tuple[Values, Values]] = {}
     for number, group in enumerate(groups):
         later = {name for rest in groups[number + 1 :] for part in rest for name in part.inputs}
-        rows += _rows(reference, candidate, model, samples, group, least, metric, held, later)
+        rows += _rows(reference, candidate, model, samples, group, least, metric, before, later)
     return rows
 
 
@@ -223,13 +223,13 @@ def _rows(
     group: Sequence[Segment],
     least: float | None,
     metric: Metric | None,
-    held: dict[int, tuple[Values, Values]],
+    before: dict[int, tuple[Values, Values]],
     later: Collection[str],
 ) -> list[Row]:
     """Return the rows of a group; its session ends with the call.
 
     Args:
-        held: Values of both engines for each sample that groups before have computed.
+        before: Values of both engines for each sample that groups before have computed.
         later: Names of the values that later groups read.
     """
     graph = model.main
@@ -237,7 +237,7 @@ def _rows(
     judged = candidate if isinstance(candidate, HostEngine) else HostEngine(model)
     by_reference = judged is candidate
     names = list(dict.fromkeys(name for part in group for name in (*part.inputs, part.tensor.name)))
-    asked = [name for name in names if name not in own and name not in held.get(0, ((),))[0]]
+    asked = [name for name in names if name not in own and name not in before.get(0, ((),))[0]]
     alone, entries = apart(graph, group)
     others = {name: other for name, other in model.graphs.items() if other is not graph}
 
@@ -251,10 +251,10 @@ def _rows(
     cumulative = {part.tensor.name: Difference(metric) for part in group}
     isolated = {part.tensor.name: Alone(part.tensor, Difference(metric)) for part in group}
     for number, feeds in enumerate(samples()):
-        before = held.get(number, ({}, {}))
-        first = {**feeds, **before[0], **reference.values(feeds, asked, number)}
-        second = {**feeds, **before[1], **candidate.values(feeds, asked, number)}
-        held[number] = (_chosen(first, later), _chosen(second, later))
+        earlier = before.get(number, ({}, {}))
+        first = {**feeds, **earlier[0], **reference.values(feeds, asked, number)}
+        second = {**feeds, **earlier[1], **candidate.values(feeds, asked, number)}
+        before[number] = (_chosen(first, later), _chosen(second, later))
         source = first if by_reference else second
         fed = {entry: source[name] for name, entry in entries.items()}
         results = fixed.run(fed)

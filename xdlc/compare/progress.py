@@ -59,12 +59,12 @@ class Progress:
             state = self._states[sample] = _State(state.feeds)
             nodes = self._missing(names, state) or ()
         state.done.update(nodes)
-        wanted, values = set(names), {**state.feeds, **state.alive}
+        requested, values = set(names), {**state.feeds, **state.alive}
         if nodes:
             writes = [name for number in nodes for name in self._nodes[number][1]]
             reads = dict.fromkeys(name for number in nodes for name in self._nodes[number][0])
             entering = {name: values[name] for name in reads if name in values}
-            leaving = [name for name in writes if name in wanted or self._is_alive(name, state)]
+            leaving = [name for name in writes if name in requested or self._is_alive(name, state)]
             results = run(nodes, entering, leaving)
             values |= results
             state.alive |= results
@@ -76,7 +76,7 @@ class Progress:
         return not self._readers.get(name, set()) <= state.done
 
     def _missing(self, names: Sequence[str], state: _State) -> tuple[int, ...] | None:
-        """Return the nodes that have to run; None if one of them ran, and its result is gone."""
+        """Return the nodes to run; None if one ran before, and its result is gone."""
         missing: set[int] = set()
         waiting = list(names)
         while waiting:
