@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
+from xdlc.compare.progress import Progress
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
+from xdlc.ir.partitions import partition_of
 
 Values = Mapping[str, Array]
 
@@ -60,16 +62,30 @@ class HostEngine:
         self.model, self.quantized, self._kernels, self._until = model, quantized, kernels, until
         self.names: Collection[str] = computed(model.main)
         self.title = "host" if quantized else "host, floats"
-        self._open: tuple[tuple[str, ...], Any] = ((), None)
+        self._progress = Progress(
+            [
+                (
+                    [tensor.name for tensor in op.inputs if tensor is not None and not tensor.is_static],
+                    [tensor.name for tensor in op.outputs],
+                )
+                for op in model.main.ops
+            ]
+        )
+        self._open: tuple[Any, Any] = (None, None)
 
     def values(self, feeds: Values, names: Sequence[str], sample: int = 0) -> dict[str, Array]:
         """Return the values of tensors by name."""
-        del sample
+        return self._progress.values(feeds, names, sample, self._run)
+
+    def _run(self, numbers: tuple[int, ...], feeds: Values, names: Sequence[str]) -> dict[str, Array]:
         chosen, session = self._open
-        if session is None or chosen != tuple(names):
-            self._open, session = ((), None), None  # before another one takes memory
-            session = self.session(self.model, names)
-            self._open = (tuple(names), session)
+        if session is None or chosen != (numbers, tuple(names)):
+            self._open, session = (None, None), None  # before another one takes memory
+            graph = self.model.main
+            part = partition_of(graph, [graph.ops[number] for number in numbers], names)
+            others = {name: other for name, other in self.model.graphs.items() if other is not graph}
+            session = self.session(Model({part.name: part, **others}, self.model.metadata), ())
+            self._open = ((numbers, tuple(names)), session)
         results = session.run(feeds, until=self._until)
         return {name: results[name] for name in names}
 

@@ -207,8 +207,11 @@ def compare(
     graph = model.main
     shared = set(reference.names) & set(candidate.names) - unrounded(graph)
     rows: list[Row] = []
-    for group in grouped(graph, segments(graph, shared), memory // _COPIES):
-        rows += _rows(reference, candidate, model, samples, group, least, metric)
+    groups = list(grouped(graph, segments(graph, shared), memory // _COPIES))
+    before: dict[int, tuple[Values, Values]] = {}
+    for number, group in enumerate(groups):
+        later = {name for rest in groups[number + 1 :] for part in rest for name in part.inputs}
+        rows += _rows(reference, candidate, model, samples, group, least, metric, before, later)
     return rows
 
 
@@ -220,14 +223,21 @@ def _rows(
     group: Sequence[Segment],
     least: float | None,
     metric: Metric | None,
+    before: dict[int, tuple[Values, Values]],
+    later: Collection[str],
 ) -> list[Row]:
-    """Return the rows of a group; its values and session end with the call."""
+    """Return the rows of a group; its session ends with the call.
+
+    Args:
+        before: Values of both engines for each sample that groups before have computed.
+        later: Names of the values that later groups read.
+    """
     graph = model.main
     own = {tensor.name for tensor in graph.inputs}
     judged = candidate if isinstance(candidate, HostEngine) else HostEngine(model)
     by_reference = judged is candidate
     names = list(dict.fromkeys(name for part in group for name in (*part.inputs, part.tensor.name)))
-    asked = [name for name in names if name not in own]
+    asked = [name for name in names if name not in own and name not in before.get(0, ((),))[0]]
     alone, entries = apart(graph, group)
     others = {name: other for name, other in model.graphs.items() if other is not graph}
 
@@ -241,8 +251,10 @@ def _rows(
     cumulative = {part.tensor.name: Difference(metric) for part in group}
     isolated = {part.tensor.name: Alone(part.tensor, Difference(metric)) for part in group}
     for number, feeds in enumerate(samples()):
-        first = {**feeds, **reference.values(feeds, asked, number)}
-        second = {**feeds, **candidate.values(feeds, asked, number)}
+        earlier = before.get(number, ({}, {}))
+        first = {**feeds, **earlier[0], **reference.values(feeds, asked, number)}
+        second = {**feeds, **earlier[1], **candidate.values(feeds, asked, number)}
+        before[number] = (_chosen(first, later), _chosen(second, later))
         source = first if by_reference else second
         fed = {entry: source[name] for name, entry in entries.items()}
         results = fixed.run(fed)
@@ -280,6 +292,10 @@ def _rows(
             judgement = fault_of_results(whole, part.tensor, by_reference=by_reference)
         rows.append(_row(part, cumulative[name].figures(), whole.figures(), judgement))
     return rows
+
+
+def _chosen(values: Values, names: Collection[str]) -> Values:
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _row(part: Segment, cumulative: Figures, isolated: Figures, judgement: tuple[str, float]) -> Row:

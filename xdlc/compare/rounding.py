@@ -17,8 +17,8 @@ CLIPPED = 4.0
 """Most noise of an encoding, over that of as many steps across all values."""
 COVERED = 0.8
 """Share of the values' range that an encoding covers where samples differ from those of calibration."""
-BIAS = 0.25
-"""Largest mean error of an op in steps; rounding down makes 0.5."""
+BIAS = 0.45
+"""Largest mean error of an op in steps; rounding down makes 0.5, RmsNorm on HTP 0.43."""
 _LEAST_VALUES = 16
 _WEIGHT_BYTES = 2
 

@@ -32,7 +32,7 @@ def commands() -> dict[str, Any]:
         arrays = content.read_arrays(file, request["arrays"])
         feeds = dict(zip(request["inputs"], arrays, strict=True))
         try:
-            results = served["network"].values(feeds, request["names"])
+            results = served["network"].values(feeds, request["names"], request["sample"])
         except Exception as error:  # likewise
             raise _failure(error, request["path"], "does not run the model") from error
         plain = [_plain(numpy.asarray(value)) for value in results]

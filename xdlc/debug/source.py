@@ -21,6 +21,8 @@ from xdlc.worker.temporary import temporary_files
 SECONDS = 600.0
 """Longest time of one request."""
 MOST_AXES = 6
+MEASURED = -1
+"""Number of the sample whose shapes are measured."""
 _TOGETHER = 64
 """Values that are measured at a time."""
 
@@ -71,12 +73,11 @@ class SourceEngine:
         """Return the values of tensors by name, in the layout of the graph."""
         import numpy as np
 
-        del sample
         if not names:
             return {}
         tensors = self._model.main.tensors
         results: dict[str, Array] = {}
-        arrays = self._run(feeds, [self._orders[name][0] for name in names])[1]
+        arrays = self._run(feeds, [self._orders[name][0] for name in names], sample)[1]
         for name, array in zip(names, arrays, strict=True):
             order = self._orders[name][1]
             turned = array if order is None else np.transpose(array, order)
@@ -101,14 +102,14 @@ class SourceEngine:
         pairs = [(tensor, name) for tensor, name in pairs if turned[tensor] is not None]
         for start in range(0, len(pairs), _TOGETHER):
             part = pairs[start : start + _TOGETHER]
-            shapes = self._run(feeds, [source for _, source in part], measures=True)[0]
+            shapes = self._run(feeds, [source for _, source in part], MEASURED, measures=True)[0]
             for (tensor, source), shape in zip(part, shapes, strict=True):
                 fits, order = order_of(shape, tensor.shape, bool(turned[tensor]))
                 if fits:
                     self._orders[tensor.name] = (source, order)
 
     def _run(
-        self, feeds: Values, names: Sequence[str], *, measures: bool = False
+        self, feeds: Values, names: Sequence[str], sample: int, *, measures: bool = False
     ) -> tuple[list[list[int]], list[Array]]:
         import numpy as np
 
@@ -122,8 +123,8 @@ class SourceEngine:
                     problem, where=self._path, fix="use the model that the DLC was converted from"
                 )
             arrays.append(np.asarray(feeds[mine]))
-        request = {"do": "values", "inputs": self._inputs, "names": list(names), "measures": measures}
-        answer = self._ask({**request, "path": self._path}, arrays)
+        request = {"do": "values", "inputs": self._inputs, "names": list(names), "sample": sample}
+        answer = self._ask({**request, "measures": measures, "path": self._path}, arrays)
         return answer["shapes"], answer["results"]
 
     def _ask(self, request: dict[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:

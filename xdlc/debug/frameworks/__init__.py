@@ -20,8 +20,12 @@ class Network(Protocol):
     inputs: list[str]
     names: list[str]
 
-    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-        """Return values by feeds, in the order of the names."""
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str], sample: int) -> list[Any]:
+        """Return values by feeds, in the order of the names.
+
+        Args:
+            sample: Number of the sample; requests for it may continue from those before.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ class _Caffe:
         with open(path, encoding="utf-8", errors="replace") as file:
             self.inputs = _inputs(file.read())
 
-    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str], sample: int) -> list[Any]:
+        del sample
         for name in self.inputs:
             self._net.setInput(feeds[name].astype("float32"), name)
         return [array.copy() for array in self._net.forward(list(names))]

@@ -6,7 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xdlc.compare.progress import Progress
 from xdlc.debug.frameworks import Framework, Network, add_framework
+
+_LOOPS = frozenset({"Enter", "Exit", "NextIteration"})
+"""Operations of loops, which run as a whole."""
 
 
 class _Keras:
@@ -25,8 +29,10 @@ class _Keras:
         }
         self.names = [name for name in self._results if name not in self.inputs]
 
-    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str], sample: int) -> list[Any]:
         import numpy
+
+        del sample
 
         inner = self._keras.Model(self._model.inputs, [self._results[name] for name in names])
         results = inner([feeds[name] for name in self.inputs], training=False)
@@ -69,12 +75,28 @@ class _Graph:
         skipped = {"Const", "Placeholder", "NoOp", "ReadVariableOp"}
         ops = [op for op in self._graph.get_operations() if op.outputs and op.type not in skipped]
         self.names = [self._prefix + op.name for op in ops]
+        operations = self._graph.get_operations()
+        entries = [
+            ([entry.name for entry in op.inputs], [out.name for out in op.outputs]) for op in operations
+        ]
+        is_cyclic = any(op.type in _LOOPS for op in operations)
+        self._progress = None if is_cyclic else Progress(entries)
 
-    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str], sample: int) -> list[Any]:
         fed = {self._fed[name]: feeds[name] for name in self.inputs}
-        with self._tf.compat.v1.Session(graph=self._graph) as session:
-            results: list[Any] = session.run([f"{name[len(self._prefix) :]}:0" for name in names], fed)
-        return results
+        keys = [f"{name[len(self._prefix) :]}:0" for name in names]
+        if self._progress is None:
+            results = self._run((), fed, keys)
+        else:
+            results = self._progress.values(fed, keys, sample, self._run)
+        return [results[key] for key in keys]
+
+    def _run(self, _: tuple[int, ...], feeds: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        config = self._tf.compat.v1.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True  # it drops values that are fed
+        with self._tf.compat.v1.Session(graph=self._graph, config=config) as session:
+            results: list[Any] = session.run(list(names), dict(feeds))
+        return dict(zip(names, results, strict=True))
 
 
 def _caller(path: str, signature: str) -> str:

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xdlc.compare.progress import same
 from xdlc.debug.frameworks import Framework, add_framework
 
 _MODULES = ("ai_edge_litert.interpreter", "tensorflow.lite", "tflite_runtime.interpreter")
@@ -35,7 +36,15 @@ class _Tflite:
         self.names = [name for name in self._details if name and name not in self.inputs]
         self._fed: Mapping[str, Any] | None = None
 
-    def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    def values(self, feeds: Mapping[str, Any], names: Sequence[str], sample: int) -> list[Any]:
+        del sample
+        if self._fed is None or not same(self._fed, feeds):
+            self._fed = None
+            self._invoke(feeds)
+            self._fed = dict(feeds)
+        return [self._real(self._details[name]) for name in names]
+
+    def _invoke(self, feeds: Mapping[str, Any]) -> None:
         import numpy
 
         for entry in self._entries:
@@ -46,7 +55,6 @@ class _Tflite:
                 array = numpy.clip(numpy.rint(array / scale) + zero, limits.min, limits.max)
             self._interpreter.set_tensor(entry["index"], array.astype(entry["dtype"]).reshape(entry["shape"]))
         self._interpreter.invoke()
-        return [self._real(self._details[name]) for name in names]
 
     def _real(self, entry: Mapping[str, Any]) -> Any:
         """Return a tensor as real numbers."""
