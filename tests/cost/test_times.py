@@ -26,10 +26,10 @@ def _cost(soc: str = "sm8650", vtcm_mb: int = 8, dram: int = 20_000_000) -> Devi
 @pytest.fixture
 def graph(monkeypatch: pytest.MonkeyPatch) -> Graph:
     """Stand in for a float network of two billion products and a million curves."""
-    known = {"products": 2.0, "curves": 1.0}
+    counts = {"products": 2.0, "curves": 1.0}
     plain = times.features
     monkeypatch.setattr(times, "precision", lambda graph: times.FLOAT16)
-    monkeypatch.setattr(times, "features", lambda cost, graph: plain(cost, graph) | known)
+    monkeypatch.setattr(times, "features", lambda cost, graph: plain(cost, graph) | counts)
     return Graph("net")
 
 

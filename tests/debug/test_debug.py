@@ -122,10 +122,10 @@ def test_raw_results_have_no_reproducer(model: Model, tmp_path: Path) -> None:
 
 
 def test_dlc_of_another_network_is_no_reference(model: Model, tmp_path: Path) -> None:
-    other = xdlc.convert(
+    relu = xdlc.convert(
         build([node("Relu", "x", "c1")], {"x": np.zeros((1, 4), "f4")}, None, ["c1"], opset=18)
     )
-    other.save(tmp_path / "other.dlc")
+    relu.save(tmp_path / "other.dlc")
     with pytest.raises(UsageError):
         xdlc.debug(model, [SAMPLE], reference=tmp_path / "other.dlc")
 

@@ -57,11 +57,11 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            found = self._next()
-            if found.get("id") == number:
-                assert "error" not in found, found
-                return found["result"]
-            self.events.append(found)
+            event = self._next()
+            if event.get("id") == number:
+                assert "error" not in event, event
+                return event["result"]
+            self.events.append(event)
 
     def _next(self) -> dict:
         end = time.monotonic() + SECONDS
@@ -90,9 +90,9 @@ class Browser:
 
     def value(self, expression: str) -> object:
         """Return the value of a JavaScript expression in the page."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def close(self) -> None:
         self._process.kill()
@@ -127,8 +127,8 @@ class Page(HTMLParser):
             self.texts[key] = self.texts.get(key, "") + data
 
     def only(self, tag, **attrs):
-        (found,) = [held for name, held in self.elements if name == tag and attrs.items() <= held.items()]
-        return found
+        (element,) = [own for name, own in self.elements if name == tag and attrs.items() <= own.items()]
+        return element
 
 
 def check_shut(text: str) -> Page:
@@ -161,7 +161,7 @@ def check_shut(text: str) -> Page:
 @contextmanager
 def opened(path: Path, profile: Path) -> Iterator[Browser]:
     """Open a page in Chromium, and check it at the end: width, themes, requests."""
-    program = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+    program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("needs chromium in the path")
     browser = Browser(program, str(profile))

@@ -83,8 +83,8 @@ class HostEngine:
             self._open, session = (None, None), None  # before another one takes memory
             graph = self.model.main
             part = partition_of(graph, [graph.ops[number] for number in numbers], names)
-            others = {name: other for name, other in self.model.graphs.items() if other is not graph}
-            session = self.session(Model({part.name: part, **others}, self.model.metadata), ())
+            inner = {name: body for name, body in self.model.graphs.items() if body is not graph}
+            session = self.session(Model({part.name: part, **inner}, self.model.metadata), ())
             self._open = ((numbers, tuple(names)), session)
         results = session.run(feeds, until=self._until)
         return {name: results[name] for name in names}
