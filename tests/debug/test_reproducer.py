@@ -4,14 +4,17 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from onnx import helper, save
 
 import xdlc
+from tests.support.htp_models import needs_htp
 from tests.support.onnx_models import residual
 from xdlc.cli.tools.debug import WRONG, main
 from xdlc.debug.reproducer import part_of, reduced, with_noise, write
+from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import ArrayData, Model
 
 
@@ -94,3 +97,41 @@ def test_noise_is_seeded_and_keeps_the_spread() -> None:
     assert first.max() <= 63
     assert not set(first.ravel()) & set(range(1, 63))
     assert abs(first.std() - np.arange(64).std()) < 5
+
+
+def _network(bad: onnx.NodeProto, shape: tuple[int, ...], result: int, count: int) -> Model:
+    """Return a network of products, with a node at the end."""
+    factors = [
+        helper.make_tensor(f"c{number}", 1, [], [1.25 if number % 2 else 0.8]) for number in range(count)
+    ]
+    nodes = [
+        helper.make_node("Mul", [f"t{number}", f"c{number}"], [f"t{number + 1}"], name=f"op{number}")
+        for number in range(count)
+    ]
+    bad.input[0] = f"t{count}"
+    ends = helper.make_tensor_value_info("t0", 1, shape), helper.make_tensor_value_info("y", result, None)
+    graph = helper.make_graph([*nodes, bad], "g", ends[:1], ends[1:], factors)
+    opsets = [helper.make_opsetid("", 18)]
+    return xdlc.convert(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+
+
+@needs_htp
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bad", "shape", "result", "words"),
+    [
+        (helper.make_node("Cast", ["x"], ["y"], to=7), (2, 3, 2, 5, 5), 7, "SIGSEGV"),
+        (helper.make_node("IsInf", ["x"], ["y"]), (4, 8), 9, "could not create op"),
+    ],
+    ids=["SIGSEGV", "1002"],
+)
+def test_what_ends_the_compiler_shrinks_to_a_file_that_does(
+    bad: onnx.NodeProto, shape: tuple[int, ...], result: int, words: str, tmp_path: Path
+) -> None:
+    model, feeds = _network(bad, shape, result, 39), {"t0": np.ones(shape, np.float32)}
+    with pytest.raises(BackendError, match=words):
+        xdlc.debug(model, [feeds], soc="sm8650", reproducer=tmp_path / "part")
+    part = xdlc.load(tmp_path / "part" / "part.dlc")
+    assert len(part.main.ops) == 1
+    with pytest.raises(XdlcError, match=words):
+        xdlc.prepare(part, ["sm8650"])

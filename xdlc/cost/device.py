@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.traits import macs, value_sources
 from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions, traced_compilation
+from xdlc.runtime.htp.process import Launch, start
 from xdlc.targets import Soc
 
 DEAREST = 10
@@ -67,6 +69,7 @@ class DeviceCost:
         vtcm_mb: VTCM in MB that the compiler planned for.
         build: Build of the vendor's library.
         ops: Cost of each op, in the order of the graph; copies of inputs and outputs first.
+        vector: Bytes of VTCM that kernels beside HMX and DMA read and write.
         vtcm_peak: Bytes of VTCM up to the last block in use.
         notes: What is remarkable, in words.
     """
@@ -76,6 +79,7 @@ class DeviceCost:
     vtcm_mb: int
     build: str
     ops: tuple[OpCost, ...]
+    vector: int
     vtcm_peak: int
     notes: tuple[str, ...]
 
@@ -105,7 +109,14 @@ class DeviceCost:
 
 
 def device_costs(
-    model: Model, soc: Soc, options: CompileOptions, *, timeout: float = 1800, name: str = "model"
+    model: Model,
+    soc: Soc,
+    options: CompileOptions,
+    *,
+    timeout: float = 1800,
+    name: str = "model",
+    path: Path | None = None,
+    launch: Launch = start,
 ) -> list[DeviceCost]:
     """Return the cost of each graph of a model on a SoC.
 
@@ -115,20 +126,36 @@ def device_costs(
         options: What the caller chose about compiling.
         timeout: Seconds that compiling may take.
         name: What messages call the model.
+        path: A DLC that it is stored in; default: it is stored for this call.
+        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown or fails, or writes another format.
     """
     costs = []
-    with traced_compilation(model, soc.name, options, timeout=timeout, name=name) as traced:
+    with traced_compilation(
+        model, soc.name, options, timeout=timeout, name=name, path=path, launch=launch
+    ) as traced:
         for graph in model.graphs.values():
             schematic = read_schematic(traced.files[graph.name], traced.build)
             ops = _op_costs(graph, traced.ops[graph.name], schematic.kernels, soc)
             vtcm = options.vtcm_mb or soc.vtcm_mb or 0
-            notes = tuple(_notes(ops, soc))
             costs.append(
-                DeviceCost(graph.name, soc.name, vtcm, traced.build, ops, schematic.vtcm_peak, notes)
+                DeviceCost(
+                    graph=graph.name,
+                    soc=soc.name,
+                    vtcm_mb=vtcm,
+                    build=traced.build,
+                    ops=ops,
+                    vector=sum(
+                        kernel.traffic.vtcm
+                        for kernel in schematic.kernels
+                        if kernel.engine not in ("HMX", "DMA")
+                    ),
+                    vtcm_peak=schematic.vtcm_peak,
+                    notes=tuple(_notes(ops, soc)),
+                )
             )
     return costs
 
@@ -202,10 +229,8 @@ def _reason(
     if name == _PORTS and not ops:
         return f"copies inputs and outputs, {_size(traffic.dram)}"
     if out:
-        fewer = "8 bits" if is_float else "a smaller map or batch"
-        return (
-            f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} would need less room"
-        )
+        fewer = "values of 8 bits" if is_float else "smaller maps"
+        return f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} need less"
     if work and "HMX" not in engines:
         if is_float and soc.arch == NO_FLOATS:
             return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
@@ -213,13 +238,10 @@ def _reason(
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return (
-                f"reads {_size(loaded)} of weights that have {_size(stored)}: channels are padded to {_BLOCK}"
-            )
-        return (
-            f"reads {_size(loaded)} of weights from DRAM{'; weights of 8 bits are half' if is_float else ''}"
-        )
-    if 2 * strided >= traffic.vtcm:
+            return f"reads {_size(loaded)} for weights of {_size(stored)}: channels are padded to {_BLOCK}"
+        halved = "; weights of 8 bits are half" if is_float else ""
+        return f"reads {_size(loaded)} of weights from DRAM{halved}"
+    if strided and 2 * strided >= traffic.vtcm:
         return f"moves {_size(strided)} to rearrange its input for the stride{rounded}"
     narrow = _narrow(ops)
     moved = _size(traffic.dram + traffic.vtcm)
@@ -252,10 +274,10 @@ def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
 
 def _size(count: int) -> str:
     """Return a number of bytes in words."""
-    for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
+    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if count >> power:
             return f"{count / (1 << power):.1f} {unit}"
-    return f"{count} B"
+    return f"{count} bytes"
 
 
 def _only_moves(op: Op) -> bool:
