@@ -15,7 +15,8 @@ from xdlc.debug.report import DebugReport
 def row(name: str, cumulative: float, isolated: float | None, nans: int = 0) -> Row:
     alone = None if isolated is None else Figures(isolated, 0.9, float("inf"), 0, 0)
     both = Figures(cumulative, 0.99, 0.5, nans, 0)
-    return Row(name, f"op of {name}", "Conv2d", (name,), "float32", both, alone, 40.0)
+    fault = "" if alone is None or alone.db >= 40.0 else "at least 40.0 dB are expected"
+    return Row(name, f"op of {name}", "Conv2d", (name,), "float32", both, alone, 40.0, fault)
 
 
 @pytest.fixture
