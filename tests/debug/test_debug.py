@@ -108,7 +108,12 @@ def test_name_that_no_file_can_have_is_no_raw_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"soc": "sm8650", "candidate": "cpu"}, {"noise": True}, {"soc": "sm8550", "candidate": "htp:sm8650"}],
+    [
+        {"weights": "w.caffemodel"},
+        {"soc": "sm8650", "candidate": "cpu"},
+        {"noise": True},
+        {"soc": "sm8550", "candidate": "htp:sm8650"},
+    ],
 )
 def test_options_without_effect_are_refused(model: Model, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="has no effect"):

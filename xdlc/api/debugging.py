@@ -14,7 +14,7 @@ from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, spell
-from xdlc.options.debugging import DebugOptions
+from xdlc.options.debugging import MEMORY, SAMPLES, DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from xdlc.debug.report import DebugReport
 
 SOC = "sm8650"
-SAMPLES, MEMORY = 4, 384
 
 
 @verb
@@ -106,6 +105,7 @@ def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str
 
     needs = {
         "soc": ("htp" in names, "name htp as an engine, without a SoC of its own"),
+        "weights": (any(map(_is_caffe, names)), "compare with a Caffe net"),
         "noise": (
             "reproducer" in options and isinstance(candidate, HtpEngine),
             f"judge htp, with {spell('reproducer')}",
@@ -252,6 +252,10 @@ def _framework_of(path: str) -> str | None:
     }
     source_format = formats.recognize(path)
     return None if source_format is None else names.get(source_format)
+
+
+def _is_caffe(engine: str) -> bool:
+    return engine.startswith("caffe:") or (os.path.isfile(engine) and _framework_of(engine) == "caffe")
 
 
 def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:

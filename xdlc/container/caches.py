@@ -117,7 +117,7 @@ def _weights(model: Model, name: str) -> Mapping[str, TensorData]:
 
 
 def changed_content(cache: Cache, facts: cache_provenance.CacheFacts | None) -> str | None:
-    """Return the hash of a cache and its weights if they were changed since compiling."""
+    """Return the hash of a cache and its weights if it is not the stored one."""
     if facts is None or facts.content is None or cache.data is None:
         return None
     present = cache_provenance.content_hash(cache.data, cache.weights)

@@ -7,6 +7,8 @@ from xdlc.options import Notify, Option, PathLike
 
 SHELL_LINE = "xdlc-debug -i part.dlc --input_list list.txt --reference {} --candidate {}"
 """Shell line of a reproducer, for the names of two engines."""
+SAMPLES, MEMORY = 4, 384
+"""Most samples, and MiB of values that are held at a time."""
 
 
 class DebugOptions(TypedDict, total=False):
@@ -54,11 +56,15 @@ class DebugOptions(TypedDict, total=False):
     ]
     samples_most: Annotated[
         int,
-        Option("Number of samples that are compared.", default=4, limits=(1, 10_000), flags=("--samples",)),
+        Option(
+            "Number of samples that are compared.", default=SAMPLES, limits=(1, 10_000), flags=("--samples",)
+        ),
     ]
     memory: Annotated[
         int,
-        Option("Memory for the values that are compared.", default=384, limits=(1, 1 << 20), metavar="MIB"),
+        Option(
+            "Memory for the values that are compared.", default=MEMORY, limits=(1, 1 << 20), metavar="MIB"
+        ),
     ]
     reproducer: Annotated[
         PathLike | None,
