@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper, numpy_helper
 
 import xdlc
+from tests.support.onnx_models import residual
 from xdlc.compare.engines import HostEngine, computed
 from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset
@@ -16,36 +16,9 @@ RANDOM = np.random.default_rng(0)
 SAMPLES = [{"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")} for _ in range(3)]
 
 
-def _network() -> ModelProto:
-    def weights(name: str, *shape: int) -> object:
-        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
-        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
-        helper.make_node("Add", ["c2", "r1"], ["a1"], name="add"),
-        helper.make_node("Reshape", ["a1", "s"], ["q1"], name="rows"),
-        helper.make_node("MatMul", ["q1", "w3"], ["y"], name="matmul"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", 1, None)],
-        [
-            weights("w1", 8, 3, 3, 3),
-            weights("w2", 8, 8, 3, 3),
-            weights("w3", 64, 5),
-            numpy_helper.from_array(np.array([1, 8, 64]), "s"),
-        ],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-
-
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return xdlc.convert(_network())
+    return xdlc.convert(residual())
 
 
 def _changed(model: Model, op_name: str, change: Callable[[np.ndarray], np.ndarray]) -> Model:
@@ -105,7 +78,7 @@ def _wrong_ops(reference: Model, candidate: Model, samples: list[dict[str, np.nd
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
-@pytest.mark.parametrize("name", ["first", "second", "matmul"])
+@pytest.mark.parametrize("name", ["first", "second", "dense"])
 def test_zero_point_of_weights_that_is_off_by_one_is_wrong(
     model: Model, quantized: Model, name: str, shift: int
 ) -> None:

@@ -11,10 +11,15 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
+from tests.support.onnx_models import build, node
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
-from xdlc.cost.report import changes
-from xdlc.ir import Graph, Model, Tensor, make_op, static
+from xdlc.cost.device import DeviceCost, OpCost
+from xdlc.cost.report import CostReport, changes, pairs
+from xdlc.cost.schematic import Traffic
+from xdlc.cost.static import static_cost
+from xdlc.errors import BackendError, UsageError
+from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 
 
@@ -34,9 +39,15 @@ def run_tool(*words: str) -> Result:
 
 
 def test_without_devices_the_arithmetic_is_reported() -> None:
-    (static_cost,) = xdlc.cost(wide()).static
-    assert (static_cost.macs, static_cost.parameters, static_cost.weights) == (512**2, 512**2, 4 * 512**2)
-    assert static_cost.ports == static_cost.peak == 2 * 4 * 512
+    (cost,) = xdlc.cost(wide()).static
+    assert (cost.macs, cost.parameters, cost.weights) == (512**2, 512**2, 4 * 512**2)
+    assert cost.ports == cost.peak == 2 * 4 * 512
+
+
+def test_open_dimensions_are_stated() -> None:
+    model = xdlc.convert(build([node("Relu")], {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    model.main.inputs[0].dynamic_axes = (0,)
+    assert xdlc.cost(model).static[0].open_inputs == ("x",)
 
 
 @needs_htp
@@ -56,6 +67,31 @@ def test_floats_of_v68_run_without_the_matrix_unit() -> None:
 
 
 @needs_htp
+def test_op_that_does_not_compile_is_named() -> None:
+    nodes = [node("Relu", "x", "a"), node("Sigmoid", "a", "b"), node("IsInf", "b", "y")]
+    model = xdlc.convert(build(nodes, {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    with pytest.raises(BackendError) as caught:
+        xdlc.cost(model, ["sm8650"])
+    assert any(repr(op.name) in caught.value.problem for op in model.main.ops)
+
+
+@needs_htp
+def test_a_reason_names_what_moves_less() -> None:
+    """Few channels are padded, and a Transpose of an input can be left out."""
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, 3, 64, 64), dt.FLOAT32))
+    turned, result = (Tensor(name, (1, 64, 64, 3), dt.FLOAT32) for name in ("turned", "y"))
+    order = {"perm": static("perm", np.uint32([0, 2, 3, 1]))}
+    graph.append(make_op(graph, "Transpose", [source], [turned], order, name="turn"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [turned], [result], {"operation": u32(4)}, name="relu"))
+    graph.add_output(result)
+    (cost,) = xdlc.cost(Model({"g": graph}), ["sm8650"]).devices
+    (reason,) = (op.reason for op in cost.ops if op.op == "turn")
+    assert "3 channels take the room of 32" in reason
+    assert "desired_input_layout" in reason
+
+
+@needs_htp
 def test_two_runs_have_the_same_figures() -> None:
     first, second = (xdlc.cost(cnn(quantized=True), ["sm8650"], vtcm=[2, 8]) for _ in range(2))
     assert first.as_json() == second.as_json()
@@ -67,15 +103,50 @@ def test_two_runs_have_the_same_figures() -> None:
 def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
     path = tmp_path / "net.dlc"
     wide().save(path)
-    table, report = tmp_path / "cost.csv", tmp_path / "cost.json"
+    table, report, page = (tmp_path / f"cost.{form}" for form in ("csv", "json", "html"))
     words = ["-i", str(path), "--soc", "sm8650", "--csv", str(table), "--json", str(report)]
-    assert run_tool(*words).exit_code == 0
+    assert run_tool(*words, "--html", str(page), "--against", str(path)).exit_code == 0
+    assert "<title>Cost report: net.dlc</title>" in page.read_text()
     rows = list(csv.DictReader(table.read_text().splitlines()))
     content = json.loads(report.read_text())
     total = content["devices"][0]["totals"]["dram_read"]
     assert sum(int(row["dram_read"]) for row in rows) == total
     assert run_tool(*words, "--max_dram", "1GB").exit_code == 0
     assert run_tool(*words, "--max_dram", "1KB").exit_code == 5
+
+
+def device_cost(count: int, *, graph: str = "g", soc: str = "sm8650") -> DeviceCost:
+    """Return the cost of a graph of equal ops."""
+    traffic = Traffic(dram_read=3, vtcm_write=5)
+    ops = (
+        OpCost(f"op{place}", "Conv2d", (), (), {"HMX": 1}, traffic, 0, 0, 0, 0, "") for place in range(count)
+    )
+    return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, ())
+
+
+def test_the_shares_of_a_graph_of_many_ops_are_its_whole() -> None:
+    cost = device_cost(5000)
+    rows = list(csv.DictReader(CostReport((), (cost,), ("",)).as_csv().splitlines()))
+    assert sum(float(row["share"]) for row in rows) == pytest.approx(1)
+    assert cost.traffic is cost.traffic  # added up once, not for each op
+
+
+def test_graphs_of_two_models_are_paired() -> None:
+    def report(*graphs: str) -> CostReport:
+        static_costs = tuple(static_cost(Graph(name)) for name in graphs)
+        devices = tuple(device_cost(1, graph=name) for name in graphs)
+        return CostReport(static_costs, devices, ("",) * len(graphs))
+
+    def names(before: CostReport, after: CostReport) -> list[tuple[str | None, ...]]:
+        return [tuple(None if cost is None else cost.graph for cost in pair) for pair in pairs(before, after)]
+
+    assert names(report("old"), report("new")) == [("old", "new")]
+    assert names(report("a", "b"), report("b")) == [("b", "b"), ("a", None)]
+
+
+def test_sizes_of_vtcm_need_a_soc() -> None:
+    with pytest.raises(UsageError):
+        xdlc.cost(wide(8), vtcm=[2])
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.verbs import verb
+from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, Step
 
 if TYPE_CHECKING:
+    from xdlc.cost.device import DeviceCost
     from xdlc.cost.report import CostReport
+    from xdlc.prepare.htp.targets import Target
 
 
 @verb
@@ -35,21 +38,22 @@ def cost(
         step: Called with the title of what is done, the number of plans finished, and of all.
 
     Raises:
-        UsageError: If a SoC is not known, or a size is more than it has.
+        UsageError: If a SoC is not known, a size is more than it has, or sizes have no SoC.
         ConstraintError: If a SoC has no HTP, or HTP refuses an op.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
     """
-    from xdlc.cost.device import device_costs
     from xdlc.cost.report import CostReport
     from xdlc.cost.static import static_cost
     from xdlc.cost.times import milliseconds
     from xdlc.prepare.htp.targets import targets
 
+    if vtcm and not socs:
+        raise UsageError("sizes of VTCM are about SoCs", fix="name a SoC like sm8650, or omit the sizes")
     where = None if isinstance(model, Model) else os.fspath(model)
     source = executable(loaded(model), where)
     plans = [
         target
-        for size in vtcm or (None,)
+        for size in dict.fromkeys(vtcm) or (None,)
         for target in (
             targets(
                 socs,
@@ -64,10 +68,37 @@ def cost(
             else ()
         )
     ]
-    devices = []
-    for number, target in enumerate(plans):
-        if step is not None:
-            step(f"compiling for {target.name}", number, len(plans))
-        devices += device_costs(source, target.soc, target.options, name=where or "model")
+    devices = _device_costs(source, plans, where or "model", step) if plans else []
     times = [milliseconds(cost, source.graphs[cost.graph]) for cost in devices]
     return CostReport(tuple(map(static_cost, source.graphs.values())), tuple(devices), tuple(times))
+
+
+def _device_costs(model: Model, plans: Sequence[Target], name: str, step: Step | None) -> list[DeviceCost]:
+    """Return the costs of all graphs by plans, compiled several at a time.
+
+    Raises:
+        XdlcError: The error of the first plan that fails, after those at work have ended.
+    """
+    from xdlc.cost.device import device_costs
+    from xdlc.prepare.htp.compile_jobs import each_of, processors
+    from xdlc.runtime.htp.process import ForkServer, stored_model
+
+    costs: dict[str, list[DeviceCost]] = {}
+    with stored_model(model) as path, ForkServer(path) as server:
+
+        def work(number: str) -> list[DeviceCost]:
+            plan = plans[int(number)]
+            return device_costs(model, plan.soc, plan.options, name=name, path=path, launch=server.launch)
+
+        def started(number: str) -> None:
+            if step is not None:
+                step(f"compiling for {plans[int(number)].name}", len(costs), len(plans))
+
+        numbers = list(map(str, range(len(plans))))
+        for number, outcome in each_of(
+            numbers, work, jobs=processors(), started=started, give_up=server.close
+        ):
+            if isinstance(outcome, Exception):
+                raise outcome
+            costs[number] = outcome
+    return [cost for number in numbers for cost in costs[number]]

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.traits import macs, value_sources
+from xdlc.options import spell
 from xdlc.runtime.htp import CompileOptions, traced_compilation
+from xdlc.runtime.htp.process import Launch, start
 from xdlc.targets import Soc
 
 DEAREST = 10
 NO_FLOATS = 68
 """Architecture whose matrix unit computes no floats."""
 _PORTS = "(inputs and outputs)"
+_WEIGHTS, _STRIDED = "weights_to_vtcm", "SpaceToDepth"
+"""Parts of names of kernels that read weights, and that rearrange values for a stride."""
+_BLOCK = 32
+"""Channels that stand together in VTCM."""
+_DRAM_COSTS = 8
+"""Bytes of VTCM traffic that a byte of DRAM traffic outweighs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class OpCost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceCost:
     """Cost of a graph on a device.
 
@@ -59,6 +69,7 @@ class DeviceCost:
         vtcm_mb: VTCM in MB that the compiler planned for.
         build: Build of the vendor's library.
         ops: Cost of each op, in the order of the graph; copies of inputs and outputs first.
+        vector: Bytes of VTCM that kernels beside HMX and DMA read and write.
         vtcm_peak: Bytes of VTCM up to the last block in use.
         notes: What is remarkable, in words.
     """
@@ -68,15 +79,16 @@ class DeviceCost:
     vtcm_mb: int
     build: str
     ops: tuple[OpCost, ...]
+    vector: int
     vtcm_peak: int
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def traffic(self) -> Traffic:
         """Bytes that all kernels move."""
         return sum((op.traffic for op in self.ops), Traffic())
 
-    @property
+    @cached_property
     def kernels(self) -> Counter[str]:
         """Number of kernels by engine."""
         return sum((Counter(op.kernels) for op in self.ops), Counter[str]())
@@ -97,7 +109,14 @@ class DeviceCost:
 
 
 def device_costs(
-    model: Model, soc: Soc, options: CompileOptions, *, timeout: float = 1800, name: str = "model"
+    model: Model,
+    soc: Soc,
+    options: CompileOptions,
+    *,
+    timeout: float = 1800,
+    name: str = "model",
+    path: Path | None = None,
+    launch: Launch = start,
 ) -> list[DeviceCost]:
     """Return the cost of each graph of a model on a SoC.
 
@@ -107,20 +126,36 @@ def device_costs(
         options: What the caller chose about compiling.
         timeout: Seconds that compiling may take.
         name: What messages call the model.
+        path: A DLC that it is stored in; default: it is stored for this call.
+        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown or fails, or writes another format.
     """
     costs = []
-    with traced_compilation(model, soc.name, options, timeout=timeout, name=name) as traced:
+    with traced_compilation(
+        model, soc.name, options, timeout=timeout, name=name, path=path, launch=launch
+    ) as traced:
         for graph in model.graphs.values():
             schematic = read_schematic(traced.files[graph.name], traced.build)
             ops = _op_costs(graph, traced.ops[graph.name], schematic.kernels, soc)
             vtcm = options.vtcm_mb or soc.vtcm_mb or 0
-            notes = tuple(_notes(ops, soc))
             costs.append(
-                DeviceCost(graph.name, soc.name, vtcm, traced.build, ops, schematic.vtcm_peak, notes)
+                DeviceCost(
+                    graph=graph.name,
+                    soc=soc.name,
+                    vtcm_mb=vtcm,
+                    build=traced.build,
+                    ops=ops,
+                    vector=sum(
+                        kernel.traffic.vtcm
+                        for kernel in schematic.kernels
+                        if kernel.engine not in ("HMX", "DMA")
+                    ),
+                    vtcm_peak=schematic.vtcm_peak,
+                    notes=tuple(_notes(ops, soc)),
+                )
             )
     return costs
 
@@ -175,23 +210,74 @@ def _cost(
     static = {tensor for op in ops for tensor in op.inputs if tensor is not None and tensor.is_static}
     weights = sum(tensor.nbytes for tensor in static)
     work = sum(map(macs, ops))
-    largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
-    if not ops and not nodes and name == _PORTS:
-        reason = "copies inputs and outputs"
-    elif spilled or filled:
-        reason = "VTCM has no room for its values, which go to DRAM and back"
-    elif work and not engines["HMX"]:
-        is_float = ops[0].outputs[0].dtype.is_float
-        why = f", which computes no floats on v{soc.arch}" if is_float and soc.arch == NO_FLOATS else ""
-        reason = f"does not run on HMX{why}"
-    elif ops and _only_moves(ops[0]):
-        reason = f"moves values without computing, most by {largest.operation}"
-    elif largest.engine == "DMA" and weights:
-        reason = "reads weights from DRAM"
-    else:
-        reason = f"most by {largest.operation} on {largest.engine}"
+    reason = _reason(name, ops, kernels, work, weights, soc)
     fused = tuple(op.name for op in ops if op.name != name)
     return OpCost(name, kind, nodes, fused, engines, traffic, spilled, filled, work, weights, reason)
+
+
+def _reason(
+    name: str, ops: Sequence[Op], kernels: Sequence[Kernel], work: int, weights: int, soc: Soc
+) -> str:
+    """Return why an op moves what it moves, and what moves less, in words."""
+    traffic = sum((kernel.traffic for kernel in kernels), Traffic())
+    engines = {kernel.engine for kernel in kernels}
+    out = sum(kernel.traffic.dram for kernel in kernels if kernel.operation in (SPILL, FILL))
+    loaded = sum(kernel.traffic.dram_read for kernel in kernels if _WEIGHTS in kernel.operation)
+    strided = sum(kernel.traffic.vtcm for kernel in kernels if _STRIDED in kernel.operation)
+    is_float = any(tensor.dtype.is_float for op in ops for tensor in op.outputs)
+    rounded = "; values of 8 bits move half or less" if is_float else ""
+    if name == _PORTS and not ops:
+        return f"copies inputs and outputs, {_size(traffic.dram)}"
+    if out:
+        fewer = "values of 8 bits" if is_float else "smaller maps"
+        return f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} need less"
+    if work and "HMX" not in engines:
+        if is_float and soc.arch == NO_FLOATS:
+            return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
+        return f"HVX computes it, not HMX, and moves {_size(traffic.dram + traffic.vtcm)}"
+    if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
+        stored = weights // 2 if is_float else weights  # HTP computes in float16
+        if stored and loaded > 2 * stored:
+            return f"reads {_size(loaded)} for weights of {_size(stored)}: channels are padded to {_BLOCK}"
+        halved = "; weights of 8 bits are half" if is_float else ""
+        return f"reads {_size(loaded)} of weights from DRAM{halved}"
+    if strided and 2 * strided >= traffic.vtcm:
+        return f"moves {_size(strided)} to rearrange its input for the stride{rounded}"
+    narrow = _narrow(ops)
+    moved = _size(traffic.dram + traffic.vtcm)
+    if narrow is not None:
+        channels, times = narrow
+        what = f"moves {moved}; {channels} channels take the room of {_BLOCK}, {times:.0f} times as much"
+        source = ops[0].inputs[0]
+        if ops[0].type == "Transpose" and source is not None and source.producer is None:
+            return f"{what}; channels last need no Transpose: {spell('convert.desired_input_layout')}"
+        return what
+    if ops and _only_moves(ops[0]):
+        return f"moves {moved} without computing{rounded}"
+    if 2 * traffic.dram > traffic.vtcm:
+        return f"reads and writes {_size(traffic.dram)} of values in DRAM{rounded}"
+    largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
+    return f"moves {moved}, most by {largest.operation} on {largest.engine}{rounded}"
+
+
+def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
+    """Return few channels that are padded to more room, and how many times."""
+    tensors = [tensor for op in ops[:1] for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    live = [tensor for tensor in tensors if not tensor.is_static and len(tensor.shape) == 4]
+    if not live:
+        return None
+    largest = max(live, key=lambda tensor: tensor.size)
+    channels = min(largest.shape[-1], live[-1].shape[-1])
+    padded = -(-channels // _BLOCK) * _BLOCK / max(channels, 1)
+    return (channels, padded) if padded >= 2 else None
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes in words."""
+    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if count >> power:
+            return f"{count / (1 << power):.1f} {unit}"
+    return f"{count} bytes"
 
 
 def _only_moves(op: Op) -> bool:

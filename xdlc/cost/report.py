@@ -52,8 +52,8 @@ class CostReport:
     devices: tuple[DeviceCost, ...]
     times: tuple[Milliseconds | str, ...]
 
-    def as_json(self) -> str:
-        """Return the report as JSON text, ``schema`` first."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as values of JSON, ``schema`` first."""
         devices = [
             {
                 "graph": cost.graph,
@@ -73,7 +73,50 @@ class CostReport:
             for cost, time in zip(self.devices, self.times, strict=True)
         ]
         static = [asdict(cost) | {"intensity": cost.intensity} for cost in self.static]
-        return json.dumps({"schema": SCHEMA, "static": static, "devices": devices}, indent=1) + "\n"
+        return {"schema": SCHEMA, "static": static, "devices": devices}
+
+    def as_json(self) -> str:
+        """Return the report as JSON text."""
+        return json.dumps(self.as_dict(), indent=1) + "\n"
+
+    def as_html(self, name: str, before: CostReport | None = None) -> str:
+        """Return an HTML page with the report.
+
+        Args:
+            name: Name of the model.
+            before: Report whose differences the page has, too.
+        """
+        from xdlc.page import fill
+
+        differences = [
+            {
+                "device": self.devices.index(second),
+                "changes": [_change(change) for change in changes(first.ops, second.ops)],
+            }
+            for first, second in ([] if before is None else pairs(before, self))
+            if first is not None and second is not None
+        ]
+        figures = {**self.as_dict(), "name": name, "differences": differences}
+        return fill("xdlc.cost", figures, kind="Cost report", name=name, summary=self.summary())
+
+    def summary(self) -> Iterator[str]:
+        """Yield lines with the totals, the dearest ops and the reasons."""
+        for cost in self.static:
+            yield (
+                f"{cost.graph}: {cost.macs:,} MACs, {cost.parameters:,} parameters, "
+                f"{cost.weights:,} bytes of weights, up to {cost.peak:,} bytes of activations at a time"
+            )
+        for device, time in zip(self.devices, self.times, strict=True):
+            traffic = device.traffic
+            yield (
+                f"{device.graph} on {device.soc}, {device.vtcm_mb} MB of VTCM: "
+                f"DRAM {traffic.dram_read:,} bytes read, {traffic.dram_write:,} written; "
+                f"VTCM {traffic.vtcm:,} bytes; {device.spilled:,} bytes spilled"
+            )
+            yield f"  no time: {time}" if isinstance(time, str) else f"  {time}"
+            yield from (f"  {note}" for note in device.notes)
+            for op in device.dearest():
+                yield f"  {device.share(op):.1%} {op.op} ({op.type}): {op.reason}"
 
     def as_csv(self) -> str:
         """Return a line for each op and device, after a line of column names."""
@@ -139,6 +182,25 @@ class Change:
     def vtcm(self) -> int:
         """Bytes of VTCM traffic that come in addition."""
         return (self.after or Traffic()).vtcm - (self.before or Traffic()).vtcm
+
+
+def pairs(before: CostReport, after: CostReport) -> Iterator[tuple[DeviceCost | None, DeviceCost | None]]:
+    """Yield costs by graph and device in two reports, None where one lacks them.
+
+    The graph of a model that has only one pairs with that of another such model, whatever their names.
+    """
+    is_single = len(before.static) == len(after.static) == 1
+    first, second = (
+        {("" if is_single else cost.graph, cost.soc, cost.vtcm_mb): cost for cost in report.devices}
+        for report in (before, after)
+    )
+    for key in dict.fromkeys((*second, *first)):
+        yield first.get(key), second.get(key)
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """Return a change as values of JSON."""
+    return {**asdict(change), "dram": change.dram, "vtcm": change.vtcm}
 
 
 def changes(before: Sequence[OpCost], after: Sequence[OpCost]) -> Iterator[Change]:

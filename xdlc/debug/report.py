@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,17 +86,20 @@ class DebugReport:
         lines += [
             f"  {_words(row.cumulative)}  {row.tensor}" for row in self.rows if row.tensor in self.outputs
         ]
+        compared = {row.tensor for row in self.rows}
+        lines += [f"  not compared  {name}" for name in self.outputs if name not in compared]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON-like values."""
-        wrong = self.first_wrong
+        wrong, broken = self.first_wrong, self.first_not_finite
         return {
             "schema": 1,
             "reference": self.reference,
             "candidate": self.candidate,
             "samples": self.samples,
             "first_wrong": None if wrong is None else wrong.tensor,
+            "first_not_finite": None if broken is None else broken.tensor,
             "outputs": list(self.outputs),
             "unaligned": self.unaligned,
             "tensors": [_plain({**asdict(row), "is_wrong": row.is_wrong}) for row in self.rows],
@@ -108,29 +111,46 @@ class DebugReport:
         return csv_text([heads, *(_cells(row) for row in self.rows)])
 
     def write(self, path: PathLike) -> None:
-        """Write the report as JSON or CSV, by the suffix.
+        """Write the report as HTML, JSON or CSV, by the suffix.
 
         Raises:
             UsageError: If the suffix is another.
             StorageError: If the file cannot be written.
         """
-        check_path(path)
-        is_csv = Path(path).suffix.lower() == ".csv"
-        replace_text(path, self.csv() if is_csv else json.dumps(self.as_json(), indent=1) + "\n")
+        replace_text(path, FORMS[check_path(path)](self))
 
 
-FORMS = (".json", ".csv")
+def _as_text(report: DebugReport) -> str:
+    return json.dumps(report.as_json(), indent=1) + "\n"
 
 
-def check_path(path: PathLike) -> None:
-    """Check the suffix of a report's path.
+def _as_html(report: DebugReport) -> str:
+    from xdlc.page import fill
+
+    name = f"{report.candidate} against {report.reference}"
+    lines = str(report).split("\n")
+    return fill("xdlc.debug", report.as_json(), kind="Debugger report", name=name, summary=lines)
+
+
+FORMS: dict[str, Callable[[DebugReport], str]] = {
+    ".html": _as_html,
+    ".json": _as_text,
+    ".csv": DebugReport.csv,
+}
+"""Text of a report by suffix."""
+
+
+def check_path(path: PathLike) -> str:
+    """Return the suffix of a report's path after a check of it.
 
     Raises:
         UsageError: If no form has it.
     """
-    if Path(path).suffix.lower() not in FORMS:
-        problem = f"no report has the suffix {Path(path).suffix!r}"
-        raise UsageError(problem, where=str(path), fix=f"name a file that ends in {' or '.join(FORMS)}")
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMS:
+        problem = f"no report has the suffix {suffix!r}"
+        raise UsageError(problem, where=str(path), fix=f"name a file that ends in {', '.join(FORMS)}")
+    return suffix
 
 
 def _cells(row: Row) -> list[object]:

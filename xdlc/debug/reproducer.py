@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from xdlc.debug.raw_results import file_name
 from xdlc.errors import BackendError, StorageError, XdlcError
 from xdlc.ir import ArrayData, Model, Op
 from xdlc.ir.data import Array
 from xdlc.ir.files import replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
+from xdlc.options.debugging import SHELL_LINE
 
 Shows = Callable[[Model], bool]
+FeedsOf = Callable[[Sequence[str]], Mapping[str, Array]]
 MOST_TRIALS = 400
+RESULTS = "expected"
+"""Folder of the right values."""
+SECONDS = 60.0
+"""Longest time that a part may compile, and run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +50,18 @@ def part_of(model: Model, ops: Sequence[Op]) -> Model:
     return Model({part.name: part, **others}, {"history": model.metadata.get("history", [])})
 
 
-def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproducer:
-    """Return the smallest part that shows a fault, by delta reduction.
+def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproducer | None:
+    """Return the smallest part that shows a fault; None if the whole does not.
 
     Args:
-        model: A model that shows it.
+        model: A model.
         shows: Whether a model shows it; errors that it raises are its own.
         most: Number of parts to try at most.
     """
     ops = list(model.main.ops)
-    trials, pieces = 0, 2
+    if not shows(part_of(model, ops)):
+        return None
+    trials, pieces = 1, 2
     while len(ops) > 1 and trials < most:
         size = -(-len(ops) // pieces)
         runs = [ops[start : start + size] for start in range(0, len(ops), size)]
@@ -72,13 +81,18 @@ def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproduce
     return Reproducer(part_of(model, ops), trials, is_least=len(ops) == 1)
 
 
-def ends_compiler(soc: str, like: BackendError) -> Shows:
-    """Return whether compiling a model for a SoC fails as before, in a child process."""
-    from xdlc.runtime.htp.process import WorkerSession
+def fails(soc: str, feeds_of: FeedsOf, like: BackendError) -> Shows:
+    """Return whether compiling or running a model for a SoC fails as before.
+
+    Args:
+        soc: Name of the SoC.
+        feeds_of: Returns the values of tensors of the whole graph by name.
+        like: The failure before.
+    """
 
     def shows(model: Model) -> bool:
         try:
-            WorkerSession.of_model(model, soc, name="part").close()
+            _outputs(model, soc, feeds_of)
         except BackendError as error:
             return kind_of(error) == kind_of(like)
         except XdlcError:  # another problem of a part
@@ -86,6 +100,18 @@ def ends_compiler(soc: str, like: BackendError) -> Shows:
         return False
 
     return shows
+
+
+def _outputs(model: Model, soc: str, feeds_of: FeedsOf) -> tuple[dict[str, Array], Mapping[str, Array]]:
+    """Return the outputs of a model on a SoC and its feeds, in a child process."""
+    from xdlc.compare.engines import HtpEngine
+
+    feeds = feeds_of([tensor.name for tensor in model.main.inputs])
+    engine = HtpEngine(model, soc, until=time.monotonic() + SECONDS)
+    try:
+        return engine.values(feeds, [tensor.name for tensor in model.main.outputs]), feeds
+    finally:
+        engine.close()
 
 
 def kind_of(error: BackendError) -> str:
@@ -121,65 +147,71 @@ def with_noise(model: Model, seed: int = 0) -> Model:
     return copy
 
 
-def differs(soc: str, feeds_of: Callable[[Sequence[str]], Mapping[str, Array]], least: float) -> Shows:
+def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
     """Return whether an output of a model differs on a SoC from this machine's.
 
     Args:
+        soc: Name of the SoC.
         feeds_of: Returns the values of tensors of the whole graph by name.
         least: SQNR in dB below which it differs.
     """
-    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.compare.engines import HostEngine
     from xdlc.compare.figures import Difference
 
     def shows(model: Model) -> bool:
-        feeds = feeds_of([tensor.name for tensor in model.main.inputs])
-        names = [tensor.name for tensor in model.main.outputs]
-        engine = HtpEngine(model, soc)
         try:
-            right, results = HostEngine(model).values(feeds, names), engine.values(feeds, names)
+            results, feeds = _outputs(model, soc, feeds_of)
+            right = HostEngine(model).values(feeds, list(results))
         except XdlcError:
             return False
-        finally:
-            engine.close()
-        differences = [Difference() for _ in names]
-        for name, difference in zip(names, differences, strict=True):
-            difference.add(right[name], results[name])
+        differences = [Difference() for _ in results]
+        for (name, values), difference in zip(results.items(), differences, strict=True):
+            difference.add(right[name], values)
         return any(difference.figures().db < least for difference in differences)
 
     return shows
 
 
-def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -> list[Path]:
-    """Write a part with its inputs, and a shell line that shows the fault.
+def write(
+    part: Model, folder: Path, feeds: Mapping[str, Array], candidate: str, expected: Mapping[str, Array]
+) -> list[Path]:
+    """Write a part with its inputs, and a script that shows the fault from any folder.
 
     Args:
         part: The part, which is written as DLC and as ONNX model.
         folder: Where to; it is made.
         feeds: Values of its inputs.
-        command: The line, with DLC and LIST in place of the files.
+        candidate: The engine that is wrong, in the words of the debugger.
+        expected: The right values of tensors; none: those of this machine.
     """
-    import numpy as np
-
     from xdlc.runtime.export import export
 
+    results = folder / RESULTS
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (results if expected else folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"cannot be made: {error.strerror}", where=str(folder), fix="check the path"
         ) from error
-    dlc, onnx = folder / "part.dlc", folder / "part.onnx"
+    dlc, onnx, listing, script = (folder / name for name in ("part.dlc", "part.onnx", "list.txt", "run.sh"))
     part.save(dlc)
-    paths = [dlc, *export(part, onnx)]
-    words = []
-    for number, (name, array) in enumerate(feeds.items()):
-        path = folder / f"input_{number}.raw"
-        values: Any = np.ascontiguousarray(array)
-        replace_file(path, values.tobytes())
-        words.append(f"{name}:={path}")
-        paths.append(path)
-    listing = folder / "list.txt"
-    replace_text(listing, " ".join(map(shlex.quote, words)) + "\n")
-    line = command.replace("DLC", shlex.quote(str(dlc))).replace("LIST", shlex.quote(str(listing)))
-    replace_text(folder / "run.sh", f"#!/bin/sh\n{line}\n", executable=True)
-    return [*paths, listing, folder / "run.sh"]
+    files = {name: folder / f"input_{number}.raw" for number, name in enumerate(feeds)}
+    paths = [dlc, *export(part, onnx), *files.values(), listing, script]
+    for name, path in files.items():
+        replace_file(path, _raw(part, name, feeds[name]))
+    for name, array in expected.items():
+        paths.append(results / f"{file_name(name)}.raw")
+        replace_file(paths[-1], _raw(part, name, array))
+    words = (shlex.quote(f"{name}:={path.name}") for name, path in files.items())
+    replace_text(listing, " ".join(words) + "\n")
+    line = SHELL_LINE.format(RESULTS if expected else "cpu", shlex.quote(candidate))
+    text = f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{line}\n'
+    replace_text(script, text, executable=True)
+    return paths
+
+
+def _raw(part: Model, name: str, array: Array) -> bytes:
+    """Return the values of a tensor as raw files hold them."""
+    dtype = part.main.tensors[name].dtype
+    content: bytes = array.astype("<f4" if dtype.is_float or dtype.is_fixed else dtype.numpy).tobytes()
+    return content

@@ -7,36 +7,56 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
+from xdlc.version import VERSION
+
+_FILES = ("page.html", "page.css", "page.js")
 _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 
 
-def fill(package: str, data: Mapping[str, Any], *, title: str, summary: str) -> str:
-    """Return a page made of ``page/page.html`` and ``page/page.js`` of a package.
+def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary: Iterable[str]) -> str:
+    """Return a page whose content ``page.js`` of a package draws.
+
+    The script has what ``page.js`` beside this file returns as ``Page``.
 
     Args:
-        package: Package that has the template and the script of the report.
-        data: Figures that the script draws, as values of JSON.
-        title: Title of the page, without marks of direction.
-        summary: Text for browsers that run no scripts.
+        package: Package that has the script of the report.
+        data: Figures that the script draws, as values of JSON; ``tool`` is added.
+        kind: What the report is.
+        name: What it is about.
+        summary: Lines for browsers that run no scripts.
     """
-    folder = resources.files(package) / "page"
-    template, script = ((folder / name).read_text("utf-8") for name in ("page.html", "page.js"))
-    style = (resources.files("xdlc.page") / "page.css").read_text("utf-8")
+    folder = resources.files("xdlc.page")
+    template, style, shared = ((folder / file).read_text("utf-8") for file in _FILES)
+    script = shared + (resources.files(package) / "page.js").read_text("utf-8")
+    figures = {"tool": f"xdlc {VERSION}", **data}
     parts = {
-        "TITLE": html.escape(title),
-        "SUMMARY": html.escape(summary),
+        "TITLE": html.escape(printable(f"{kind}: {name}")),
+        "KIND": html.escape(kind),
+        "SUMMARY": html.escape("\n".join(map(printable, summary))),
         "STYLE": style,
         "STYLE_HASH": _hash(style),
         "SCRIPT": script,
         "SCRIPT_HASH": _hash(script),
-        "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_ESCAPED),
+        "DATA": json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED),
     }
     # In one pass, so that nothing is looked for in what was put in.
     return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: parts[match[1]], template)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with codes in place of characters that no terminal shows.
+
+    Line breaks and marks of direction are such characters too.
+
+    Example:
+        >>> printable("a\tb")
+        'a\\u0009b'
+    """
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def _hash(text: str) -> str:

@@ -46,7 +46,7 @@ def test_an_architecture_is_the_vendors_soc_of_it_with_the_smallest_vtcm() -> No
         ((), ("sm8650",), {}, UsageError, "'sm8650' is not an architecture"),
         ((), ("v66",), {}, ConstraintError, "v66 has no HTP"),
         (("sm8250",), (), {}, ConstraintError, "sm8250 has no HTP"),
-        (("qcs6490",), (), {"vtcm_override": 4}, UsageError, "is 4 MB, qcs6490 has 2 MB"),
+        (("qcs6490",), (), {"vtcm_override": 4}, UsageError, "qcs6490 has 2 MB of VTCM, not 4 MB"),
     ],
 )
 def test_what_cannot_be_compiled_for_is_named(

@@ -1,44 +1,11 @@
-import base64
-import hashlib
 import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
+from tests.support.pages import Page, check_shut
 from xdlc.quant.report import write
 from xdlc.quant.report.reporter import as_html
-
-
-class Page(HTMLParser):
-    """Collects elements of a page, text of scripts and styles, and open elements."""
-
-    VOID = frozenset({"meta", "input", "br", "link", "img"})
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.elements, self.texts, self.open = [], {}, []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open:
-            kind = self.elements[-1][1].get("type", "") if self.open[-1] == "script" else ""
-            key = self.open[-1] + kind
-            self.texts[key] = self.texts.get(key, "") + data
-
-    def only(self, tag, **attrs):
-        (found,) = [held for name, held in self.elements if name == tag and attrs.items() <= held.items()]
-        return found
 
 
 @pytest.fixture
@@ -57,35 +24,14 @@ def test_the_page_is_whole(page):
     assert {name for name in named if name} <= set(ids)
 
 
-def test_the_page_refers_to_nothing_outside(report, page):
-    for tag, attrs in page.elements:
-        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
-        assert not {"src", "srcset", "action", "data", "style"} & set(attrs), (tag, attrs)
-        assert attrs.get("href", "#").startswith("#")
-        assert not any(name.startswith("on") for name in attrs)
-    text = as_html(report)
-    assert re.findall(r"https?://[^\"' ]*", text) == ["http://www.w3.org/2000/svg"]
-    assert not re.search(r"@import|url\(|innerHTML|eval\(|fetch\(|XMLHttpRequest|localStorage", text)
-
-
-def test_the_policy_allows_the_pages_own_script_and_style_alone(page):
-    policy = page.only("meta", **{"http-equiv": "Content-Security-Policy"})["content"]
-    assert policy.startswith("default-src 'none';")
-    for kind in ("script", "style"):
-        digest = base64.b64encode(hashlib.sha256(page.texts[kind].encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}'" in policy
-    assert "unsafe" not in policy
+def test_the_page_is_shut(report):
+    check_shut(as_html(report))
 
 
 def test_hostile_names_stay_text(report, page):
-    assert [tag for tag, _ in page.elements].count("script") == 2
-    assert not any(tag == "img" for tag, _ in page.elements)
     data = json.loads(page.texts["scriptapplication/json"])
     assert data["tensors"][0]["name"] == report.tensors[0].name
     assert data["model"] == report.model
-    raw = re.search(r'id="data">(.*?)</script>', as_html(report), re.DOTALL)[1]
-    assert raw.isascii()
-    assert not set("<>&") & set(raw)
     assert "<img src=x" in page.texts["title"]
 
 

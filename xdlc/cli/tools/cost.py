@@ -65,6 +65,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 )
 @click.option("--json", "json_path", type=params.OUTPUT_FILE, help="File of the report as JSON.")
 @click.option("--csv", "csv_path", type=params.OUTPUT_FILE, help="File of the report as CSV, a line an op.")
+@click.option("--html", "html_path", type=params.OUTPUT_FILE, help="File of the report as an HTML page.")
 def main(
     source: Path,
     socs: tuple[str, ...],
@@ -73,6 +74,7 @@ def main(
     max_dram: int | None,
     json_path: Path | None,
     csv_path: Path | None,
+    html_path: Path | None,
 ) -> None:
     """Show what a model moves and computes, by op and SoC, without a device.
 
@@ -87,7 +89,7 @@ def main(
         raise UsageError(
             "--vtcm, --against, --max_dram and --csv are about devices", fix="name a SoC: --soc sm8650"
         )
-    for path in (json_path, csv_path):
+    for path in (json_path, csv_path, html_path):
         if path is not None:
             check_target(path)
     sources = (source,) if against is None else (source, against)
@@ -99,7 +101,8 @@ def main(
     show_cost(result)
     for report in earlier:
         show_changes(report, result)
-    for path, content in ((json_path, result.as_json), (csv_path, result.as_csv)):
+    page = partial(result.as_html, source.name, earlier[0] if earlier else None)
+    for path, content in ((json_path, result.as_json), (csv_path, result.as_csv), (html_path, page)):
         if path is not None:
             replace_text(path, content())
             show(f"written: {path}")

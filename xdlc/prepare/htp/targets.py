@@ -91,7 +91,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
             raise without_htp(soc)
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
-                f"{spell('vtcm_override')} is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
+                f"{soc.name} has {soc.vtcm_mb} MB of VTCM, not {vtcm} MB",
                 fix=f"give at most {soc.vtcm_mb}, or omit it",
             )
         yield soc, vtcm or soc.vtcm_mb or 0

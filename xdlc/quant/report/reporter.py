@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from xdlc import page
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
 from xdlc.options import spell
+from xdlc.page import fill, printable
 from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
@@ -48,8 +48,9 @@ def as_html(report: QuantReport) -> str:
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
     }
-    title = printable(f"Quantization report: {report.model}")
-    return page.fill("xdlc.quant.report", figures, title=title, summary="\n".join(summary(report)))
+    return fill(
+        "xdlc.quant.report", figures, kind="Quantization report", name=report.model, summary=summary(report)
+    )
 
 
 FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_json, ".csv": as_csv}
@@ -189,18 +190,6 @@ def _source_of(model: Model) -> str:
         str(step["args"].get("input_network", "")) for step in steps if isinstance(step.get("args"), dict)
     ]
     return Path(next(filter(None, named), "")).name
-
-
-def printable(text: str) -> str:
-    r"""Return a text with codes in place of characters that no terminal shows.
-
-    Line breaks and marks of direction are such characters too.
-
-    Example:
-        >>> printable("a\tb")
-        'a\\u0009b'
-    """
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 FEW = 3

@@ -153,7 +153,14 @@ class Traced:
 
 @contextmanager
 def traced_compilation(
-    model: Model, soc: str, options: CompileOptions, *, timeout: float = 1800, name: str | None = None
+    model: Model,
+    soc: str,
+    options: CompileOptions,
+    *,
+    timeout: float = 1800,
+    name: str | None = None,
+    path: Path | None = None,
+    launch: Launch = start,
 ) -> Iterator[Traced]:
     """Compile all graphs of a model for a SoC; yield the op traces.
 
@@ -165,6 +172,8 @@ def traced_compilation(
         options: What the caller chose about compiling.
         timeout: Seconds to wait.
         name: What messages call the model.
+        path: A DLC that it is stored in; default: it is stored for this call.
+        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
@@ -173,7 +182,7 @@ def traced_compilation(
     with temporary_files():
         temporary = TemporaryFolder()
     with temporary as folder:
-        with HtpWorker(start) as worker, _request(model, soc, name) as (request, place):
+        with HtpWorker(launch) as worker, _request(path or model, soc, name) as (request, place):
             request |= {"do": "trace", "options": asdict(options), "folder": folder}
             answer = query(request, **place, timeout=timeout, worker=worker)
         paths = {
