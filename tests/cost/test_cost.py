@@ -121,7 +121,7 @@ def device_cost(count: int, *, graph: str = "g", soc: str = "sm8650") -> DeviceC
     ops = (
         OpCost(f"op{place}", "Conv2d", (), (), {"HMX": 1}, traffic, 0, 0, 0, 0, "") for place in range(count)
     )
-    return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, ())
+    return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, 0, ())
 
 
 def test_the_shares_of_a_graph_of_many_ops_are_its_whole() -> None:

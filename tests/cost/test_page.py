@@ -26,7 +26,7 @@ def op(name: str, read: int, *, spilled: int = 0) -> OpCost:
 def report() -> CostReport:
     """A report of two plans, with names that nobody should run."""
     first = DeviceCost(
-        HOSTILE, "sm8650", 8, "v2", (op(HOSTILE, 3000), op("b", 5000)), 4096, (f"note on {HOSTILE}",)
+        HOSTILE, "sm8650", 8, "v2", (op(HOSTILE, 3000), op("b", 5000)), 0, 4096, (f"note on {HOSTILE}",)
     )
     second = replace(first, vtcm_mb=2, ops=(op(HOSTILE, 3000), op("b", 9000, spilled=700)))
     times = (Milliseconds("Phone", 1.5, 1.2, 2.0), "times are fitted for 8 MB of VTCM, not 2")

@@ -36,16 +36,16 @@ add($("hero"), [verdict, h("div", { class: "card" }, h("h2", {}, "Worst alone"),
 const figures = (title, side) => side && [[title, unit(side.db)], ["cosine", side.cosine.toFixed(6)], ["largest difference", real(side.largest)],
   ["NaN", side.nans || null], ["infinities", side.infs || null], ["metric", side.custom == null ? null : real(side.custom)]];
 const detail = row => h("div", {}, facts([["Operation", name(row.op)], ["Type", clean(row.type)], ["Stored as", clean(row.dtype)], ["Source nodes", nodes(row)],
-  ["Expected alone", `at least ${unit(row.least)}`]]), facts([...figures("With errors before", row.all), ...(figures("Alone", row.alone) || [])]));
+  ["Expected alone", `at least ${unit(row.least)}`], ["Fault", row.fault ? clean(row.fault) : null]]), facts([...figures("With errors before", row.all), ...(figures("Alone", row.alone) || [])]));
 const show = table({ tensors: { title: "Tensors", rows, weak: row => row.bad || row.broken, detail, sort: "order", down: ["largest", "broken", "custom"], kinds: ["type", "dtype"], columns: [
   ["name", "Tensor", "", row => [clean(row.type), ", ", short(row.op)]], ["order", "Place", "wide", row => row.order + 1], ["isolated", "Alone", "", row => mark(row, db(row.isolated))], ["least", "Expected", "mid", row => db(row.least)],
   ["cumulative", "Errors before", "", row => db(row.cumulative)], ["cosine", "Cosine", "wide", row => row.cosine.toFixed(5)], ["largest", "Largest", "wide", row => real(row.largest)],
   ["broken", "NaN, inf", "wide", row => row.broken || "\u2013"], ...(rows.some(row => row.custom != null) ? [["custom", "Metric", "mid", row => real(row.custom)]] : [])] } }, "wrong only");
 chart({ items: rows, series: [["cumulative", "with all errors before", "c1"], ["isolated", "alone", "c2"]], hint: " Red dots: wrong alone.", pick: (row, focus) => show("tensors", row, focus),
-  describe: row => `${clean(row.type)}, ${clean(row.dtype)}${row.bad ? `, wrong: at least ${unit(row.least)} are expected` : ""}` });
+  describe: row => `${clean(row.type)}, ${clean(row.dtype)}${row.bad ? `, wrong: ${clean(row.fault)}` : ""}` });
 words([terms([
   ["SQNR", "Power of the reference's values over power of the difference, in dB. 20 dB: off by a tenth; 60 dB: by a thousandth."],
   ["Errors before", "What both engines computed from the inputs: all errors so far."],
   ["Alone", "This machine computes the operation on the inputs that it had in one engine, so that no error before it counts."],
-  ["Expected", "Least ratio of a right operation of this type. Below it the operation is wrong."]])]);
+  ["Expected", "Least ratio of a right operation of this type. Below it, or where rounding does not explain the difference, the operation is wrong."]])]);
 })();

@@ -109,14 +109,15 @@ def test_weights_with_blocks_in_a_product_are_caught(monkeypatch: pytest.MonkeyP
 
 
 @needs_htp
-def test_values_too_large_for_float16_are_an_error() -> None:
+@pytest.mark.parametrize("channels", [512, 64])  # with 64 few values are too large
+def test_values_too_large_for_float16_are_an_error(channels: int) -> None:
     rng = np.random.default_rng(0)
     graph = Graph("g")
-    source = graph.add_input(Tensor("x", (4, 512), dt.FLOAT32))
-    weight = static("w", np.rint(rng.standard_normal((32, 512)) * 127).astype("f4"))
+    source = graph.add_input(Tensor("x", (4, channels), dt.FLOAT32))
+    weight = static("w", np.rint(rng.standard_normal((32, channels)) * 127).astype("f4"))
     steps, sums, largest, result = (
         Tensor(name, shape, dt.FLOAT32)
-        for name, shape in (("steps", (4, 512)), ("sums", (4, 32)), ("largest", (4, 1)), ("y", (4, 32)))
+        for name, shape in (("steps", (4, channels)), ("sums", (4, 32)), ("largest", (4, 1)), ("y", (4, 32)))
     )
     graph.append(
         make_op(graph, "ElementWiseMultiply", [source, static("s", np.float32([127]))], [steps], name="scale")

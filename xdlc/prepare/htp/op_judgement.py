@@ -131,11 +131,12 @@ def is_explained(ran: Ran) -> bool:
         return False
     again, margin = _rounded_again(ran.model)
     others = HostEngine(again).values(ran.feeds, [tensor.name for tensor in far])
-    return all(
+    is_as_near = all(
         differences[tensor].figures().db + margin
         >= difference(ran.expected[tensor.name], others[tensor.name]).figures().db
         for tensor in far
     )
+    return is_as_near and _overflowing(ran) is None
 
 
 def _rounded_again(model: Model) -> tuple[Model, float]:
