@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 import xdlc
 from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model
-from tests.support.faulty_ops import CASES
+from tests.support.faulty_ops import CASES, leave_out_forms
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.container import cache_provenance
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static, u32
@@ -65,23 +64,10 @@ def test_record_has_the_figures() -> None:
     assert verified.outputs["y"].sqnr > 30
 
 
-PLANT = """
-import os
-from xdlc import passes
-from xdlc.passes import base
-
-real = base.stage
-left_out = os.environ["PLANTED"].split(",")
-base.stage = passes.stage = lambda name: tuple(p for p in real(name) if p.name not in left_out)
-"""
-
-
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let children compile without the forms that avoid faults of the library."""
-    (tmp_path / "sitecustomize.py").write_text(PLANT)
-    monkeypatch.setenv("PLANTED", "avoid_faults,expand_blocks")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(xdlc.__file__).parents[1])]))
+    leave_out_forms(tmp_path, monkeypatch)
 
 
 @needs_htp
