@@ -12,7 +12,7 @@ from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, l
 from tests.support.faulty_ops import CASES, leave_out_forms
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.container import cache_provenance
-from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static, u32
+from xdlc.ir import Graph, Model, Role, Tensor, b8, i32, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import ATAN, SUBTRACT
@@ -203,10 +203,34 @@ def test_accumulated_rounding_is_verified_without_judging_ops() -> None:
 
 
 @needs_htp
+@pytest.mark.usefixtures("planted")
+def test_fault_that_rounding_hides_is_found_in_ops_of_another_form() -> None:
+    model, feeds = CASES["average-pool"]()
+    graph = model.main
+    (pooled,) = graph.outputs
+    graph.outputs.clear()
+    pooled.role = Role.NATIVE
+    rng = np.random.default_rng(0)
+    feeds["z"] = rng.standard_normal(pooled.shape).astype("f4")
+    source = graph.add_input(Tensor("z", pooled.shape, pooled.dtype))
+    factors = rng.uniform(1, 2, pooled.shape).astype("f4")
+    others = factors * rng.uniform(0.996, 1.004, pooled.shape).astype("f4")
+    products = [
+        binary(graph, MULTIPLY, source, static(f"f{number}", each), f"p{number}")
+        for number, each in enumerate((factors, others))
+    ]
+    little = binary(graph, MULTIPLY, pooled, static("little", np.float32([2e-4])), "part")
+    graph.add_output(binary(graph, ADD, binary(graph, SUBTRACT, *products, "noise"), little, "sum"))
+    (problem,) = prepare_all(model, ["sm8650"], verify=feeds).problems
+    assert problem.node == "op"
+
+
+@needs_htp
 def test_without_time_to_judge_ops_the_record_and_a_notice_have_the_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verify, "is_explained", lambda _: False)
+    monkeypatch.setattr(op_judgement, "is_explained", lambda _: False)
+    monkeypatch.setattr(op_judgement.Ran, "is_near", lambda _: False)
     judged = prepare_all(cnn(quantized=True), ["sm8650"])
     monkeypatch.setattr(verify, "seconds", lambda _: 0)
     monkeypatch.setattr(op_judgement, "AGAIN", 1e9)

@@ -32,7 +32,6 @@ from xdlc.prepare.htp.op_judgement import (
     Feeds,
     Ran,
     WrongCacheError,
-    is_explained,
     judge,
     judge_parts,
     seconds,
@@ -200,22 +199,20 @@ def verify(
     if sum(map(seconds, main)) <= longest and (whole := run.whole(longest)) is not None:
         figures = {tensor.name: _rounded(error) for tensor, error in whole.differences().items()}
         ran = sum(len(graphs[number]) for number in run.observed) or count
-        judged = None if is_explained(whole) else _judged(run, whole, graphs, until, timeout)
+        judged = _judged(run, whole, graphs, until, timeout)
         return replace(result, share=round(ran / count, 4), outputs=figures, judged=judged)
     ran = sum(judge_parts(run.alone(graph), until, timeout) for graph in main)
     return replace(result, share=round(ran / count, 4))
 
 
 def _judged(run: _Run, whole: Ran, graphs: Mapping[str, Graph], until: float, timeout: float) -> float | None:
-    """Compare the ops of a run one by one; return the share that was compared.
-
-    Partitions that rounding explains are right.
-    """
-    partitions = [run.partition(graphs[name], name) for name in run.observed]
-    far = [part for part in partitions if not is_explained(part)] if partitions else [whole]
-    count = sum(len(part.model.main) for part in far)
-    ops = sum(judge(part, until, timeout) * len(part.model.main) for part in far)
-    return round(ops / count, 4) if count else None
+    """Compare the ops of a run; return the share, None if rounding explains all."""
+    parts = [whole]
+    if run.observed and not whole.is_near():
+        parts = [run.partition(graphs[name], name) for name in run.observed]
+    shares = [(judge(part, until, timeout), len(part.model.main)) for part in parts]
+    counts = [(share * count, count) for share, count in shares if share is not None]
+    return round(sum(ops for ops, _ in counts) / sum(count for _, count in counts), 4) if counts else None
 
 
 def _check_runs(model: Model, cache: Cache) -> None:
