@@ -106,32 +106,35 @@ def _reproduce(
         inner = [name for name in names if name not in feeds]
         return {name: feeds[name] for name in names if name in feeds} | host.values(feeds, inner)
 
-    part: Model | None
-    if isinstance(fault, BackendError):
-        if not isinstance(engine, HtpEngine):
-            return
-        part = _reduced(model, reproducer.fails(engine.soc, feeds_of, fault))
-    else:
+    shows: reproducer.Shows | None = None
+    part = model
+    if not isinstance(fault, BackendError):
         part = reproducer.part_of(model, [op for op in model.main.ops if op.name == fault.op])
-        if isinstance(engine, HtpEngine):
-            shows = reproducer.differs(engine.soc, feeds_of, fault.least)
-            part = part if shows(part) else _reduced(model, shows)
-    notify = options.get("notify") or (lambda text: None)
-    if part is None:
-        notify("no reproducer: the fault depends on the tensors that are compared, which are outputs on HTP")
+    if isinstance(engine, HtpEngine):
+        shows = (
+            reproducer.fails(engine.soc, feeds_of, fault)
+            if isinstance(fault, BackendError)
+            else reproducer.differs(engine.soc, feeds_of, fault.least)
+        )
+    elif isinstance(fault, BackendError):
         return
+    notify = options.get("notify") or (lambda text: None)
+    if shows is not None and (part is model or not shows(part, reproducer.WHOLE)):
+        least = reproducer.reduced(model, shows)
+        if least is None:
+            notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
+            return
+        part = least.model
     inputs = feeds_of([tensor.name for tensor in part.main.inputs])
-    part = reproducer.with_noise(part) if options.get("noise") else part
+    if options.get("noise"):
+        noisy = reproducer.with_noise(part)
+        if shows is None or shows(noisy, reproducer.WHOLE):
+            part = noisy
+        else:
+            notify("the weights of the part are the network's: with noise it does not show the fault")
     line = SHELL_LINE.format(f"htp:{engine.soc}" if isinstance(engine, HtpEngine) else "cpu")
     paths = reproducer.write(part, Path(folder), inputs, line)
     notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
-
-
-def _reduced(model: Model, shows: Callable[[Model], bool]) -> Model | None:
-    from xdlc.debug.reproducer import reduced
-
-    result = reduced(model, shows)
-    return None if result is None else result.model
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
