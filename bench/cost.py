@@ -9,13 +9,11 @@ network has the bytes, the DRAM traffic as a multiple of the weights, and the sh
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import time
-from pathlib import Path
 
-from verify import networks
+from verify import networks, parser_of
 
 import xdlc
 from xdlc.cost.device import DeviceCost, device_costs
@@ -40,14 +38,7 @@ def sums(cost: DeviceCost) -> list[int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("--socs", nargs="+", default=["sm8650", "sm8350"])
-    parser.add_argument("--most", type=int, default=30, help="files, the smallest first (default: 30)")
-    parser.add_argument("--seconds", type=float, default=3600, help="time after which none is begun")
-    options = parser.parse_args()
+    options = parser_of(__doc__, ["sm8650", "sm8350"], 30).parse_args()
     until = time.monotonic() + options.seconds
     equal = refused = wrong = 0
     for name, source in networks(options.corpus, options.most):

@@ -7,13 +7,15 @@
 
 ``rows`` builds the networks of ``time_networks.py`` with random weights, converts them, quantizes them for
 W8A8 with one random sample, and writes a line with the features of ``xdlc.cost.times`` for each network,
-precision and SoC. It leaves out what the file has; it needs torch, torchvision, timm, transformers and
-onnxruntime-qnn, and takes hours.
+precision and SoC. It leaves out what the file has; it needs torch, torchvision, timm, transformers,
+ultralytics, the wheel itself and onnxruntime-qnn, and takes hours.
 
 ``fit`` reads the measured times from the wheel (``perf.yaml``, BSD-3-Clause), of the runtime ``qnn_dlc`` on
 the NPU, and prints errors for networks left out one at a time, beside those of a fit to parameters and MACs.
-A fifth of the networks, by the SHA-256 of the name, is kept apart. ``final`` looks at these too, and writes
-coefficients, ranges and errors for the package; no measured time is in them.
+A network is left out where the wheel states another graph: a number of parameters that differs by more than
+3 %, or a number of layers by more than 20 % and 4. A fifth of the rest, by the SHA-256 of the name, is kept
+apart. ``final`` looks at these too, and writes coefficients, ranges and errors for the package; no measured
+time is in them.
 """
 
 from __future__ import annotations
@@ -21,18 +23,22 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from xdlc.cost.times import FEATURES, FLOAT16, SCHEMA, W8A8
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Slopes = Callable[[Array, Array], Array]
 DEVICES = {
     "sm8650": "Samsung Galaxy S24",
     "sm8750": "Samsung Galaxy S25",
@@ -42,37 +48,82 @@ DEVICES = {
 PRECISIONS = {FLOAT16: "float", W8A8: "w8a8"}
 """Names in the wheel by those of xdlc."""
 RUNTIME = "qnn_dlc"
+_UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
+_FEW = ("curves", "narrow", "outputs")
+"""Features that a network may lack."""
 FEWEST = 24
 """Networks below which nothing is fitted."""
 
 
 def is_kept_apart(network: str) -> bool:
     """Return whether a network is kept apart until the end."""
-    return int(hashlib.sha256(network.encode()).hexdigest(), 16) % 5 == 0
+    return int(hashlib.sha256(f"{network} 2026-11-29".encode()).hexdigest(), 16) % 5 == 0
 
 
-def measured(wheel: Path) -> dict[tuple[str, str, str], float]:
-    """Return the milliseconds of a wheel by network, precision and SoC."""
+Key = tuple[str, str, str]
+"""Network, precision and SoC."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """What the wheel states.
+
+    Attributes:
+        times: Measured milliseconds.
+        layers: Number of layers that ran.
+        parameters: Number of parameters by network.
+    """
+
+    times: dict[Key, float]
+    layers: dict[Key, int]
+    parameters: dict[str, float]
+
+
+def read_wheel(path: Path) -> Wheel:
+    """Return what a wheel states of networks of one part that run on the NPU."""
     import yaml
 
     socs = {device: soc for soc, device in DEVICES.items()}
-    times = {}
-    with zipfile.ZipFile(wheel) as archive:
-        for path in sorted(archive.namelist()):
-            if not path.endswith("/perf.yaml"):
+    content = Wheel({}, {}, {})
+    with zipfile.ZipFile(path) as archive:
+        for member in sorted(archive.namelist()):
+            folder, _, file = member.rpartition("/")
+            network = folder.rpartition("/")[2]
+            if file not in ("perf.yaml", "manifest.yaml"):
                 continue
-            network = path.split("/")[-2]
-            content = yaml.load(archive.read(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            text = yaml.load(archive.read(member), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            if file == "manifest.yaml":
+                stated = str((text.get("technical_details") or {}).get("Number of parameters", ""))
+                if match := re.fullmatch(r"([\d.]+)([KMB]?)", stated):
+                    content.parameters[network] = float(match[1]) * _UNITS[match[2]]
+                continue
             for precision, label in PRECISIONS.items():
-                parts = (content.get("precisions") or {}).get(label, {}).get("components") or {}
+                parts = (text.get("precisions") or {}).get(label, {}).get("components") or {}
                 for part in parts.values():
                     for device, runtimes in (part.get("performance_metrics") or {}).items():
                         run = runtimes.get(RUNTIME) or {}
                         if len(parts) > 1 or device not in socs or run.get("primary_compute_unit") != "NPU":
                             continue
                         if run.get("inference_time_milliseconds"):
-                            times[network, precision, socs[device]] = run["inference_time_milliseconds"]
-    return times
+                            key = (network, precision, socs[device])
+                            content.times[key] = run["inference_time_milliseconds"]
+                            content.layers[key] = run["layer_counts"]["total"]
+    return content
+
+
+def why_left_out(row: dict[str, Any], wheel: Wheel) -> str | None:
+    """Return why a row is of another graph than the wheel's, if it is; its time is not looked at."""
+    stated = wheel.parameters.get(row["network"], row["parameters"])
+    if abs(row["parameters"] / stated - 1) > 0.03:
+        return f"{row['parameters']:,} parameters, the wheel states {stated:,.0f}"
+    layers = wheel.layers[_key(row)]
+    if abs(row["ops"] - layers) > max(4, 0.2 * layers):
+        return f"{row['ops']} ops, the wheel states {layers} layers"
+    return None
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["network"], row["precision"], row["soc"]
 
 
 def non_negative(matrix: Array, target: Array) -> Array:
@@ -99,22 +150,55 @@ def non_negative(matrix: Array, target: Array) -> Array:
     return solution
 
 
-def fitted(matrix: Array, times: Array) -> Array:
+def factors(matrix: Array, coefficients: Array) -> Array:
+    """Return factors of the features whose products with the coefficients add up to the time.
+
+    They are the slopes of ``xdlc.cost.times.time``, which is homogeneous.
+    """
+    parts = matrix * coefficients
+    memory, rest = parts[:, 1], parts[:, 2:].sum(1)
+    whole = np.maximum(np.hypot(memory, rest), 1e-9)
+    result = np.ones_like(matrix)
+    result[:, 1] = memory / whole
+    result[:, 2:] = (rest / whole)[:, None]
+    return result
+
+
+def plain(matrix: Array, coefficients: Array) -> Array:
+    """Return the factors of a sum."""
+    return np.ones_like(matrix)
+
+
+def fitted(matrix: Array, times: Array, slopes: Slopes = factors) -> Array:
     """Return coefficients with the least sum of relative errors: least squares, weighted again."""
     weights = np.ones(len(times))
-    for _ in range(30):
-        solution = non_negative(matrix * (weights / times)[:, None], weights)
-        weights = 1 / np.sqrt(np.maximum(np.abs(matrix @ solution / times - 1), 0.02))
-    return solution
+    # The start gives each feature the same share.
+    solution = np.median(times) / matrix.shape[1] / np.maximum(matrix.mean(0), 1e-9)
+    for _ in range(60):
+        rows = matrix * slopes(matrix, solution) * (weights / times)[:, None]
+        solution = (solution + non_negative(rows, weights)) / 2
+        relative = estimated(matrix, solution, slopes) / times - 1
+        weights = 1 / np.sqrt(np.maximum(np.abs(relative), 0.02))
+    return np.where(solution < 1e-9, 0, solution)
 
 
-def left_out(matrix: Array, times: Array) -> Array:
+def estimated(matrix: Array, coefficients: Array, slopes: Slopes = factors) -> Array:
+    """Return the estimate for each network."""
+    return (matrix * slopes(matrix, coefficients)) @ coefficients
+
+
+def left_out(matrix: Array, times: Array, slopes: Slopes = factors) -> Array:
     """Return the estimate for each network by a fit to the others."""
-    estimates = [
-        matrix[index] @ fitted(np.delete(matrix, index, 0), np.delete(times, index))
-        for index in range(len(times))
-    ]
-    return np.array(estimates)
+    return np.concatenate(
+        [
+            estimated(
+                matrix[[index]],
+                fitted(np.delete(matrix, index, 0), np.delete(times, index), slopes),
+                slopes,
+            )
+            for index in range(len(times))
+        ]
+    )
 
 
 def errors(estimates: Array, times: Array) -> dict[str, float]:
@@ -139,11 +223,12 @@ def fit(rows: Sequence[dict[str, Any]], times: Array) -> tuple[dict[str, Any], A
             zip(FEATURES, (float(f"{each:.4g}") for each in fitted(matrix, times)), strict=True)
         ),
         "ranges": {
-            name: (float(column.min()), float(column.max()))
+            name: (0.0 if name in _FEW else float(column.min()), float(column.max()))
             for name, column in zip(FEATURES, matrix.T, strict=True)
         },
         "ratios": (round(float(low), 3), round(float(high), 3)),
         "left_out": errors(estimates, times),
+        "kept_apart": {"networks": 0},
     }
     return record, estimates
 
@@ -153,44 +238,39 @@ def by_card(rows: Sequence[dict[str, Any]]) -> Array:
     return np.array([[1.0, row["parameters"] / 1e6, row["macs"] / 1e9] for row in rows])
 
 
-def report(
-    rows: list[dict[str, Any]], times: dict[tuple[str, str, str], float], final: bool
-) -> list[dict[str, Any]]:
+def report(rows: list[dict[str, Any]], wheel: Wheel, final: bool) -> list[dict[str, Any]]:
     """Print the errors for each device and precision, and return the fits."""
     records = []
     print(f"{'device':24} {'bits':8} {'':10} {'n':>3} {'median':>7} {'worst':>7} {'rank':>6}")
     for soc, device in DEVICES.items():
         for precision in PRECISIONS:
-            own = [
-                row
-                for row in rows
-                if (row["soc"], row["precision"]) == (soc, precision)
-                and (row["network"], precision, soc) in times
-            ]
+            own = [row for row in rows if _key(row)[1:] == (precision, soc) and _key(row) in wheel.times]
+            reasons = {row["network"]: why_left_out(row, wheel) for row in own}
+            own = [row for row in own if reasons[row["network"]] is None]
             own.sort(key=lambda row: row["network"])
             apart = [row for row in own if is_kept_apart(row["network"])]
             own = [row for row in own if not is_kept_apart(row["network"])]
             if len(own) < FEWEST:
                 continue
-            values, unseen = (
-                np.array([times[row["network"], precision, soc] for row in part]) for part in (own, apart)
-            )
+            values, unseen = (np.array([wheel.times[_key(row)] for row in part]) for part in (own, apart))
             record, estimates = fit(own, values)
-            card = left_out(by_card(own), values)
+            card = left_out(by_card(own), values, plain)
             _line(device, precision, "fit", len(own), record["left_out"])
             _line("", "", "card", len(own), errors(card, values))
             if final and apart:
-                coefficients = np.array(list(record["coefficients"].values()))
                 matrix = np.array([[row["features"][name] for name in FEATURES] for row in apart])
-                record["kept_apart"] = {"networks": len(apart), **errors(matrix @ coefficients, unseen)}
-                _line("", "", "apart", len(apart), record["kept_apart"])
-                card = by_card(apart) @ fitted(by_card(own), values)
+                coefficients = np.array(list(record["coefficients"].values()))
+                figures = errors(estimated(matrix, coefficients), unseen)
+                record["kept_apart"] = {"networks": len(apart), **figures}
+                _line("", "", "apart", len(apart), figures)
+                card = by_card(apart) @ fitted(by_card(own), values, plain)
                 _line("", "", "card apart", len(apart), errors(card, unseen))
             order = np.argsort(-np.abs(estimates / values - 1))[:8]
-            print(
-                "   ",
-                ", ".join(f"{own[at]['network']} {estimates[at] / values[at] - 1:+.0%}" for at in order),
-            )
+            largest = (f"{own[at]['network']} {estimates[at] / values[at] - 1:+.0%}" for at in order)
+            print("    largest:", ", ".join(largest))
+            for network, reason in sorted(reasons.items()):
+                if reason:
+                    print(f"    left out: {network}: {reason}")
             head = {"device": device, "soc": soc, "vtcm_mb": own[0]["vtcm_mb"], "precision": precision}
             records.append({**head, **record})
     return records
@@ -207,6 +287,7 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
     from time_networks import build
 
     import xdlc
+    from xdlc import passes
     from xdlc.cost.device import device_costs
     from xdlc.cost.static import static_cost
     from xdlc.cost.times import features
@@ -214,24 +295,34 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
     from xdlc.targets import find_soc
 
     module, inputs = build(network)
+    stages = passes.stage
     names = [f"x{place}" for place in range(len(inputs))]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         torch.onnx.export(module, inputs, str(path), input_names=names, opset_version=17, dynamo=False)
-        # The wheel's networks were compiled with images channel-last.
+        # The wheel's networks were compiled with images channel-last, and their normalization is in no layer.
         layout = {4: "NHWC", 5: "NDHWC"}.get(inputs[0].dim())
         layouts: Any = {"desired_input_layout": {"x0": layout}} if layout else {}
-        plain = xdlc.convert(path, **layouts)
+        with patch.object(
+            passes,
+            "stage",
+            lambda name: [entry for entry in stages(name) if entry.name != "fold_preprocessing"],
+        ):
+            model_of_floats = xdlc.convert(path, **layouts)
+        floats = next(iter(model_of_floats.graphs.values()))
+        card = static_cost(floats)
         for precision in PRECISIONS:
-            model = plain
+            model = model_of_floats
             socs = [soc for soc in DEVICES if (precision, soc) in wanted]
             if precision == W8A8 and socs:
                 random = np.random.default_rng(0)
                 sample = {
                     each.name: random.random(each.shape, np.float32)
-                    for each in next(iter(plain.graphs.values())).inputs
+                    if each.dtype.is_float
+                    else np.ones(each.shape, np.int32)
+                    for each in floats.inputs
                 }
-                model = xdlc.quantize(plain, [sample], act_quantizer_calibration="min-max")
+                model = xdlc.quantize(model_of_floats, [sample], act_quantizer_calibration="min-max")
             graph = next(iter(model.graphs.values()))
             for soc in socs:
                 (cost,) = device_costs(model, find_soc(soc), CompileOptions(), timeout=240)
@@ -242,12 +333,13 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
                     "vtcm_mb": cost.vtcm_mb,
                     "build": cost.build,
                     "features": features(cost, graph),
-                    "parameters": static_cost(graph).parameters,
-                    "macs": static_cost(graph).macs,
+                    "ops": len(graph.ops),
+                    "parameters": card.parameters,
+                    "macs": card.macs,
                 }
 
 
-def write_rows(path: Path, networks: Sequence[str], times: dict[tuple[str, str, str], float]) -> None:
+def write_rows(path: Path, networks: Sequence[str], times: dict[Key, float]) -> None:
     """Append the rows that a file lacks and for which there is a time."""
     from xdlc.errors import XdlcError
 
@@ -283,14 +375,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--networks", help="names, with commas between; default: all")
     options = parser.parse_args()
-    times = measured(options.wheel)
+    wheel = read_wheel(options.wheel)
     if options.step == "rows":
         from time_networks import NETWORKS
 
-        write_rows(options.rows, options.networks.split(",") if options.networks else list(NETWORKS), times)
+        networks = options.networks.split(",") if options.networks else list(NETWORKS)
+        write_rows(options.rows, networks, wheel.times)
         return
     rows = read_rows(options.rows)
-    records = report(rows, times, options.step == "final")
+    records = report(rows, wheel, options.step == "final")
     if options.data:
         version = options.wheel.name.split("-")[1]
         source = f"qai-hub-models {version} (PyPI, BSD-3-Clause), perf.yaml, runtime {RUNTIME}, unit NPU"

@@ -1,81 +1,159 @@
 """Verification of caches over a corpus: false alarms, shares, time against that of preparing.
 
-    python bench/verify.py CORPUS [--socs sm8650 qcs6490] [--most 60] [--seconds 900]
+    python bench/verify.py CORPUS [--socs sm8650 qcs6490] [--most 120] [--seconds 3600] [--results FILE]
 
-Models of CORPUS are converted, and run as floats and quantized with seeded samples.  A line for each network
-has seconds to prepare, seconds to verify, the share of ops, the lowest figure of an output, and the problem.
+Models of CORPUS are converted, and run as floats and quantized with seeded samples, the smallest files first.
+A line of JSON for each cache has seconds to prepare and to verify, the share of ops, the lowest figure of an
+output, and the problem.  Lines are added to FILE, and caches that it has are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import xdlc
 from xdlc.container import cache_provenance
 from xdlc.errors import XdlcError
-from xdlc.prepare.htp import prepare_all
+from xdlc.opdefs.traits import macs
+from xdlc.prepare.htp import prepare
 from xdlc.prepare.htp.seeded_inputs import seeded
+from xdlc.prepare.htp.verify import Verifying, verify_caches
+from xdlc.runtime.htp.process import ForkServer, stored_model
 
-SUFFIXES = (".onnx", ".tflite", ".dlc")
-LEAST = 100_000
+SUFFIXES = (".onnx", ".tflite", ".dlc", ".caffemodel", ".pt2")
+LEAST = 10_000
 """Bytes of the smallest file that is a network."""
+SMALL = 20e6
+"""Multiply-accumulates below which all ops are to be verified."""
 
 
-def networks(corpus: Path, most: int) -> Iterator[tuple[str, xdlc.Model]]:
-    """Yield name and model of the smallest files of a corpus, floats and quantized."""
-    files = [path for path in corpus.rglob("*") if path.suffix in SUFFIXES and path.stat().st_size > LEAST]
-    for path in sorted(files, key=lambda file: file.stat().st_size)[:most]:
-        try:
-            model = xdlc.load(path) if path.suffix == ".dlc" else xdlc.convert(path)
-            yield f"{path.name} float", model
-            samples = [seeded(model.main)] * 2
-            yield f"{path.name} 8 bits", xdlc.quantize(model, samples, notify=lambda _: None)
-        except XdlcError as error:
-            print(f"{path.name}: {error.problem:.80}", flush=True)
+def networks(
+    corpus: Path, most: int, is_done: Callable[[str], bool] = lambda _: False
+) -> Iterator[tuple[str, xdlc.Model]]:
+    """Yield name and model of the smallest files of a corpus, floats and quantized.
+
+    Args:
+        is_done: Tells of a name that it is not needed.
+    """
+    sizes = {path: path.stat().st_size for path in corpus.rglob("*") if path.suffix in SUFFIXES}
+    files = sorted((path for path in sizes if sizes[path] > LEAST), key=lambda path: sizes[path])
+    for path in files[:most]:
+        for form in ("as is", "8 bits"):
+            name = f"{path.relative_to(corpus)} {form}"
+            if is_done(name):
+                continue
+            try:
+                model = _read(path)
+                if form == "8 bits":
+                    model = xdlc.quantize(model, [seeded(model.main)] * 2, notify=lambda _: None)
+            except XdlcError as error:
+                print(f"{name}: {error.problem:.80}", flush=True)
+                continue
+            yield name, model
+
+
+def _read(path: Path) -> xdlc.Model:
+    if path.suffix == ".dlc":
+        return xdlc.load(path)
+    if path.suffix == ".caffemodel":
+        return xdlc.convert(next(path.parent.glob("*.prototxt")), weights=path)
+    return xdlc.convert(path)
+
+
+def row(model: xdlc.Model, soc: str) -> dict[str, Any]:
+    """Return the figures of a cache."""
+    start = time.monotonic()
+    try:
+        stored = prepare(model, [soc], verify=False, timeout=120, notify=lambda _: None)
+    except XdlcError as error:
+        return {"problem": f"not prepared: {error}".splitlines()[0][:120]}
+    prepared = time.monotonic() - start
+    with stored_model(stored) as path, ForkServer(path) as server:
+        server.launch().end()  # the process that has compiled is there already
+        start = time.monotonic()
+        verifying = Verifying(launch=server.launch)
+        result = verify_caches(stored, [soc], verifying, name="model", timeout=120, jobs=1)
+        verified = time.monotonic() - start
+    figures: dict[str, Any] = {
+        "prepare": round(prepared, 2),
+        "verify": round(verified, 2),
+        "macs": sum(macs(op) for graph in model.graphs.values() for op in graph.ops),
+        "notices": list(result.notices),
+    }
+    for alarm in result.failures.values():
+        figures["alarm"] = f"{alarm.where}: {alarm.problem}"
+    for facts in cache_provenance.read(stored).values():
+        if facts.verified is not None:
+            lowest = min((output.sqnr for output in facts.verified.outputs.values()), default=None)
+            figures |= {"share": facts.verified.share, "judged": facts.verified.judged, "lowest": lowest}
+    return figures
+
+
+def summary(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield sentences about all caches."""
+    verified = [figures for figures in rows.values() if "share" in figures]
+    networks = {name.rsplit(" ", 1)[0] for name, figures in rows.items() if "share" in figures}
+    alarms = sum("alarm" in figures for figures in rows.values())
+    yield f"{len(networks)} networks, {len(verified)} caches verified, {alarms} alarms"
+    small = [figures for figures in verified if figures["macs"] < SMALL]
+    for title, group in (("all", verified), ("below 20 M multiply-accumulates", small)):
+        yield f"{title}: {sum(figures['share'] == 1 for figures in group)} of {len(group)} verified whole"
+    for form in ("as is", "8 bits"):
+        ratios = [
+            figures["verify"] / figures["prepare"]
+            for name, figures in rows.items()
+            if "share" in figures and form in name
+        ]
+        if ratios:
+            yield f"{form}: median time of verifying over preparing {statistics.median(ratios):.2f}"
+
+
+def parser_of(description: str | None, socs: list[str], most: int) -> argparse.ArgumentParser:
+    """Return the parser of a script about the networks of a corpus."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--socs", nargs="+", default=socs)
+    parser.add_argument(
+        "--most", type=int, default=most, help="files, the smallest first (default: %(default)s)"
+    )
+    parser.add_argument("--seconds", type=float, default=3600, help="time after which none is begun")
+    return parser
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("--socs", nargs="+", default=["sm8650", "qcs6490"])
-    parser.add_argument("--most", type=int, default=60, help="files, the smallest first (default: 60)")
-    parser.add_argument("--seconds", type=float, default=3600, help="time after which none is begun")
+    parser = parser_of(__doc__, ["sm8650", "qcs6490"], 120)
+    parser.add_argument("--results", type=Path, help="file that lines are added to")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds
-    ratios, shares, alarms = [], [], 0
-    for name, model in networks(options.corpus, options.most):
+    rows: dict[str, Any] = {}
+    if options.results is not None and options.results.exists():
+        for line in options.results.read_text().splitlines():
+            figures = json.loads(line)
+            rows[figures["cache"]] = figures
+
+    def is_done(name: str) -> bool:
+        return all(f"{name} {soc}" in rows for soc in options.socs) or time.monotonic() > until
+
+    for network, model in networks(options.corpus, options.most, is_done):
         for soc in options.socs:
-            if time.monotonic() > until:
-                break
-            start = time.monotonic()
-            bare = prepare_all(model, [soc], verify=False, timeout=120)
-            middle = time.monotonic()
-            if bare.problems:
-                print(f"{name} {soc}: not prepared: {bare.problems[0].problem:.80}", flush=True)
-                continue
-            result = prepare_all(bare.model, [soc])
-            prepared, verified = middle - start, time.monotonic() - middle
-            facts = [each.verified for each in cache_provenance.read(result.model).values() if each.verified]
-            alarms += bool(result.problems)
-            problem = f"{result.problems[0].where}: {result.problems[0].problem}" if result.problems else ""
-            if facts:
-                ratios.append(verified / prepared)
-                shares.append(facts[0].share)
-                problem = (
-                    f"lowest {min((o.sqnr for o in facts[0].outputs.values()), default=float('nan'))} dB"
-                )
-            text = problem or "".join(result.notices)
-            print(f"{name} {soc}: {prepared:.1f} s, {verified:.1f} s, {shares[-1:]}, {text}", flush=True)
-    print(f"{len(ratios)} verified, {alarms} errors, share 100 % of {shares.count(1.0)}")
-    if ratios:
-        print(f"median time of verifying over preparing: {statistics.median(ratios):.2f}")
+            name = f"{network} {soc}"
+            if name not in rows:
+                rows[name] = {"cache": name, **row(model, soc)}
+                line = json.dumps(rows[name])
+                print(line, flush=True)
+                if options.results is not None:
+                    with options.results.open("a") as file:
+                        file.write(line + "\n")
+    print(*summary(rows), sep="\n")
     return 0
 
 

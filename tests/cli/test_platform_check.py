@@ -84,6 +84,7 @@ def test_matrix_of_libraries(tmp_path: Path) -> None:
     lines = invoke("--matrix", str(file), "--libraries", str(tmp_path)).stdout
     assert str(tmp_path) in lines
     assert "--matrix" in invoke("--libraries", str(tmp_path), code=2).stderr
+    assert "--runtime" in invoke("--matrix", str(file), "--runtime", "cpu", code=2).stderr
 
 
 def test_folder_of_the_vendor_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,50 +1,24 @@
 """First wrong op between two engines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper, numpy_helper
 
 import xdlc
+from tests.support.onnx_models import residual
 from xdlc.compare.engines import HostEngine, computed
 from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments
-from xdlc.ir import ArrayData, Model
+from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset
 
 RANDOM = np.random.default_rng(0)
 SAMPLES = [{"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")} for _ in range(3)]
 
 
-def _network() -> ModelProto:
-    def weights(name: str, *shape: int) -> object:
-        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
-        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
-        helper.make_node("Add", ["c2", "r1"], ["a1"], name="add"),
-        helper.make_node("Reshape", ["a1", "s"], ["q1"], name="rows"),
-        helper.make_node("MatMul", ["q1", "w3"], ["y"], name="matmul"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", 1, None)],
-        [
-            weights("w1", 8, 3, 3, 3),
-            weights("w2", 8, 8, 3, 3),
-            weights("w3", 64, 5),
-            numpy_helper.from_array(np.array([1, 8, 64]), "s"),
-        ],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-
-
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return xdlc.convert(_network())
+    return xdlc.convert(residual())
 
 
 def _changed(model: Model, op_name: str, change: Callable[[np.ndarray], np.ndarray]) -> Model:
@@ -91,6 +65,86 @@ def test_quantized_model_has_no_wrong_op(model: Model) -> None:
     rows = compare(HostEngine(model), HostEngine(quantized), quantized, lambda: SAMPLES)
     assert first_wrong(rows) is None
     assert rows[-1].cumulative.db > 20
+
+
+@pytest.fixture(scope="module")
+def quantized(model: Model) -> Model:
+    return xdlc.quantize(model.clone(), SAMPLES)
+
+
+def _wrong_ops(reference: Model, candidate: Model, samples: list[dict[str, np.ndarray]]) -> list[str]:
+    rows = compare(HostEngine(reference), HostEngine(candidate), candidate, lambda: samples)
+    return [row.op for row in rows if row.is_wrong]
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+@pytest.mark.parametrize("name", ["first", "second", "matmul"])
+def test_zero_point_of_weights_that_is_off_by_one_is_wrong(
+    model: Model, quantized: Model, name: str, shift: int
+) -> None:
+    spoiled = quantized.clone()
+    op = next(op for op in spoiled.main.ops if op.name == name)
+    weights = op.inputs[1]
+    assert weights is not None
+    encoding = weights.encoding
+    if isinstance(encoding, AxisScaleOffset):
+        weights.encoding = replace(encoding, offsets=tuple(offset + shift for offset in encoding.offsets))
+    else:
+        assert isinstance(encoding, ScaleOffset)
+        weights.encoding = replace(encoding, offset=encoding.offset + shift)
+    rows = compare(HostEngine(model), HostEngine(spoiled), spoiled, lambda: SAMPLES)
+    wrong = first_wrong(rows)
+    assert wrong is not None
+    assert name in wrong.nodes  # an activation that reads it may be judged with it
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(0.5, 0), (1.0, 60)])
+def test_encoding_that_clips_values_is_wrong(
+    model: Model, quantized: Model, scale: float, shift: int
+) -> None:
+    spoiled = quantized.clone()
+    (tensor,) = next(op for op in spoiled.main.ops if op.name == "add").outputs
+    assert isinstance(tensor.encoding, ScaleOffset)
+    tensor.encoding = replace(
+        tensor.encoding, scale=tensor.encoding.scale * scale, offset=tensor.encoding.offset + shift
+    )
+    assert _wrong_ops(model, spoiled, SAMPLES)[0] == "add"
+
+
+def test_samples_beyond_the_calibrated_range_are_no_fault(model: Model) -> None:
+    others = [{"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")} for _ in range(12)]
+    quantized = xdlc.quantize(model.clone(), others)
+    assert _wrong_ops(model, quantized, SAMPLES) == []
+
+
+class _Results:
+    """Values of a model, one of which is changed on the way."""
+
+    title = "results"
+
+    def __init__(self, model: Model, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.names = computed(model.main)
+        self._engine, self._name, self._change = HostEngine(model), name, change
+
+    def values(
+        self, feeds: Mapping[str, np.ndarray], names: Sequence[str], sample: int = 0
+    ) -> dict[str, np.ndarray]:
+        values = self._engine.values(feeds, names, sample)
+        return {name: self._change(value) if name == self._name else value for name, value in values.items()}
+
+
+@pytest.mark.parametrize("steps", [0.0, -1.0, 1.0, -0.5])
+def test_values_that_are_off_by_steps_on_average_are_wrong(quantized: Model, steps: float) -> None:
+    encoding = quantized.main.tensors["c2"].encoding
+    assert isinstance(encoding, ScaleOffset)
+
+    def change(values: np.ndarray) -> np.ndarray:
+        whole = np.where(np.arange(values.size).reshape(values.shape) % 2, np.ceil(steps), np.floor(steps))
+        return (values + whole * encoding.scale).astype("f4")
+
+    engine = _Results(quantized, "c2", change)
+    rows = compare(HostEngine(quantized), engine, quantized, lambda: SAMPLES)
+    assert [row.op for row in rows if row.is_wrong][:1] == (["second"] if steps else [])
 
 
 def test_metric_of_the_user_is_called_for_each_tensor(model: Model) -> None:

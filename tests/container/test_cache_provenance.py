@@ -62,6 +62,9 @@ def _damaged(change: Any) -> bytes:
     return json.dumps(words).encode()
 
 
+VERIFIED = {"soc": "sm8650", "build": "v2", "inputs": "seeded", "share": 1.0, "outputs": {}}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -73,6 +76,15 @@ def _damaged(change: Any) -> bytes:
         (lambda words, cache, graph: cache.update(num_hvx_threads=-1), "has -1 at 'num_hvx_threads'"),
         (lambda words, cache, graph: cache.update(vtcm_mb=1 << 40), "at 'vtcm_mb', expected a number"),
         (lambda words, cache, graph: cache.update(dlbc=0), "a int in the place of 'dlbc'"),
+        (lambda words, cache, graph: cache.update(verified=VERIFIED | {"share": 1.5}), "has 1.5 at 'share'"),
+        (
+            lambda words, cache, graph: cache.update(verified=VERIFIED | {"judged": -1}),
+            "has -1.0 at 'judged'",
+        ),
+        (
+            lambda words, cache, graph: cache.update(verified=VERIFIED | {"judged": []}),
+            "has .. at 'judged'",
+        ),
         (lambda words, cache, graph: graph.update(fingerprint="x" * 32), "expected 32 hexadecimal digits"),
         (lambda words, cache, graph: graph.update(source=None), "in the place of 'source'"),
         (lambda words, cache, graph: graph.update(ops="conv"), "has a str in the place of 'ops'"),

@@ -11,9 +11,14 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
+from tests.support.onnx_models import build, node
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
-from xdlc.cost.report import changes
+from xdlc.cost.device import DeviceCost, OpCost
+from xdlc.cost.report import CostReport, changes, pairs
+from xdlc.cost.schematic import Traffic
+from xdlc.cost.static import static_cost
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 
@@ -34,9 +39,15 @@ def run_tool(*words: str) -> Result:
 
 
 def test_without_devices_the_arithmetic_is_reported() -> None:
-    (static_cost,) = xdlc.cost(wide()).static
-    assert (static_cost.macs, static_cost.parameters, static_cost.weights) == (512**2, 512**2, 4 * 512**2)
-    assert static_cost.ports == static_cost.peak == 2 * 4 * 512
+    (cost,) = xdlc.cost(wide()).static
+    assert (cost.macs, cost.parameters, cost.weights) == (512**2, 512**2, 4 * 512**2)
+    assert cost.ports == cost.peak == 2 * 4 * 512
+
+
+def test_open_dimensions_are_stated() -> None:
+    model = xdlc.convert(build([node("Relu")], {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    model.main.inputs[0].dynamic_axes = (0,)
+    assert xdlc.cost(model).static[0].open_inputs == ("x",)
 
 
 @needs_htp
@@ -53,6 +64,15 @@ def test_floats_of_v68_run_without_the_matrix_unit() -> None:
     old, new = (xdlc.cost(cnn(quantized=False), [soc]).devices[0] for soc in ("sm8350", "sm8650"))
     assert (old.kernels["HMX"], bool(old.notes)) == (0, True)
     assert (new.kernels["HMX"] > 0, bool(new.notes)) == (True, False)
+
+
+@needs_htp
+def test_op_that_does_not_compile_is_named() -> None:
+    nodes = [node("Relu", "x", "a"), node("Sigmoid", "a", "b"), node("IsInf", "b", "y")]
+    model = xdlc.convert(build(nodes, {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))
+    with pytest.raises(BackendError) as caught:
+        xdlc.cost(model, ["sm8650"])
+    assert any(repr(op.name) in caught.value.problem for op in model.main.ops)
 
 
 @needs_htp
@@ -93,6 +113,40 @@ def test_the_tool_writes_reports_and_keeps_a_budget(tmp_path: Path) -> None:
     assert sum(int(row["dram_read"]) for row in rows) == total
     assert run_tool(*words, "--max_dram", "1GB").exit_code == 0
     assert run_tool(*words, "--max_dram", "1KB").exit_code == 5
+
+
+def device_cost(count: int, *, graph: str = "g", soc: str = "sm8650") -> DeviceCost:
+    """Return the cost of a graph of equal ops."""
+    traffic = Traffic(dram_read=3, vtcm_write=5)
+    ops = (
+        OpCost(f"op{place}", "Conv2d", (), (), {"HMX": 1}, traffic, 0, 0, 0, 0, "") for place in range(count)
+    )
+    return DeviceCost(graph, soc, 8, "build", tuple(ops), 0, ())
+
+
+def test_the_shares_of_a_graph_of_many_ops_are_its_whole() -> None:
+    cost = device_cost(5000)
+    rows = list(csv.DictReader(CostReport((), (cost,), ("",)).as_csv().splitlines()))
+    assert sum(float(row["share"]) for row in rows) == pytest.approx(1)
+    assert cost.traffic is cost.traffic  # added up once, not for each op
+
+
+def test_graphs_of_two_models_are_paired() -> None:
+    def report(*graphs: str) -> CostReport:
+        static_costs = tuple(static_cost(Graph(name)) for name in graphs)
+        devices = tuple(device_cost(1, graph=name) for name in graphs)
+        return CostReport(static_costs, devices, ("",) * len(graphs))
+
+    def names(before: CostReport, after: CostReport) -> list[tuple[str | None, ...]]:
+        return [tuple(None if cost is None else cost.graph for cost in pair) for pair in pairs(before, after)]
+
+    assert names(report("old"), report("new")) == [("old", "new")]
+    assert names(report("a", "b"), report("b")) == [("b", "b"), ("a", None)]
+
+
+def test_sizes_of_vtcm_need_a_soc() -> None:
+    with pytest.raises(UsageError):
+        xdlc.cost(wide(8), vtcm=[2])
 
 
 @pytest.mark.parametrize(

@@ -2,50 +2,30 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx import ModelProto, helper, numpy_helper, save
+from onnx import helper, save
 
 import xdlc
+from tests.support.onnx_models import build, node, residual
 from xdlc.cli.tools.debug import WRONG, main
 from xdlc.compare.engines import HostEngine, computed
+from xdlc.debug.raw_results import RawResults
 from xdlc.debug.source import SourceEngine, order_of
-from xdlc.errors import UsageError
+from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import ArrayData, Model
 
 RANDOM = np.random.default_rng(0)
 SAMPLE = {"x": RANDOM.standard_normal((1, 3, 8, 8)).astype("f4")}
 
 
-def _network() -> ModelProto:
-    """Return a network whose inner tensors have as many channels as rows and columns."""
-
-    def weights(name: str, *shape: int) -> object:
-        return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.3).astype("f4"), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
-        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
-        helper.make_node("Flatten", ["c2"], ["f"], name="flat"),
-        helper.make_node("Gemm", ["f", "w3"], ["y"], name="dense"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", 1, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("y", 1, (1, 5))],
-        [weights("w1", 8, 3, 3, 3), weights("w2", 8, 8, 3, 3), weights("w3", 512, 5)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("debug") / "net.onnx"
-    save(_network(), path)
+    save(residual(), path)
     return path
 
 
@@ -106,6 +86,75 @@ def test_raw_results_are_compared(model: Model, tmp_path: Path) -> None:
     wrong = xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path).first_wrong
     assert wrong is not None
     assert wrong.op == "second"
+
+
+def test_flat_folder_is_of_one_sample(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "c1.raw").write_bytes(HostEngine(model).values(SAMPLE, ["c1"])["c1"].tobytes())
+    assert xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path).samples == 1
+    with pytest.raises(UsageError, match="no tensor 'c1'"):
+        xdlc.debug(model, [SAMPLE] * 2, reference="cpu", candidate=tmp_path)
+
+
+def test_name_that_no_file_can_have_is_no_raw_file(tmp_path: Path) -> None:
+    name = "long" * 100
+    node = helper.make_node("Relu", ["x"], [name])
+    ends = [helper.make_tensor_value_info(end, 1, (1, 4)) for end in ("x", name)]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 18)]
+    model = xdlc.convert(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    with pytest.raises(UsageError, match="no raw file"):
+        RawResults(str(tmp_path), model)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"soc": "sm8650", "candidate": "cpu"}, {"noise": True}, {"soc": "sm8550", "candidate": "htp:sm8650"}],
+)
+def test_options_without_effect_are_refused(model: Model, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="has no effect"):
+        xdlc.debug(model, [SAMPLE], reference="cpu", **options)
+
+
+def test_raw_results_have_no_reproducer(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "c1.raw").write_bytes(HostEngine(model).values(SAMPLE, ["c1"])["c1"].tobytes())
+    with pytest.raises(UsageError, match="has no effect"):
+        xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path, reproducer=tmp_path / "part")
+
+
+def test_dlc_of_another_network_is_no_reference(model: Model, tmp_path: Path) -> None:
+    other = xdlc.convert(
+        build([node("Relu", "x", "c1")], {"x": np.zeros((1, 4), "f4")}, None, ["c1"], opset=18)
+    )
+    other.save(tmp_path / "other.dlc")
+    with pytest.raises(UsageError):
+        xdlc.debug(model, [SAMPLE], reference=tmp_path / "other.dlc")
+
+
+def test_output_without_a_counterpart_is_stated(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "c1.raw").write_bytes(HostEngine(model).values(SAMPLE, ["c1"])["c1"].tobytes())
+    report = xdlc.debug(model, [SAMPLE], reference="cpu", candidate=tmp_path)
+    assert str(report).endswith("  y")
+
+
+def test_metric_may_return_any_number(model: Model, tmp_path: Path) -> None:
+    report = xdlc.debug(
+        model,
+        [SAMPLE],
+        reference="cpu",
+        candidate="float",
+        metric=lambda first, second: (first - second).max(),
+    )
+    report.write(tmp_path / "report.json")
+    content = json.loads((tmp_path / "report.json").read_text())
+    assert {tensor["cumulative"]["custom"] for tensor in content["tensors"]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("metric", "error"), [(lambda *_: 1 / 0, BackendError), (lambda *_: "much", UsageError)]
+)
+def test_metric_that_fails_is_an_error(model: Model, metric: Any, error: type[XdlcError]) -> None:
+    with pytest.raises(error):
+        xdlc.debug(model, [SAMPLE], reference="cpu", candidate="float", metric=metric)
 
 
 def test_raw_file_of_another_size_is_refused(model: Model, tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
 """Reproducer: reduction of graphs, and what is written."""
 
-import subprocess
+import shlex
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from click.testing import CliRunner
+from onnx import helper, save
 
 import xdlc
 from tests.support.htp_models import needs_htp
+from tests.support.onnx_models import residual
+from xdlc.cli.tools.debug import WRONG, main
 from xdlc.debug.reproducer import part_of, reduced, with_noise, write
 from xdlc.errors import BackendError, XdlcError
-from xdlc.ir import Model
+from xdlc.ir import ArrayData, Model
 
 
 def _chain(count: int) -> Model:
@@ -55,12 +58,27 @@ def test_part_is_written_and_runs(tmp_path: Path) -> None:
     model = _chain(10)
     part = part_of(model, list(model.main.ops)[3:5])
     feeds = {"t3": np.ones((1, 8), np.float32)}
-    paths = write(part, tmp_path / "new", feeds, "test -f DLC -a -f LIST")
+    paths = write(part, tmp_path / "new", feeds, "htp:sm8650", {})
     assert all(path.is_file() for path in paths)
     assert list(xdlc.run(tmp_path / "new" / "part.dlc", feeds)) == ["t5"]
-    moved = (tmp_path / "new").rename(tmp_path / "moved")
-    subprocess.run(["sh", str(moved / "run.sh")], check=True)
-    assert (moved / "list.txt").read_text() == "t3:=input_0.raw\n"
+
+
+def test_script_shows_the_fault_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "net.onnx"
+    save(residual(), source)
+    model = xdlc.convert(source)
+    op = next(op for op in model.main.ops if op.name == "dense")
+    weight = op.inputs[1]
+    assert weight is not None
+    weight.data = ArrayData(weight.numpy() * 2)
+    folder = tmp_path / "a LIST of DLC's"
+    sample = {"x": np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype("f4")}
+    assert xdlc.debug(model, [sample], reference=source, reproducer=folder).first_wrong is not None
+    assert len(xdlc.load(folder / "part.dlc").main) < len(model.main)
+    words = shlex.split((folder / "run.sh").read_text().splitlines()[-1])
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(main, words[1:])
+    assert (words[0], result.exit_code) == ("xdlc-debug", WRONG), result.output
 
 
 def test_noise_is_seeded_and_keeps_the_spread() -> None:

@@ -10,7 +10,7 @@ import xdlc
 from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, dtype, f32, i32, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, EXP, POWER, SIN
+from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, EXP, POWER, RELU_MIN_MAX, SIN
 
 Case = tuple[Model, dict[str, Array]]
 RNG = np.random.default_rng(0)
@@ -158,6 +158,25 @@ def elu(size: float) -> Case:
     return whole(one_op("ElementWiseNeuron", [x], x.shape, {"operation": u32(ELU), "alpha": f32(1.0)}), 16)
 
 
+def clamped_sum(low: float, high: float) -> Case:
+    """Return a clamp of 16 bits that reads a sum."""
+    graph, shape = Graph("one"), (1, 4, 4, 16)
+    encoding = ScaleOffset(32 / (1 << 16), -(1 << 15))
+    first, second, total, result = (
+        Tensor(name, shape, dtype.UFIXED16, encoding) for name in ("x", "z", "sum", "y")
+    )
+    for tensor in (first, second):
+        graph.add_input(tensor)
+    graph.append(
+        make_op(graph, "ElementWiseBinary", [first, second], [total], {"operation": u32(ADD)}, name="sum")
+    )
+    params = {"operation": u32(RELU_MIN_MAX), "min_value": f32(low), "max_value": f32(high)}
+    graph.append(make_op(graph, "ElementWiseNeuron", [total], [result], params, name="op"))
+    graph.add_output(result)
+    values = np.linspace(-15.5, 15.5, 256, dtype=np.float32).reshape(shape)
+    return Model({"one": graph}), {"x": values, "z": np.zeros_like(values)}
+
+
 LARGE = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
 
 
@@ -263,6 +282,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "scatter-added": lambda: scatter("ScatterElements", 1),
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
+    "clamped-sum": lambda: clamped_sum(-10, 10),
+    "clamped-sum-of-six": lambda: clamped_sum(0, 6),
     "arc-tangent": lambda: unary(ATAN),
     "arc-tangent of five axes": lambda: unary(ATAN, LARGE.reshape(1, 2, 1, 5, 1)),
     "exponential": lambda: unary(EXP, np.float32([-65504, -6000, -100, -88.25, -15.5, -0.5, 0, 3, 10.5])),

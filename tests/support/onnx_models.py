@@ -54,6 +54,26 @@ def build(
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+def residual() -> Any:
+    """Return a network of named nodes, with as many channels as rows and columns."""
+    steps = [
+        ("first", "Conv", "x w1", "c1", {"pads": [1, 1, 1, 1]}),
+        ("relu", "Relu", "c1", "r1", {}),
+        ("second", "Conv", "r1 w2", "c2", {"pads": [1, 1, 1, 1]}),
+        ("add", "Add", "c2 r1", "a1", {}),
+        ("flat", "Flatten", "a1", "f", {}),
+        ("dense", "Gemm", "f w3", "y", {}),
+    ]
+    nodes = [
+        helper.make_node(type, inputs.split(), [output], name=name, **attributes)
+        for name, type, inputs, output, attributes in steps
+    ]
+    random = np.random.default_rng(0)
+    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 8, 3, 3), "w3": (512, 5)}
+    weights = {name: (random.standard_normal(shape) * 0.3).astype("f4") for name, shape in shapes.items()}
+    return build(nodes, {"x": np.zeros((1, 3, 8, 8), np.float32)}, weights, ["y"], opset=18)
+
+
 def expected(model: Any, feeds: Mapping[str, np.ndarray], reference: bool) -> list[np.ndarray]:
     """Return the outputs by onnxruntime, or by ONNX's reference implementation."""
     if reference:

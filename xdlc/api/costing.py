@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.verbs import verb
+from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, Step
 
@@ -37,7 +38,7 @@ def cost(
         step: Called with the title of what is done, the number of plans finished, and of all.
 
     Raises:
-        UsageError: If a SoC is not known, or a size is more than it has.
+        UsageError: If a SoC is not known, a size is more than it has, or sizes have no SoC.
         ConstraintError: If a SoC has no HTP, or HTP refuses an op.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
     """
@@ -46,11 +47,13 @@ def cost(
     from xdlc.cost.times import milliseconds
     from xdlc.prepare.htp.targets import targets
 
+    if vtcm and not socs:
+        raise UsageError("sizes of VTCM are about SoCs", fix="name a SoC like sm8650, or omit the sizes")
     where = None if isinstance(model, Model) else os.fspath(model)
     source = executable(loaded(model), where)
     plans = [
         target
-        for size in vtcm or (None,)
+        for size in dict.fromkeys(vtcm) or (None,)
         for target in (
             targets(
                 socs,

@@ -14,7 +14,7 @@ from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.options import PathLike, spell
-from xdlc.options.debugging import SHELL_LINE, DebugOptions
+from xdlc.options.debugging import DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
@@ -44,7 +44,7 @@ def debug(
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import computed
-    from xdlc.compare.first_wrong import compare, first_wrong
+    from xdlc.compare.first_wrong import compare
     from xdlc.debug.report import DebugReport
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.states import next_values
@@ -69,6 +69,7 @@ def debug(
             if hasattr(engine, "close"):
                 stack.callback(engine.close)
             engines.append(engine)
+        _check_effects(options, engines[1], (reference, candidate))
         try:
             rows = compare(
                 engines[0],
@@ -80,60 +81,107 @@ def debug(
                 memory=options.get("memory", MEMORY) << 20,
             )
         except BackendError as error:
-            _reproduce(engines[1], first, options, error)
+            _reproduce(engines[0], engines[1], first, options, error)
             raise
-        _reproduce(engines[1], first, options, first_wrong(rows))
+        if not rows:
+            raise UsageError(
+                "the engines share no tensor",
+                where=f"{engines[0].title}, {engines[1].title}",
+                fix="name two engines of one network",
+            )
+        _reproduce(engines[0], engines[1], first, options, rows)
         count = sum(1 for _ in each())
         outputs = tuple(tensor.name for tensor in graph.outputs)
         missing = len(set(computed(graph)) - {row.tensor for row in rows})
         return DebugReport(engines[0].title, engines[1].title, count, tuple(rows), outputs, missing)
 
 
-def _reproduce(
-    engine: Engine, feeds: Values, options: DebugOptions, fault: Row | BackendError | None
-) -> None:
-    """Write the smallest part of the candidate's model with its fault, if requested."""
+def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str]) -> None:
+    """Refuse options that have no effect on the engines.
+
+    Raises:
+        UsageError: If one has none.
+    """
     from xdlc.compare.engines import HostEngine, HtpEngine
+
+    needs = {
+        "soc": ("htp" in names, "name htp as an engine, without a SoC of its own"),
+        "noise": (
+            "reproducer" in options and isinstance(candidate, HtpEngine),
+            f"judge htp, with {spell('reproducer')}",
+        ),
+        "reproducer": (isinstance(candidate, HostEngine | HtpEngine), "judge cpu, float, htp or a DLC"),
+    }
+    for option, (has_effect, fix) in needs.items():
+        if options.get(option) and not has_effect:
+            raise UsageError(f"{spell(option)} has no effect", fix=f"{fix}, or omit it")
+
+
+def _reproduce(
+    reference: Engine,
+    engine: Engine,
+    feeds: Values,
+    options: DebugOptions,
+    fault: Sequence[Row] | BackendError,
+) -> None:
+    """Write the smallest part of the candidate's model with its fault, if requested.
+
+    Args:
+        reference: The engine that counts as right.
+        engine: The engine that is judged.
+        feeds: The sample that shows the fault.
+        options: The options of the caller.
+        fault: What the comparison has returned or raised.
+    """
+    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.compare.first_wrong import first_wrong, segments
     from xdlc.debug import reproducer
 
-    folder = options.get("reproducer")
-    if folder is None or fault is None or not isinstance(engine, HostEngine | HtpEngine):
+    folder, notify = options.get("reproducer"), options.get("notify") or (lambda _: None)
+    if folder is None:
         return
+    assert isinstance(engine, HostEngine | HtpEngine)
     model = engine.model
     host = HostEngine(model)
 
-    def feeds_of(names: Sequence[str]) -> dict[str, Array]:
+    def feeds_of(names: Sequence[str], source: Engine = host) -> dict[str, Array]:
         inner = [name for name in names if name not in feeds]
-        return {name: feeds[name] for name in names if name in feeds} | host.values(feeds, inner)
+        return {name: feeds[name] for name in names if name in feeds} | source.values(feeds, inner)
 
-    shows: reproducer.Shows | None = None
-    part = model
-    if not isinstance(fault, BackendError):
-        part = reproducer.part_of(model, [op for op in model.main.ops if op.name == fault.op])
-    if isinstance(engine, HtpEngine):
-        shows = (
-            reproducer.fails(engine.soc, feeds_of, fault)
-            if isinstance(fault, BackendError)
-            else reproducer.differs(engine.soc, feeds_of, fault.least)
-        )
-    elif isinstance(fault, BackendError):
-        return
-    notify = options.get("notify") or (lambda text: None)
-    if shows is not None and (part is model or not shows(part, reproducer.WHOLE)):
-        least = reproducer.reduced(model, shows)
-        if least is None:
-            notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
-            return
-        part = least.model
-    inputs = feeds_of([tensor.name for tensor in part.main.inputs])
-    if options.get("noise"):
-        noisy = reproducer.with_noise(part)
-        if shows is None or shows(noisy, reproducer.WHOLE):
-            part = noisy
+    row = None if isinstance(fault, BackendError) else first_wrong(fault)
+    expected: dict[str, Array] = {}
+    if isinstance(engine, HtpEngine) and (row is not None or isinstance(fault, BackendError)):
+        part: Model | None = None
+        if isinstance(fault, BackendError):
+            shows = reproducer.fails(engine.soc, feeds_of, fault)
         else:
-            notify("the weights of the part are the network's: with noise it does not show the fault")
-    line = SHELL_LINE.format(f"htp:{engine.soc}" if isinstance(engine, HtpEngine) else "cpu")
-    paths = reproducer.write(part, Path(folder), inputs, line)
+            assert row is not None
+            shows = reproducer.differs(engine.soc, feeds_of, row.least)
+            part = reproducer.part_of(model, [op for op in model.main.ops if op.name == row.op])
+        if part is None or not shows(part, reproducer.WHOLE):
+            smallest = reproducer.reduced(model, shows)
+            if smallest is None:
+                notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
+                return
+            part = smallest.model
+        if options.get("noise"):
+            noisy = reproducer.with_noise(part)
+            if shows(noisy, reproducer.WHOLE):
+                part = noisy
+            else:
+                notify("the part has the network's weights, for with noise in their place it is right")
+        inputs, name = feeds_of([tensor.name for tensor in part.main.inputs]), f"htp:{engine.soc}"
+    elif isinstance(engine, HostEngine) and row is not None and not isinstance(fault, BackendError):
+        parts = segments(model.main, {member.tensor for member in fault})
+        segment = next(part for part in parts if part.tensor.name == row.tensor)
+        part = reproducer.part_of(model, segment.ops)
+        values = feeds_of([*segment.inputs, row.tensor], reference)
+        expected = {row.tensor: values.pop(row.tensor)}
+        inputs, name = values, "cpu" if engine.quantized else "float"
+    else:
+        notify("there is nothing to reproduce: no op is wrong")
+        return
+    paths = reproducer.write(part, Path(folder), inputs, name, expected)
     notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
 
 
@@ -186,6 +234,8 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
         return RawResults(text, model)
     engine = HostEngine(executable(load(text), text))
     engine.title = f"host ({os.path.basename(text)})"
+    own, shapes = model.main.tensors, engine.model.main.tensors
+    engine.names = [name for name in engine.names if name in own and own[name].shape == shapes[name].shape]
     return engine
 
 
@@ -206,10 +256,10 @@ def _framework_of(path: str) -> str | None:
     return None if source_format is None else names.get(source_format)
 
 
-def _metric(metric: Any) -> Callable[..., float] | None:
+def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:
     """Return the user's metric of two arrays."""
-    if not isinstance(metric, str):
-        return metric  # type: ignore[no-any-return]
-    from xdlc.quant.engine import load_function
+    if metric is None:
+        return None
+    from xdlc.quant.engine import checked
 
-    return load_function(metric, "metric")
+    return checked(metric, "metric", may_be_nan=True)

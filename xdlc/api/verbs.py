@@ -100,7 +100,7 @@ def _documentation(function: Callable[..., Any], options: Mapping[str, Option]) 
     for name, option in options.items():
         choices = ", ".join(f"``{choice}``" for choice in option.choices)
         text = option.help.format_map(written) + (f" One of {choices}." if choices else "")
-        default = f" Default: {option.default_text}." if option.default_text else ""
+        default = f" Default: {option.default_text.format_map(written)}." if option.default_text else ""
         lines.append(f"        {name}: {text}{default}")
     return function.__doc__ and re.sub(
         r" +\*\*options:.*(?=\n)", lambda _: "\n".join(lines), function.__doc__

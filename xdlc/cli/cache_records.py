@@ -218,7 +218,9 @@ def _verified(verified: Mapping[str, Any] | None) -> str:
     ]
     shown = "; ".join(figures[:_SHOWN_OPS]) or "parts alone"
     more = f" and {len(figures) - _SHOWN_OPS} more" if len(figures) > _SHOWN_OPS else ""
-    return f"{verified['share']:.0%} of its ops, {verified['inputs']} inputs: {shown}{more}".replace(
+    judged = verified["judged"]
+    alone = "" if judged is None else f", {judged:.0%} one by one"
+    return f"{verified['share']:.0%} of its ops{alone}, {verified['inputs']} inputs: {shown}{more}".replace(
         "samples inputs", "inputs of a list"
     )
 

@@ -42,6 +42,10 @@ def _show_static(result: CostReport) -> None:
     ]
     titles = ("graph", "MACs", "parameters", "weights", "in + out", "activations", "MACs/byte")
     _show_table(titles, rows)
+    for cost in result.static:
+        if cost.open_inputs:
+            names = ", ".join(map(text.clean, cost.open_inputs[:WIDEST]))
+            notice(f"open dimensions count as the least that they may be: inputs {names}")
 
 
 def _show_totals(result: CostReport) -> None:
@@ -86,11 +90,13 @@ def _show_ops(cost: DeviceCost) -> None:
 
 def show_changes(before: CostReport, after: CostReport) -> None:
     """Print what differs between two reports, op by op."""
-    from xdlc.cost.report import changes, pairs_of
+    from xdlc.cost.report import changes, pairs
 
-    for first, second in pairs_of(before, after):
-        if first is None:
-            notice(f"graph {text.clean(second.graph)} is not in the DLC that is compared")
+    for first, second in pairs(before, after):
+        if first is None or second is None:
+            missing = first or second
+            assert missing is not None
+            notice(f"graph {text.clean(missing.graph)} is in only one of the two DLCs")
             continue
         rows = [
             (text.short(text.clean(change.op)), f"{change.dram:+,}", f"{change.vtcm:+,}")

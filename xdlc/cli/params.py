@@ -326,7 +326,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
         text = f"{text.removesuffix('.')}: {', '.join(map(str, option.choices))}."
     if form.get("multiple") or form.get("cls") in (PathsOption, WordsOption):
         text += " Repeatable."
-    default = option.default_text or _shown(option.default)
+    default = option.default_text.format_map(names) or _shown(option.default)
     text += f"  [default: {default}]" if default else ""
     switch = f"--{name}/--no_{name.removeprefix('use_')}" if option.default is True else f"--{name}"
     return click.option(*(option.flags or (switch,)), name, help=text, **form)

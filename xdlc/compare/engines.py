@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import Any, Protocol
 
 from xdlc.ir import Graph, Model
@@ -49,10 +51,13 @@ class HostEngine:
         model: The model, whose main graph runs.
         quantized: Whether fixed-point tensors are rounded to their encodings.
         kernels: Kernels of UDOs.
+        until: Time of the monotonic clock at which runs end.
     """
 
-    def __init__(self, model: Model, *, quantized: bool = True, kernels: Any = None) -> None:
-        self.model, self.quantized, self._kernels = model, quantized, kernels
+    def __init__(
+        self, model: Model, *, quantized: bool = True, kernels: Any = None, until: float | None = None
+    ) -> None:
+        self.model, self.quantized, self._kernels, self._until = model, quantized, kernels, until
         self.names: Collection[str] = computed(model.main)
         self.title = "host" if quantized else "host, floats"
         self._open: tuple[tuple[str, ...], Any] = ((), None)
@@ -65,7 +70,7 @@ class HostEngine:
             self._open, session = ((), None), None  # before another one takes memory
             session = self.session(self.model, names)
             self._open = (tuple(names), session)
-        results = session.run(feeds)
+        results = session.run(feeds, until=self._until)
         return {name: results[name] for name in names}
 
     def session(self, model: Model, names: Sequence[str]) -> Any:
@@ -82,31 +87,37 @@ class HtpEngine:
         model: The model, whose main graph runs.
         soc: Name of the SoC.
         kernels: Kernels of UDOs, which run on this machine.
-        seconds: Time that compiling and that each run may take; default: that of a session.
+        options: Options of the session, such as ``launch``.
+        until: Time of the monotonic clock at which compiling and runs end.
     """
 
-    def __init__(self, model: Model, soc: str, *, kernels: Any = None, seconds: float | None = None) -> None:
-        self.model, self.soc, self._kernels = model, soc, kernels
-        self._limits: dict[str, Any] = {} if seconds is None else {"timeout": seconds, "run_timeout": seconds}
+    def __init__(
+        self, model: Model, soc: str, *, kernels: Any = None, until: float = inf, **options: Any
+    ) -> None:
+        self.model, self.soc = model, soc
+        self._options, self._until = {"kernels": kernels, **options}, until
         self.names: Collection[str] = computed(model.main)
         self.title = f"HTP of {soc}"
         self._open: tuple[tuple[str, ...], Any] = ((), None)
 
     def values(self, feeds: Values, names: Sequence[str], sample: int = 0) -> dict[str, Array]:
         """Return the values of tensors by name."""
+        from xdlc.runtime.htp.process import OPENING, RUNNING
         from xdlc.runtime.htp.session import HtpSession
 
         del sample
         chosen, session = self._open
         if session is None or chosen != tuple(names):
             self.close()
+            left = max(self._until - time.monotonic(), 0.01)
             session = HtpSession(
                 self.model,
                 self.soc,
                 mode="always_generate_new",
                 outputs=names,
-                kernels=self._kernels,
-                **self._limits,
+                timeout=min(OPENING, left),
+                run_timeout=min(RUNNING, left),
+                **self._options,
             )
             self._open = (tuple(names), session)
         results = session.run(feeds)

@@ -119,7 +119,8 @@ class Difference:
         self.count = 0
         self._metric, self._scores = metric, list[float]()
         self._noise = Noise()
-        self._product = self._candidate = self._reference = self._largest = 0.0
+        self._product = self._candidate = self._reference = self._largest = self._sum = 0.0
+        self._low, self._high = math.inf, -math.inf
         self._nans = self._infs = 0
 
     def add(self, reference: Array, candidate: Array) -> None:
@@ -147,12 +148,29 @@ class Difference:
         self._reference += _power(first)
         self._candidate += _power(second)
         if first.size:
-            self._largest = max(self._largest, float(np.abs(first - second).max()))
+            difference = second - first
+            self._largest = max(self._largest, float(np.abs(difference).max()))
+            self._sum += float(difference.sum(dtype=np.float64))
+            self._low, self._high = min(self._low, float(first.min())), max(self._high, float(first.max()))
 
     @property
     def power(self) -> float:
         """Sum of squares of the reference."""
         return self._noise.signal
+
+    @property
+    def bias(self) -> float:
+        """Mean of the differences of finite values."""
+        return self._sum / max(self.count, 1)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Lowest and highest finite value of the reference."""
+        return self._low, self._high
+
+    def db_of(self, noise: float) -> float:
+        """Return the SQNR in dB that a mean square of the noise makes."""
+        return Noise(self.power, noise * self.count).db
 
     def figures(self) -> Figures:
         """Return the figures of all that was counted."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from xdlc.compare.engines import Engine, HostEngine, Values
-from xdlc.compare.figures import EXACT, Difference, Figures
-from xdlc.ir import Graph, Model, Op, Role, ScaleOffset, Tensor
+from xdlc.compare.figures import Difference, Figures
+from xdlc.compare.rounding import Alone, fault, fault_below, fault_of_results, nearest, noisy
+from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.runtime.htp_fusion import bonds, shapes_product
+from xdlc.runtime.plan import came_quantized
 
 MEMORY = 384 << 20
 """Bytes of values that are held at a time, of all that compute."""
 _COPIES = 3
 """Values of a tensor that are held: both engines', and the op's alone."""
-FLOATS, HALVES, FIXED = 60.0, 40.0, 24.0
-"""Least SQNR in dB of a right op: in float32, in float16, and of fixed point that came from floats."""
 
 Metric = Callable[..., float]
 
@@ -34,6 +34,7 @@ class Row:
         cumulative: Difference of the candidate from the reference.
         isolated: Difference of the ops alone: on inputs of one engine; None where they do not run alone.
         least: SQNR in dB below which the ops alone are wrong.
+        fault: What is wrong of the ops alone; empty if they are right.
     """
 
     tensor: str
@@ -44,11 +45,12 @@ class Row:
     cumulative: Figures
     isolated: Figures | None
     least: float
+    fault: str = ""
 
     @property
     def is_wrong(self) -> bool:
         """Whether the ops alone compute other values."""
-        return self.isolated is not None and self.isolated.db < self.least
+        return bool(self.fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,61 +230,63 @@ def _rows(
     asked = [name for name in names if name not in own]
     alone, entries = apart(graph, group)
     others = {name: other for name, other in model.graphs.items() if other is not graph}
-    session = judged.session(Model({alone.name: alone, **others}, model.metadata), ())
+
+    def session(graph: Graph, engine: HostEngine = judged) -> Any:
+        return engine.session(Model({graph.name: graph, **others}, model.metadata), ())
+
+    fixed = session(alone)
+    explains = by_reference and judged.quantized and not came_quantized(model)
+    floats = HostEngine(model, quantized=False)
+    exact = session(alone, floats) if explains else None
     cumulative = {part.tensor.name: Difference(metric) for part in group}
-    isolated = {part.tensor.name: Difference(metric) for part in group}
+    isolated = {part.tensor.name: Alone(part.tensor, Difference(metric)) for part in group}
     for number, feeds in enumerate(samples()):
         first = {**feeds, **reference.values(feeds, asked, number)}
         second = {**feeds, **candidate.values(feeds, asked, number)}
         source = first if by_reference else second
-        results = session.run({entry: source[name] for name, entry in entries.items()})
-        for part in group:
-            name = part.tensor.name
+        fed = {entry: source[name] for name, entry in entries.items()}
+        results = fixed.run(fed)
+        right, judged_values = (first, results) if by_reference else (results, second)
+        for name, differences in isolated.items():
             cumulative[name].add(first[name], second[name])
-            if by_reference:
-                isolated[name].add(first[name], results[name])
-            else:
-                isolated[name].add(results[name], second[name])
-        del first, second, source, results  # before the next sample takes memory
-    return [
-        _row(part, cumulative[part.tensor.name], isolated[part.tensor.name], least, by_reference)
-        for part in group
-    ]
+            differences.whole.add(right[name], judged_values[name])
+        if exact is not None:
+            rounded = {name: nearest(array, alone.tensors[name]) for name, array in fed.items()}
+            values = exact.run(rounded)
+            for name, differences in isolated.items():
+                stored = nearest(values[name], differences.tensor)
+                differences.range.add(values[name], stored)
+                differences.steps.add(stored, results[name])
+            values = exact.run(fed)
+            for name, differences in isolated.items():
+                differences.weights.add(first[name], values[name])
+            if not number:
+                shaken = session(noisy(alone), floats).run(fed)
+                for name, differences in isolated.items():
+                    differences.noise.add(values[name], shaken[name])
+                del shaken
+            del rounded, values
+        del first, second, source, fed, results, right, judged_values  # before the next sample takes memory
+    hidden = unrounded(graph)
+    rows = []
+    for part in group:
+        name, whole = part.tensor.name, isolated[part.tensor.name].whole
+        inner = {tensor.name for op in part.ops for tensor in op.outputs} - {name, *hidden}
+        if least is not None:
+            judgement = fault_below(whole, least)
+        elif explains and part.tensor.dtype.is_fixed:
+            judgement = fault(isolated[name], is_inner=bool(inner))
+        else:
+            judgement = fault_of_results(whole, part.tensor, by_reference=by_reference)
+        rows.append(_row(part, cumulative[name].figures(), whole.figures(), judgement))
+    return rows
 
 
-def _row(part: Segment, cumulative: Difference, isolated: Difference, least: float | None, fed: bool) -> Row:
+def _row(part: Segment, cumulative: Figures, isolated: Figures, judgement: tuple[str, float]) -> Row:
     op = part.ops[-1] if part.tensor.producer is None else part.tensor.producer
     nodes = dict.fromkeys(node for member in part.ops for node in member.origin.nodes)
-    limit = _least(part.tensor, isolated, fed) if least is None else least
-    return Row(
-        part.tensor.name,
-        op.name,
-        op.type,
-        tuple(nodes),
-        part.tensor.dtype.name,
-        cumulative.figures(),
-        isolated.figures(),
-        limit,
-    )
-
-
-def _least(tensor: Tensor, isolated: Difference, fed: bool) -> float:
-    """Return the SQNR in dB that a right op has.
-
-    Fixed point may be one step off, on average; it need not be nearer than floats.
-
-    Args:
-        fed: Whether the op was fed with the reference's inputs, which it has rounded first.
-    """
-    encoding = tensor.encoding
-    if not tensor.dtype.is_fixed:
-        whole = FLOATS if fed else HALVES
-        return whole if tensor.dtype.name == "float32" else HALVES
-    limit = FIXED if fed else HALVES
-    if isinstance(encoding, ScaleOffset) and isolated.count and isolated.power:
-        step = 10.0 * math.log10(isolated.power / isolated.count / encoding.scale**2)
-        limit = min(limit, step)
-    return max(limit, -EXACT)
+    name, dtype, (reason, least) = part.tensor.name, part.tensor.dtype.name, judgement
+    return Row(name, op.name, op.type, tuple(nodes), dtype, cumulative, isolated, least, reason)
 
 
 def first_wrong(rows: Iterable[Row]) -> Row | None:

@@ -7,7 +7,7 @@ The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON th
          "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
          "share_weights": false, "arch_only": false, "content": "89ab..",
          "verified": {"soc": "sm8650", "build": "v2.51.0", "inputs": "seeded", "share": 1.0,
-                      "outputs": {"y": {"sqnr": 61.5, "difference": 0.0021}}},
+                      "judged": null, "outputs": {"y": {"sqnr": 61.5, "difference": 0.0021}}},
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
 A cache without facts, like the vendor's, is of unknown graphs.  Records of older versions lack
@@ -81,6 +81,7 @@ class Verification:
         inputs: Origin of the inputs: one of ``INPUTS``.
         share: Part of the cache's ops that ran, 0 to 1.
         outputs: Figures by name of the output; none where only parts of the graph ran.
+        judged: Part of the ops that were compared one by one; None where rounding explains all outputs.
     """
 
     soc: str
@@ -88,6 +89,7 @@ class Verification:
     inputs: str
     share: float
     outputs: Mapping[str, OutputFigures]
+    judged: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ class CacheFacts:
         share_weights: Whether its weights are in records of their own.
         arch_only: Whether it was compiled for any SoC of its architecture.
         xdlc: Version of xdlc that made it.
-        content: Hash of the cache's bytes, see ``content_hash``; None in records of older versions.
+        content: Hash of the cache and of weights that it shares, see ``content_hash``; None in records of
+            older versions.
         verified: Result of its verification; None if it is not verified.
     """
 
@@ -119,11 +122,13 @@ class CacheFacts:
     verified: Verification | None = None
 
 
-def content_hash(data: TensorData) -> str:
-    """Return the hexadecimal hash of a cache's bytes."""
-    digest = hashlib.blake2b(data.content(), digest_size=16).hexdigest()
-    data.release()
-    return digest
+def content_hash(data: TensorData, weights: Mapping[str, TensorData]) -> str:
+    """Return the hexadecimal hash of a cache and of its weights in other records."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (data, *(weights[name] for name in sorted(weights))):
+        digest.update(part.content())
+        part.release()
+    return digest.hexdigest()
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
@@ -211,18 +216,28 @@ def _verification(value: Any, where: str) -> Verification | None:
     soc, build, inputs = (_typed(entry.get(key), str, repr(key), where) for key in ("soc", "build", "inputs"))
     if inputs not in INPUTS:
         raise _error(f"has {inputs[:40]!r} at 'inputs', expected one of {', '.join(INPUTS)}", where)
-    share = _real(entry.get("share"), "share", where)
-    if not 0 <= share <= 1:
-        raise _error(f"has {share!r} at 'share', expected a number from 0 to 1", where)
+    share, judged = _share(entry, "share", where), entry.get("judged")
     outputs = _typed(entry.get("outputs"), dict, "'outputs'", where)
     return Verification(
-        soc, build, inputs, share, {name: _figures(each, where) for name, each in outputs.items()}
+        soc,
+        build,
+        inputs,
+        share,
+        {name: _figures(each, where) for name, each in outputs.items()},
+        None if judged is None else _share(entry, "judged", where),
     )
 
 
 def _figures(value: Any, where: str) -> OutputFigures:
     entry = _typed(value, dict, "an output", where)
     return OutputFigures(*(_real(entry.get(key), key, where) for key in ("sqnr", "difference")))
+
+
+def _share(entry: Mapping[str, Any], key: str, where: str) -> float:
+    share = _real(entry.get(key), key, where)
+    if not 0 <= share <= 1:
+        raise _error(f"has {share!r} at {key!r}, expected a number from 0 to 1", where)
+    return share
 
 
 def _real(value: Any, key: str, where: str) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -59,12 +59,14 @@ class Cache:
         soc: SoC in the name, in lower case.
         entry: Its entry of ``cacheList``; None if it has none, so that the vendor does not find it.
         data: The record; None if it is missing.
+        weights: Weights in records of their own, by record.
     """
 
     name: str
     soc: str
     entry: Mapping[str, Any] | None
     data: TensorData | None
+    weights: Mapping[str, TensorData] = field(default_factory=dict)
 
     @property
     def problem(self) -> str | None:
@@ -101,14 +103,24 @@ def caches(model: Model) -> list[Cache]:
     listed = {str(entry.get("cacheName")): entry for entry in model.metadata.get("cacheList", ())}
     names = [name for name in model.records if name.startswith(PREFIX)]
     names += [name for name in listed if name not in model.records]
-    return [Cache(name, _soc(name), listed.get(name), model.records.get(name)) for name in names]
+    return [
+        Cache(name, _soc(name), listed.get(name), model.records.get(name), _weights(model, name))
+        for name in names
+    ]
+
+
+def _weights(model: Model, name: str) -> Mapping[str, TensorData]:
+    names = shared_weights(model, name)
+    return {
+        child: model.records[child] for child in names if child.startswith(WEIGHTS) and child in model.records
+    }
 
 
 def changed_content(cache: Cache, facts: cache_provenance.CacheFacts | None) -> str | None:
-    """Return the hash of a cache's bytes if they are not those that were compiled."""
+    """Return the hash of a cache and its weights if they are not those that were compiled."""
     if facts is None or facts.content is None or cache.data is None:
         return None
-    present = cache_provenance.content_hash(cache.data)
+    present = cache_provenance.content_hash(cache.data, cache.weights)
     return None if present == facts.content else present
 
 

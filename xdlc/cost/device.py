@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
@@ -58,7 +59,7 @@ class OpCost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceCost:
     """Cost of a graph on a device.
 
@@ -68,6 +69,7 @@ class DeviceCost:
         vtcm_mb: VTCM in MB that the compiler planned for.
         build: Build of the vendor's library.
         ops: Cost of each op, in the order of the graph; copies of inputs and outputs first.
+        vector: Bytes of VTCM that kernels beside HMX and DMA read and write.
         vtcm_peak: Bytes of VTCM up to the last block in use.
         notes: What is remarkable, in words.
     """
@@ -77,15 +79,16 @@ class DeviceCost:
     vtcm_mb: int
     build: str
     ops: tuple[OpCost, ...]
+    vector: int
     vtcm_peak: int
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def traffic(self) -> Traffic:
         """Bytes that all kernels move."""
         return sum((op.traffic for op in self.ops), Traffic())
 
-    @property
+    @cached_property
     def kernels(self) -> Counter[str]:
         """Number of kernels by engine."""
         return sum((Counter(op.kernels) for op in self.ops), Counter[str]())
@@ -138,9 +141,21 @@ def device_costs(
             schematic = read_schematic(traced.files[graph.name], traced.build)
             ops = _op_costs(graph, traced.ops[graph.name], schematic.kernels, soc)
             vtcm = options.vtcm_mb or soc.vtcm_mb or 0
-            notes = tuple(_notes(ops, soc))
             costs.append(
-                DeviceCost(graph.name, soc.name, vtcm, traced.build, ops, schematic.vtcm_peak, notes)
+                DeviceCost(
+                    graph=graph.name,
+                    soc=soc.name,
+                    vtcm_mb=vtcm,
+                    build=traced.build,
+                    ops=ops,
+                    vector=sum(
+                        kernel.traffic.vtcm
+                        for kernel in schematic.kernels
+                        if kernel.engine not in ("HMX", "DMA")
+                    ),
+                    vtcm_peak=schematic.vtcm_peak,
+                    notes=tuple(_notes(ops, soc)),
+                )
             )
     return costs
 

@@ -88,11 +88,13 @@ class CostReport:
         """
         from xdlc.page import fill
 
-        pairs = [] if before is None else pairs_of(before, self)
         differences = [
-            {"device": number, "changes": [_change(change) for change in changes(first.ops, second.ops)]}
-            for number, (first, second) in enumerate(pairs)
-            if first is not None
+            {
+                "device": self.devices.index(second),
+                "changes": [_change(change) for change in changes(first.ops, second.ops)],
+            }
+            for first, second in ([] if before is None else pairs(before, self))
+            if first is not None and second is not None
         ]
         figures = {**self.as_dict(), "name": name, "differences": differences}
         return fill("xdlc.cost", figures, kind="Cost report", name=name, summary=self.summary())
@@ -182,15 +184,23 @@ class Change:
         return (self.after or Traffic()).vtcm - (self.before or Traffic()).vtcm
 
 
+def pairs(before: CostReport, after: CostReport) -> Iterator[tuple[DeviceCost | None, DeviceCost | None]]:
+    """Yield costs by graph and device in two reports, None where one lacks them.
+
+    The graph of a model that has only one pairs with that of another such model, whatever their names.
+    """
+    is_single = len(before.static) == len(after.static) == 1
+    first, second = (
+        {("" if is_single else cost.graph, cost.soc, cost.vtcm_mb): cost for cost in report.devices}
+        for report in (before, after)
+    )
+    for key in dict.fromkeys((*second, *first)):
+        yield first.get(key), second.get(key)
+
+
 def _change(change: Change) -> dict[str, Any]:
     """Return a change as values of JSON."""
     return {**asdict(change), "dram": change.dram, "vtcm": change.vtcm}
-
-
-def pairs_of(before: CostReport, after: CostReport) -> list[tuple[DeviceCost | None, DeviceCost]]:
-    """Return each plan of a report after its like in the other, None without."""
-    earlier = {(cost.graph, cost.soc, cost.vtcm_mb): cost for cost in before.devices}
-    return [(earlier.get((cost.graph, cost.soc, cost.vtcm_mb)), cost) for cost in after.devices]
 
 
 def changes(before: Sequence[OpCost], after: Sequence[OpCost]) -> Iterator[Change]:

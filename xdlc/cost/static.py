@@ -19,6 +19,7 @@ class StaticCost:
         weights: Bytes of static tensors.
         ports: Bytes of inputs and outputs.
         peak: Most bytes of other tensors that are needed at a time.
+        open_inputs: Names of inputs with open dimensions, which count as the least that they may be.
     """
 
     graph: str
@@ -27,6 +28,7 @@ class StaticCost:
     weights: int
     ports: int
     peak: int
+    open_inputs: tuple[str, ...] = ()
 
     @property
     def intensity(self) -> float:
@@ -44,6 +46,7 @@ def static_cost(graph: Graph) -> StaticCost:
         sum(tensor.nbytes for tensor in static),
         sum(tensor.nbytes for tensor in (*graph.inputs, *graph.outputs)),
         peak_memory(graph),
+        tuple(tensor.name for tensor in graph.inputs if tensor.dynamic_axes),
     )
 
 

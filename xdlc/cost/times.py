@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,17 +14,19 @@ from xdlc.ir import Graph, Op
 from xdlc.opdefs.traits import macs, operation_name, traits
 
 _DATA = Path(__file__).parent / "data" / "times.json"
-SCHEMA = "xdlc.times/1"
+SCHEMA = "xdlc.times/2"
 FLOAT16, W8A8 = "float16", "w8a8"
 FEATURES = {
     "base": "one",
     "dram": "MB of DRAM read and written",
-    "vtcm": "MB of VTCM read and written",
+    "vector": "MB of VTCM read and written by kernels beside HMX and DMA",
     "kernels": "thousands of kernels that move bytes",
     "products": "billions of multiplications, channels rounded up to blocks of HMX",
     "curves": "millions of results of Sigmoid, Gelu, Softmax and their like",
+    "narrow": "millions of values of few channels, rounded up to blocks of HMX",
+    "outputs": "millions of values of outputs",
 }
-"""What a time is a sum of, by the name of its coefficient."""
+"""What a time comes from, by the name of its coefficient."""
 
 BLOCK = 32
 """Channels that HMX computes at once."""
@@ -131,17 +134,30 @@ def features(cost: DeviceCost, graph: Graph) -> dict[str, float]:
     return {
         "base": 1.0,
         "dram": traffic.dram / 1e6,
-        "vtcm": traffic.vtcm / 1e6,
+        "vector": cost.vector / 1e6,
         "kernels": cost.kernels.total() / 1e3,
         "products": sum(map(_products, graph.ops)) / 1e9,
         "curves": sum(tensor.size for op in graph.ops if _is_curve(op) for tensor in op.outputs) / 1e6,
+        "narrow": _narrow(graph) / 1e6,
+        "outputs": sum(tensor.size for tensor in graph.outputs) / 1e6,
     }
+
+
+def time(coefficients: Mapping[str, float], own: Mapping[str, float]) -> float:
+    """Return the milliseconds of a graph by its features.
+
+    Reads from DRAM run beside the kernels: both join as the sides of a right angle.
+    """
+    parts = {name: coefficients[name] * own[name] for name in FEATURES}
+    base, memory = parts.pop("base"), parts.pop("dram")
+    return base + math.hypot(memory, sum(parts.values()))
 
 
 def _products(op: Op) -> float:
     """Return the MACs of an op with its channels rounded up to blocks.
 
-    Each group of a convolution has blocks of its own.
+    Each group of a convolution has blocks of its own. The compiler puts the places between strides beside the
+    channels, if that is less.
     """
     count = macs(op)
     data, weight = (*op.inputs, None, None)[:2]
@@ -149,16 +165,26 @@ def _products(op: Op) -> float:
         return 0
     last = op.outputs[0].shape[-1]
     if traits(op).is_convolution:
-        inner, outer = weight.shape[-2], weight.shape[-1]
+        *window, inner, outer = weight.shape
         if op.type.startswith("DepthWise"):
             inner, outer = 1, last
-    else:
-        inner, outer = (weight if traits(op).macs == "dense" else data).shape[-1], last
-    return count * _padded(inner) * _padded(outer)
+        strides = (
+            [int(stride) for stride in op.param("stride")]
+            if op.type.startswith("Conv")
+            else [1] * len(window)
+        )
+        apart = math.prod(window) * _blocks(inner)
+        beside = _blocks(inner * math.prod(strides)) * math.prod(
+            -(-size // stride) for size, stride in zip(window, strides, strict=True)
+        )
+        return count * min(apart, beside) / (math.prod(window) * inner) * _blocks(outer) / outer
+    inner, outer = (weight if traits(op).macs == "dense" else data).shape[-1], last
+    return count * _blocks(inner) / max(inner, 1) * _blocks(outer) / max(outer, 1)
 
 
-def _padded(channels: int) -> float:
-    return -(-channels // BLOCK) * BLOCK / max(channels, 1)
+def _blocks(channels: int) -> int:
+    """Return channels rounded up to blocks of HMX."""
+    return -(-channels // BLOCK) * BLOCK
 
 
 def _is_curve(op: Op) -> bool:
@@ -168,11 +194,29 @@ def _is_curve(op: Op) -> bool:
     return traits(op).squashes
 
 
+def _narrow(graph: Graph) -> float:
+    """Return the values of few channels, like the colours of an image.
+
+    They are float inputs, which become float16, and results of ops that scale each channel.
+    """
+    results = [
+        op.outputs[0]
+        for op in graph.ops
+        if op.type in ("Batchnorm", "ElementWiseBinary")
+        and any(tensor is not None and tensor.is_static and tensor.size > 1 for tensor in op.inputs)
+    ]
+    return sum(
+        tensor.size * _blocks(tensor.shape[-1]) / tensor.shape[-1]
+        for tensor in [*(tensor for tensor in graph.inputs if tensor.dtype.is_float), *results]
+        if tensor.shape and 0 < tensor.shape[-1] < BLOCK
+    )
+
+
 def precision(graph: Graph) -> str:
-    """Return ``float16`` or ``w8a8``; or another text if a graph mixes types."""
+    """Return ``float16``, ``w8a8``, or what else the ops that multiply have."""
     types = {
         (tensor.dtype.is_float, tensor.dtype.bits)
-        for op in graph.ops
+        for op in [op for op in graph.ops if macs(op)] or graph.ops
         for tensor in (
             *op.outputs,
             *(tensor for tensor in op.inputs if tensor is not None and tensor.is_static),
@@ -210,5 +254,5 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
         if not least <= own[name] <= most:
             span = f"{least:.4g} to {most:.4g}"
             return f"it has {own[name]:.4g} {FEATURES[name]}; times are fitted to networks with {span}"
-    value = sum(fit.coefficients[name] * own[name] for name in FEATURES)
+    value = time(fit.coefficients, own)
     return Milliseconds(fit.device, value, value * fit.ratios[0], value * fit.ratios[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -14,6 +15,11 @@ from xdlc.ir.files import read_bytes
 from xdlc.ir.quantization import to_float
 
 _SUFFIXES = (".raw", "_native.raw")
+
+
+def file_name(tensor: str) -> str:
+    """Return the name of a tensor as that of a file."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", tensor)
 
 
 class RawResults:
@@ -48,14 +54,16 @@ class RawResults:
 
     def _path(self, tensor: Tensor, sample: int) -> Path | None:
         result = self._folder / f"Result_{sample}"
+        if not result.is_dir() and sample:
+            return None
         base = result if result.is_dir() else self._folder
-        names = (tensor.name, re.sub(r"[^A-Za-z0-9_.-]", "_", tensor.name))
+        names = (tensor.name, file_name(tensor.name))
         for name in names:
             if ".." in name.split("/") or name.startswith("/"):
                 continue
             for suffix in _SUFFIXES:
                 path = base / f"{name}{suffix}"
-                if path.is_file():
+                if os.path.isfile(path):  # False for a name that no file can have
                     return path
         return None
 

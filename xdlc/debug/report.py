@@ -18,7 +18,7 @@ from xdlc.ir.files import PathLike, csv_text, replace_text
 SHOWN = 5
 """Ops in each list of the text."""
 _FIGURES = ("db", "cosine", "largest", "nans", "infs", "custom")
-_COLUMNS = ("tensor", "op", "type", "nodes", "dtype", "is_wrong", "least")
+_COLUMNS = ("tensor", "op", "type", "nodes", "dtype", "is_wrong", "least", "fault")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DebugReport:
             lines.append("no op is wrong alone")
         else:
             lines.append(f"first wrong op: {_named(wrong)}")
-            lines.append(f"  alone {_words(wrong.isolated)}; at least {wrong.least:.1f} dB are expected")
+            lines.append(f"  alone {_words(wrong.isolated)}: {wrong.fault}")
             lines.append(f"  with all errors before it {_words(wrong.cumulative)}")
         broken = self.first_not_finite
         if broken is not None:
@@ -86,6 +86,8 @@ class DebugReport:
         lines += [
             f"  {_words(row.cumulative)}  {row.tensor}" for row in self.rows if row.tensor in self.outputs
         ]
+        compared = {row.tensor for row in self.rows}
+        lines += [f"  not compared  {name}" for name in self.outputs if name not in compared]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from xdlc.debug.raw_results import file_name
 from xdlc.errors import BackendError, StorageError, XdlcError
 from xdlc.ir import ArrayData, Model, Op
 from xdlc.ir.data import Array
 from xdlc.ir.files import replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
+from xdlc.options.debugging import SHELL_LINE
 
 Shows = Callable[[Model, float], bool]
 """Whether a model shows a fault within some seconds of compiling and of running."""
@@ -22,6 +23,8 @@ FeedsOf = Callable[[Sequence[str]], Mapping[str, Array]]
 MOST_TRIALS = 400
 WHOLE, SHORTEST = 1800.0, 20.0
 """Seconds that a whole may compile, and run; least that a part may."""
+RESULTS = "expected"
+"""Folder of the right values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def _outputs(
     from xdlc.compare.engines import HtpEngine
 
     feeds = feeds_of([tensor.name for tensor in model.main.inputs])
-    engine = HtpEngine(model, soc, seconds=seconds)
+    engine = HtpEngine(model, soc, until=time.monotonic() + seconds)
     try:
         return engine.values(feeds, [tensor.name for tensor in model.main.outputs]), feeds
     finally:
@@ -175,40 +178,46 @@ def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
     return shows
 
 
-def write(part: Model, folder: Path, feeds: Mapping[str, Array], command: str) -> list[Path]:
-    """Write a part with its inputs, and a shell line that shows the fault.
-
-    The folder may be moved.
+def write(
+    part: Model, folder: Path, feeds: Mapping[str, Array], candidate: str, expected: Mapping[str, Array]
+) -> list[Path]:
+    """Write a part with its inputs, and a script that shows the fault from any folder.
 
     Args:
         part: The part, which is written as DLC and as ONNX model.
         folder: Where to; it is made.
         feeds: Values of its inputs.
-        command: The line, with DLC and LIST in place of the files.
+        candidate: The engine that is wrong, in the words of the debugger.
+        expected: The right values of tensors; none: those of this machine.
     """
-    import numpy as np
-
     from xdlc.runtime.export import export
 
+    results = folder / RESULTS
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (results if expected else folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"cannot be made: {error.strerror}", where=str(folder), fix="check the path"
         ) from error
-    dlc, onnx = folder / "part.dlc", folder / "part.onnx"
+    dlc, onnx, listing, script = (folder / name for name in ("part.dlc", "part.onnx", "list.txt", "run.sh"))
     part.save(dlc)
-    paths = [dlc, *export(part, onnx)]
-    words = []
-    for number, (name, array) in enumerate(feeds.items()):
-        path = folder / f"input_{number}.raw"
-        values: Any = np.ascontiguousarray(array)
-        replace_file(path, values.tobytes())
-        words.append(f"{name}:={path.name}")
-        paths.append(path)
-    listing = folder / "list.txt"
-    replace_text(listing, " ".join(map(shlex.quote, words)) + "\n")
-    line = command.replace("DLC", dlc.name).replace("LIST", listing.name)
+    files = {name: folder / f"input_{number}.raw" for number, name in enumerate(feeds)}
+    paths = [dlc, *export(part, onnx), *files.values(), listing, script]
+    for name, path in files.items():
+        replace_file(path, _raw(part, name, feeds[name]))
+    for name, array in expected.items():
+        paths.append(results / f"{file_name(name)}.raw")
+        replace_file(paths[-1], _raw(part, name, array))
+    words = (shlex.quote(f"{name}:={path.name}") for name, path in files.items())
+    replace_text(listing, " ".join(words) + "\n")
+    line = SHELL_LINE.format(RESULTS if expected else "cpu", shlex.quote(candidate))
     text = f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{line}\n'
-    replace_text(folder / "run.sh", text, executable=True)
-    return [*paths, listing, folder / "run.sh"]
+    replace_text(script, text, executable=True)
+    return paths
+
+
+def _raw(part: Model, name: str, array: Array) -> bytes:
+    """Return the values of a tensor as raw files hold them."""
+    dtype = part.main.tensors[name].dtype
+    content: bytes = array.astype("<f4" if dtype.is_float or dtype.is_fixed else dtype.numpy).tobytes()
+    return content

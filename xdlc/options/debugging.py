@@ -5,8 +5,8 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
-SHELL_LINE = "xdlc-debug -i DLC --input_list LIST --reference float --candidate {}"
-"""Shell line of a reproducer, for the candidate's name."""
+SHELL_LINE = "xdlc-debug -i part.dlc --input_list list.txt --reference {} --candidate {}"
+"""Shell line of a reproducer, for the names of two engines."""
 
 
 class DebugOptions(TypedDict, total=False):
@@ -17,7 +17,7 @@ class DebugOptions(TypedDict, total=False):
         Option(
             "Engine that counts as right: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw "
             "results, cpu, float (the DLC on this machine without rounding), or htp:SOC.",
-            default_text="float for a quantized DLC, cpu for a {soc}",
+            default_text="float for a quantized DLC, cpu with {soc}",
             metavar="ENGINE",
         ),
     ]

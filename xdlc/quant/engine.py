@@ -140,25 +140,29 @@ class Metric:
     least: float
 
 
-def checked(evaluate: Evaluate | str) -> Evaluate:
+def checked(
+    evaluate: Callable[..., Any] | str, option: str = "evaluate", *, may_be_nan: bool = False
+) -> Callable[..., float]:
     """Return the user's metric, with errors that name its file and line.
 
     The metric raises BackendError if the function does, and UsageError if it returns no number.
 
     Args:
         evaluate: The function, or ``FILE.py:FUNCTION``; the file's code is run.
+        option: The option that names it, for messages.
+        may_be_nan: Whether NaN counts as a number.
 
     Raises:
         UsageError: If there is no such file or function.
         BackendError: If the file cannot be loaded.
     """
-    function = load_function(evaluate) if isinstance(evaluate, str) else evaluate
+    function = load_function(evaluate, option) if isinstance(evaluate, str) else evaluate
     name = getattr(function, "__qualname__", type(function).__name__)
     path = getattr(getattr(function, "__code__", None), "co_filename", name)
 
-    def measured(run: Run) -> float:
+    def measured(*arguments: Any) -> float:
         try:
-            value = function(run)
+            value = function(*arguments)
         except XdlcError as error:
             lines = [frame for frame in extract_tb(error.__traceback__) if frame.filename == path]
             where = f"{path}:{lines[-1].lineno}" if lines else path
@@ -170,14 +174,14 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
         except BaseException as error:  # sys.exit() of the metric ends no tool
             raise raised(error, path, f"the metric {name}") from error
         try:
-            score = math.nan if isinstance(value, str) else float(value)
+            score = None if isinstance(value, str) else float(value)
         except (TypeError, ValueError):
-            score = math.nan
-        if math.isnan(score):
+            score = None
+        if score is None or (math.isnan(score) and not may_be_nan):
             raise UsageError(
                 f"the metric {name} returned {value!r:.100}, which is not a number",
                 where=path,
-                fix="return a number, the higher the better",
+                fix="return a number" + ("" if may_be_nan else ", the higher the better"),
             )
         return score
 
@@ -211,6 +215,6 @@ def load_function(text: str, option: str = "evaluate") -> Callable[..., float]:
         raise UsageError(
             f"{file} has no function {name!r}",
             where=where,
-            fix=nearest_names(name, functions) or f"define it: def {name}(run): ... return score",
+            fix=nearest_names(name, functions) or f"define {name} there",
         )
     return function  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageErro
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import Prepared, PrepareError, by_cause, prepare, prepare_all
+from xdlc.runtime.htp.cache_verdict import verdicts
 
 SOCS = ["sm8550", "sm8650"]
 
@@ -180,6 +181,10 @@ def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     assert found == {key: [weights] for key in (*caches, about)}
     assert [facts.share_weights for facts in cache_provenance.read(shared).values()] == [True, True]
     assert prepare_all(shared, SOCS, share_weights=True).kept == tuple(SOCS)
+    bytes_of_weights = shared.records[weights]
+    shared.records[weights] = raw_data(bytes(bytes_of_weights.content())[::-1])
+    assert not any(verdict.usable for soc in SOCS for verdict in verdicts(shared, soc))
+    shared.records[weights] = bytes_of_weights
     again = prepare_all(shared, SOCS)
     assert "was compiled with share_weights True instead of False" in again.notices[0]
     assert not [name for name in again.model.records if "weights" in name]

@@ -1,20 +1,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xdlc
+from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model
 from tests.support.faulty_ops import CASES
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.container import cache_provenance
-from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static
+from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.prepare.htp import prepare, prepare_all, verify
+from xdlc.ir.data import Array
+from xdlc.opdefs.elementwise_enums import ATAN, SUBTRACT
+from xdlc.prepare.htp import op_judgement, prepare, prepare_all, verify
 from xdlc.prepare.htp.seeded_inputs import seeded
 from xdlc.runtime.htp.cache_verdict import verdicts
+from xdlc.runtime.htp.process import start
 
 NAME = "htp.cache.sm8650.0"
 
@@ -150,12 +156,102 @@ def test_right_forms_raise_no_alarm(case: str) -> None:
 @needs_htp
 @pytest.mark.usefixtures("planted")
 def test_beyond_the_budget_the_riskiest_ops_are_verified_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "_seconds", lambda _: 1e9)
+    monkeypatch.setattr(verify, "seconds", lambda _: 1e9)
     model, feeds = CASES["wide-padding-3d"]()
     assert [problem.node for problem in prepare_all(model, ["sm8650"], verify=feeds).problems] == ["op"]
-    monkeypatch.setattr(verify, "VALUES", 1e-3)
+    monkeypatch.setattr(op_judgement, "VALUES", 1e-3)
     result = prepare_all(model, ["sm8650"], verify=feeds)
     assert ("0%" in result.notices[0], result.problems) == (True, ())
+
+
+def distances(*, quantized: bool) -> Model:
+    """The small difference of two products, whose roundings are coarse beside it."""
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, 4, 4, 64), dt.FLOAT32))
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(1, 2, 64).astype("f4")
+    spread = 0.03 if quantized else 0.001
+    others = factors * rng.uniform(1 - spread, 1 + spread, 64).astype("f4")
+    products = [
+        binary(graph, MULTIPLY, source, static(f"f{number}", each), f"p{number}")
+        for number, each in enumerate((factors, others))
+    ]
+    graph.add_output(binary(graph, SUBTRACT, *products, "y"))
+    model = Model({"g": graph})
+    return xdlc.quantize(model, [seeded(graph)]) if quantized else model
+
+
+def ran(model: Model, results: Callable[[Array], Array]) -> op_judgement.Ran:
+    feeds = seeded(model.main)
+    expected = xdlc.run(model, feeds)
+    changed = {name: results(array) for name, array in expected.items()}
+    return op_judgement.Ran(model, "sm8650", feeds, expected, changed, 0.0, "net: sm8650", start)
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_rounding_of_all_values_explains_a_poor_output(quantized: bool) -> None:
+    rng, model = np.random.default_rng(0), distances(quantized=quantized)
+    noisy = {
+        share: ran(model, lambda y, share=share: y + share * y.std() * rng.standard_normal(y.shape))
+        for share in (0.1, 1.0)
+    }
+    (near,), (far,) = (each.differences().values() for each in noisy.values())
+    assert not op_judgement.is_near(noisy[0.1].model.main.outputs[0], near)
+    assert (near.figures().db < op_judgement.NEAR, far.figures().db < 1) == (True, True)
+    assert [op_judgement.is_explained(each) for each in noisy.values()] == [True, False]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rounding_explains_no_nan(value: float) -> None:
+    assert not op_judgement.is_explained(
+        ran(distances(quantized=True), lambda y: np.where(y == y.max(), value, y))
+    )
+
+
+@needs_htp
+def test_accumulated_rounding_is_verified_without_judging_ops() -> None:
+    (facts,) = cache_provenance.read(prepare(distances(quantized=True), ["sm8650"])).values()
+    assert facts.verified is not None
+    assert (facts.verified.share, facts.verified.judged) == (1.0, None)
+
+
+@needs_htp
+def test_without_time_to_judge_ops_the_record_and_a_notice_have_the_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verify, "is_explained", lambda _: False)
+    judged = prepare_all(cnn(quantized=True), ["sm8650"])
+    monkeypatch.setattr(verify, "seconds", lambda _: 0)
+    monkeypatch.setattr(op_judgement, "AGAIN", 1e9)
+    monkeypatch.setattr(op_judgement, "VALUES", 1e-9)
+    late = prepare_all(cnn(quantized=True), ["sm8650"])
+    shares = []
+    for prepared in (judged, late):
+        (facts,) = cache_provenance.read(prepared.model).values()
+        assert (prepared.problems, facts.verified and facts.verified.share) == ((), 1.0)
+        shares.append(facts.verified and facts.verified.judged)
+    assert shares == [1.0, 0.0]
+    assert (len(judged.notices), "0%" in late.notices[0]) == (0, True)
+
+
+@needs_htp
+@pytest.mark.usefixtures("planted")
+def test_wrong_op_of_a_loop_is_an_error_that_names_it() -> None:
+    model = loop_model()
+    inputs = [(tensor.name, tensor.shape, tensor.dtype) for tensor in model.graphs["main_body"].inputs]
+
+    def body(graph: Graph, p: Tensor, i: Tensor, n: Tensor, f: Tensor) -> list[Tensor]:
+        power, angle = binary(graph, MULTIPLY, p, f, "power"), Tensor("angle", p.shape, p.dtype)
+        graph.append(
+            make_op(graph, "ElementWiseUnary", [power], [angle], {"operation": u32(ATAN)}, name="op")
+        )
+        return [angle, binary(graph, ADD, i, static("one", np.int32([1])), "j")]
+
+    del model.graphs["main_body"]
+    model.add_graph(graph_of("main_body", inputs, body))
+    feeds = {"x": np.full(3, 50000, "f4"), "n": np.full(1, 1, "i4"), "f": np.ones(3, "f4")}
+    (problem,) = prepare_all(model, ["sm8650"], verify=feeds).problems
+    assert problem.node == "op"
 
 
 @needs_htp
@@ -165,6 +261,21 @@ def test_unverified_cache_is_verified_when_it_is_kept() -> None:
     again = prepare_all(model, ["sm8650"])
     assert again.kept == ("sm8650",)
     assert cache_provenance.read(again.model)[NAME].verified is not None
+
+
+@needs_htp
+def test_kept_cache_is_verified_on_a_sample_and_where_it_was_not_whole() -> None:
+    model = prepared_cnn("sm8650")
+    facts = cache_provenance.read(model)[NAME]
+    assert facts.verified is not None
+    part = replace(facts, verified=replace(facts.verified, share=0.5, outputs={}))
+    cache_provenance.write(model, {NAME: part})
+    whole = cache_provenance.read(prepare_all(model, ["sm8650"]).model)[NAME].verified
+    again = prepare_all(model, ["sm8650"], verify=seeded(model.main))
+    sampled = cache_provenance.read(again.model)[NAME].verified
+    assert whole is not None
+    assert sampled is not None
+    assert (again.kept, whole.share, whole.inputs, sampled.inputs) == (("sm8650",), 1.0, "seeded", "samples")
 
 
 def test_seeded_integers_are_within_the_tables_that_they_index() -> None:

@@ -24,7 +24,15 @@ WRONG = 5
 @click.option(
     "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
 )
-@params.flags_of(DebugOptions, without=("notify",))
+@params.flags_of(
+    DebugOptions,
+    without=("notify",),
+    settings={
+        "reference": {"type": str},  # an engine, maybe a folder
+        "candidate": {"type": str},
+        "reproducer": {"type": params.FilePath(file_okay=False, path_type=Path)},
+    },
+)
 @click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .html, .json or .csv.")
 def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
     """Compare two engines tensor by tensor, and name the first op that is wrong."""

@@ -148,6 +148,8 @@ def main(
         )
     if no_verify and verify is not None:
         raise UsageError("--verify and --no_verify exclude each other", fix="omit one of the two")
+    if no_verify and options["verify_budget"] is not None:
+        raise UsageError("--verify_budget has no effect with --no_verify", fix="omit one of the two")
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")

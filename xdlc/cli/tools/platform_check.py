@@ -57,6 +57,8 @@ def main(
 
     if libraries and model is None:
         raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit it")
+    if runtime is not None and model is not None:
+        raise UsageError("--runtime has no effect with --matrix", fix="omit one of the two")
     if model is not None:
         _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None), as_json)
         return

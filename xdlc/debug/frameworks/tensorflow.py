@@ -39,13 +39,15 @@ class _Graph:
     def __init__(self, path: str) -> None:
         import tensorflow as tf
 
-        self._tf = tf
+        self._tf, self._prefix = tf, ""
         if os.path.isdir(path):
             from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
             saved = tf.saved_model.load(path)  # its variables live as long as it does
             signatures = saved.signatures
-            function = signatures.get("serving_default") or next(iter(signatures.values()))
+            key = "serving_default" if "serving_default" in signatures else next(iter(signatures))
+            function = signatures[key]
+            self._prefix = _caller(path, key)
             frozen = convert_variables_to_constants_v2(function)
             definition = frozen.graph.as_graph_def()
             names = [tensor.name for tensor in frozen.inputs]
@@ -65,13 +67,31 @@ class _Graph:
             tf.import_graph_def(definition, name="")
         self.inputs = list(self._fed)
         skipped = {"Const", "Placeholder", "NoOp", "ReadVariableOp"}
-        self.names = [op.name for op in self._graph.get_operations() if op.outputs and op.type not in skipped]
+        ops = [op for op in self._graph.get_operations() if op.outputs and op.type not in skipped]
+        self.names = [self._prefix + op.name for op in ops]
 
     def values(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
         fed = {self._fed[name]: feeds[name] for name in self.inputs}
         with self._tf.compat.v1.Session(graph=self._graph) as session:
-            results: list[Any] = session.run([f"{name}:0" for name in names], fed)
+            results: list[Any] = session.run([f"{name[len(self._prefix) :]}:0" for name in names], fed)
         return results
+
+
+def _caller(path: str, signature: str) -> str:
+    """Return the prefix of a signature's ops: the name of the op that calls them."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    with open(os.path.join(path, "saved_model.pb"), "rb") as file:
+        saved.ParseFromString(file.read())
+    for content in saved.meta_graphs:
+        results = content.signature_def[signature].outputs.values()
+        names = {result.name.partition(":")[0] for result in results}
+        calls = (node.name for node in content.graph_def.node if node.op.endswith("PartitionedCall"))
+        name = next((name for name in calls if name in names), None)
+        if name is not None:
+            return f"{name}/"
+    return ""
 
 
 def _open(path: str, _weights: str) -> Network:

@@ -17,6 +17,7 @@ from xdlc.opdefs.elementwise_enums import (
     RELU,
     RELU_MIN_MAX,
     SIGMOID,
+    SUBTRACT,
     TANH,
 )
 from xdlc.opdefs.traits import traits
@@ -89,6 +90,35 @@ def _fine_clamp(w: Writer, op: Op, source: Tensor) -> bool:
     clamped = w.emit(op.type, [source], source.shape, params, source.dtype, between)
     w.finish(w.emit(op.type, [clamped], result.shape, op.params, result.dtype, fine))
     return True
+
+
+@form("ElementWiseNeuron")
+def _clamp_after_binary(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convert a sum, difference or product of 16 bits to the range of its clamp.
+
+    HTP joins the clamp with the op before it and applies the range of the result alone (v68 to v81).
+    """
+    result, before = op.outputs[0], source.producer
+    if op.param("operation") != RELU_MIN_MAX or {source.dtype, result.dtype} != {UFIXED16}:
+        return False
+    if before is None or not any(is_binary(before, operation) for operation in (ADD, SUBTRACT, MULTIPLY)):
+        return False
+    low, high = min(float(op.param("min_value")), 0.0), max(float(op.param("max_value")), 0.0)
+    step = (high - low) / UFIXED16.limits[1]
+    if not step > 0 or not all(_exceeds(tensor, low - step, high + step) for tensor in (source, result)):
+        return False
+    within = ir.ScaleOffset(step, round(low / step))
+    w.graph.set_inputs(op, [w.emit("Convert", [source], source.shape, None, source.dtype, within)])
+    return True
+
+
+def _exceeds(x: Tensor, low: float, high: float) -> bool:
+    """Return whether a fixed-point tensor has values outside of two bounds."""
+    encoding, codes = x.encoding, x.dtype.limits
+    if not isinstance(encoding, ir.ScaleOffset):
+        return False
+    least, most = ((code + encoding.offset) * encoding.scale for code in codes)
+    return least < low or high < most
 
 
 @form("ElementWiseNeuron")

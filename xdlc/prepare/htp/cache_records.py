@@ -11,7 +11,7 @@ from xdlc import passes
 from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
 from xdlc.container.cache_entry import CachedTensor, read_entry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts, content_hash
-from xdlc.container.caches import changed_content
+from xdlc.container.caches import WEIGHTS, changed_content
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
@@ -114,7 +114,8 @@ def store(model: Model, target: Target, compiled: Compiled, selection: Selection
     """Store a cache and its facts in a model; replace those of the same SoC."""
     remove_caches(model, target.name)
     name = add_cache(model, target.name, compiled.data, compiled.entry, compiled.shared)
-    content = content_hash(compiled.data)
+    weights = {name: data for name, data in compiled.shared.items() if name.startswith(WEIGHTS)}
+    content = content_hash(compiled.data, weights)
     facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION, content=content)
     cache_provenance.write(model, {**cache_provenance.read(model), name: facts})
 

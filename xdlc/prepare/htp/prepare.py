@@ -217,15 +217,6 @@ def prepare_all(
     for target in requested:
         if target.name in existing:
             check_foreign(existing[target.name], result, target, name)
-    with stored_model(model) as path, ForkServer(path) as server:
-        if partition or runs_graphs:
-            work: CompileJobs | PartitionJobs = PartitionJobs(
-                result, path, name, requested, existing, timeout, server, strict=not partition
-            )
-        else:
-            selections = dict.fromkeys((target.name for target in requested), whole(result, path))
-            work = CompileJobs(name, requested, existing, selections, timeout, server)
-        work.do(jobs or processors(), step, len(requested))
     args = {
         "vtcm_override": vtcm_override,
         "optimization_level": optimization_level,
@@ -235,16 +226,25 @@ def prepare_all(
         "partition": partition or None,
     }
     sample = None if isinstance(verify, bool) else verify
-    verifying = None if verify is False else Verifying(sample, verify_budget)
 
     def check(stored: Model, socs: Sequence[str]) -> Verified:
-        if verifying is None:
+        if verify is False:
             return Verified()
         if step is not None:
             step("verifying", len(requested), len(requested))
+        verifying = Verifying(sample, verify_budget, server.launch)
         return verify_caches(stored, socs, verifying, name=name, timeout=timeout, jobs=jobs or processors())
 
-    prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
+    with stored_model(model) as path, ForkServer(path) as server:
+        if partition or runs_graphs:
+            work: CompileJobs | PartitionJobs = PartitionJobs(
+                result, path, name, requested, existing, timeout, server, strict=not partition
+            )
+        else:
+            selections = dict.fromkeys((target.name for target in requested), whole(result, path))
+            work = CompileJobs(name, requested, existing, selections, timeout, server)
+        work.do(jobs or processors(), step, len(requested))
+        prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
 
 

@@ -12,6 +12,8 @@ from xdlc.opdefs.traits import traits
 
 _FLOATS = 3.0
 """Largest seeded number of a float input."""
+_MOST = 1 << 27
+"""Most values of all inputs."""
 
 
 class NoInputError(UsageError):
@@ -22,10 +24,13 @@ def seeded(graph: Graph, states: Mapping[str, object] = {}) -> dict[str, Array]:
     """Return inputs of a graph that depend on names and shapes alone.
 
     Raises:
-        NoInputError: If an input has dynamic dimensions, or integers whose bounds are not known.
+        NoInputError: If an input has dynamic dimensions, or the inputs are too large.
     """
     import numpy as np
 
+    count = sum(tensor.size for tensor in graph.inputs)
+    if count > _MOST:
+        raise NoInputError(f"its inputs have {count:,} values, seeded ones are {_MOST:,} at most")
     feeds: dict[str, Array] = {}
     for tensor in graph.inputs:
         if tensor.name in states:
@@ -44,19 +49,22 @@ def seeded(graph: Graph, states: Mapping[str, object] = {}) -> dict[str, Array]:
             feeds[tensor.name] = values.astype(np.float32).astype(tensor.dtype.numpy)
         else:
             most = min(_bounds(graph, tensor), default=2)
-            feeds[tensor.name] = rng.integers(0, most, tensor.shape).astype(tensor.dtype.numpy)
+            feeds[tensor.name] = rng.integers(0, max(most, 1), tensor.shape).astype(tensor.dtype.numpy)
     return feeds
 
 
 def _bounds(graph: Graph, tensor: Tensor) -> Iterator[int]:
     """Yield how many entries each table has that integers are indices of."""
-    for op in graph.consumers(tensor):
-        table = op.inputs[0]
-        if traits(op).selects and len(op.inputs) > 1 and op.inputs[1] is tensor and table is not None:
-            if op.type == "Gather":
-                yield table.shape[int(op.param("axis", 0))]
-            else:
-                yield min(table.shape, default=1)
-        elif traits(op).copies or op.type == "Cast":
-            for result in op.outputs:
-                yield from _bounds(graph, result)
+    reached, waiting = {tensor}, [tensor]
+    while waiting:
+        source = waiting.pop()
+        for op in graph.consumers(source):
+            table = op.inputs[0]
+            if traits(op).selects and len(op.inputs) > 1 and op.inputs[1] is source and table is not None:
+                if op.type == "Gather":
+                    yield table.shape[int(op.param("axis", 0))]
+                else:
+                    yield min(table.shape, default=1)
+            elif traits(op).copies or op.type == "Cast":
+                waiting += [result for result in op.outputs if result not in reached]
+                reached.update(op.outputs)

@@ -92,7 +92,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"{soc.name} has {soc.vtcm_mb} MB of VTCM, not {vtcm} MB",
-                fix=f"plan for at most {soc.vtcm_mb} MB, or omit the size",
+                fix=f"give at most {soc.vtcm_mb}, or omit it",
             )
         yield soc, vtcm or soc.vtcm_mb or 0
 

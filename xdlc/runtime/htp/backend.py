@@ -203,7 +203,7 @@ class Htp:
             with self._profile() if is_traced else nullcontext() as profile:
                 self._call("graphFinalize", handle, profile, None, doing=f"compiling graph {graph.name}")
         except BackendError as error:
-            _explain(error, graph)
+            _explain(error, graph, is_traced)
             raise
         return CompiledGraph(self, graph.name, handle, inputs, outputs)
 
@@ -324,8 +324,14 @@ def build_id() -> str:
     return text.value.decode(errors="replace")
 
 
-def _explain(error: BackendError, graph: Graph) -> None:
-    """Add a cause and a fix to the compiler's log of a graph."""
+def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
+    """Add a cause and a fix to the compiler's log of a graph.
+
+    Args:
+        error: The error, whose problem has the log.
+        graph: The graph.
+        is_traced: Whether ops were compiled under their numbers.
+    """
     code, _, log = error.problem.partition("; ")
     of_code = explain_line(code)
     vague = {_VAGUE, *(reason.cause for reason in of_code)}
@@ -333,7 +339,8 @@ def _explain(error: BackendError, graph: Graph) -> None:
         reason for line in log.split("; ") for reason in explain_line(line) if reason.cause not in vague
     ]
     reasons = logged or of_code
-    ops = [op for op in graph.ops if f'"{op.name}"' in error.problem]
+    called = {str(place) if is_traced else op.name: op for place, op in enumerate(graph.ops)}
+    ops = [op for name, op in called.items() if f'"{name}"' in error.problem]
     names = ", ".join(f"{op.name!r} ({type_name(op)})" for op in ops[:3])
     named = f"; it names {names}" if ops else ""
     if reasons:

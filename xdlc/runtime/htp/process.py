@@ -282,8 +282,8 @@ class WorkerSession:
         graphs: Names of inputs and of outputs by the name of the graph that a cache holds.
     """
 
-    def __init__(self, where: str, soc: str) -> None:
-        self._worker = HtpWorker()
+    def __init__(self, where: str, soc: str, launch: Launch = start) -> None:
+        self._worker = HtpWorker(launch)
         self._where, self._soc = where, soc
         self._lock = threading.Lock()
         self.run_timeout = RUNNING
@@ -310,6 +310,7 @@ class WorkerSession:
         graph: str | None = None,
         timeout: float = OPENING,
         name: str | None = None,
+        launch: Launch = start,
     ) -> WorkerSession:
         """Compile a graph of a model.
 
@@ -319,6 +320,7 @@ class WorkerSession:
             graph: Name of the graph; default: the main one.
             timeout: Seconds that compiling may take.
             name: What messages call the model; default: its path.
+            launch: Starts the child.
 
         Raises:
             ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
@@ -329,7 +331,7 @@ class WorkerSession:
         target = find_soc(soc)
         where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
         with stored_model(model) as path:
-            served = cls(where, target.name)
+            served = cls(where, target.name, launch)
             served._open({"model": str(path), "graph": graph, "soc_id": target.id}, (), timeout)
         return served
 
@@ -341,6 +343,7 @@ class WorkerSession:
         soc: str | None = None,
         timeout: float = OPENING,
         name: str = "cache",
+        launch: Launch = start,
     ) -> WorkerSession:
         """Load a cache with all of its graphs.
 
@@ -349,6 +352,7 @@ class WorkerSession:
             soc: Name of the SoC to emulate; default: the one that it was made for.
             timeout: Seconds that loading may take.
             name: What messages call the cache.
+            launch: Starts the child.
 
         Raises:
             BackendError: If the library is missing, unknown, or does not load the binary.
@@ -357,7 +361,7 @@ class WorkerSession:
         from xdlc.targets import find_soc
 
         target = find_soc(soc) if soc else None
-        served = cls(name, target.name if target else "HTP emulation")
+        served = cls(name, target.name if target else "HTP emulation", launch)
         with temporary_file() as file:
             with temporary_files():
                 (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)

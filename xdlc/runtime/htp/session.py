@@ -30,7 +30,7 @@ from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
-from xdlc.runtime.htp.process import OPENING, RUNNING, WorkerSession
+from xdlc.runtime.htp.process import OPENING, RUNNING, Launch, WorkerSession, start
 from xdlc.runtime.plan import Accelerator
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Step, Values
@@ -44,6 +44,7 @@ Array = Any  # numpy.ndarray
 
 
 Divide = Callable[[Model, str], Model]
+Observe = Callable[[str, Mapping[str, Array], Mapping[str, Array]], None]
 
 
 class HtpSession:
@@ -68,6 +69,7 @@ class HtpSession:
         loop_timeout: Seconds that each loop may take, at most 15, which is the default.
         kernels: Kernels of UDOs, which run on the CPU; the caller closes them, unless the session
             owns them.
+        launch: Starts the child process.
 
     Attributes:
         choice: What was chosen, and the verdict on each cache.
@@ -98,6 +100,7 @@ class HtpSession:
         name: str = "model",
         loop_timeout: float | None = None,
         kernels: Kernels | None = None,
+        launch: Launch = start,
     ) -> None:
         library_folder()  # or each cache would fail for the want of it
         self._model = with_outputs(model, outputs)
@@ -111,6 +114,7 @@ class HtpSession:
             "timeout": timeout,
             "loop_timeout": EMULATED if loop_timeout is None else checked(loop_timeout),
             "kernels": kernels,
+            "launch": launch,
         }
         failures: list[str] = []
         runs: WorkerSession | CacheSession | None = self._of_caches(failures, notify)
@@ -152,8 +156,8 @@ class HtpSession:
     ) -> WorkerSession | CacheSession:
         if divide is None or not has_control_flow(self.graph):
             try:
-                timeout = self._options["timeout"]
-                self._served = WorkerSession.of_model(self._model, self.soc, timeout=timeout, name=name)
+                options = {key: self._options[key] for key in ("timeout", "launch")}
+                self._served = WorkerSession.of_model(self._model, self.soc, name=name, **options)
                 return self._served
             except (ConstraintError, ProblemList) as error:
                 if divide is None:
@@ -227,6 +231,8 @@ class CacheSession:
         timeout: Seconds that loading may take.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         kernels: Kernels of UDOs.
+        launch: Starts the child process.
+        observe: Called after each run of a partition with its name, inputs and results.
 
     Attributes:
         served: The child process; close it in the end.
@@ -245,6 +251,8 @@ class CacheSession:
         timeout: float,
         loop_timeout: float | None = None,
         kernels: Kernels | None = None,
+        launch: Launch = start,
+        observe: Observe | None = None,
     ) -> None:
         if cache.data is None or shared_weights(model, cache.name):
             raise BackendError("the emulation loads no caches that share their weights", where=cache.name)
@@ -252,14 +260,14 @@ class CacheSession:
         facts = _facts(model).get(cache.name)
         whole, partitions = _held(facts, main.name, {graph.name for graph in reachable(main, model.graphs)})
         self.partitions = sum(map(len, partitions.values()))
-        self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name)
+        self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name, launch=launch)
         try:
             _check_soc(cache, self.served)
             self._runs: CpuSession | _Compiled
             if partitions:
                 for name in chain(*partitions.values()):
                     _check_graph(cache, self.served, name, None)
-                emulated = emulated_partitions(model, partitions, self.served)
+                emulated = emulated_partitions(model, partitions, self.served, observe)
                 self._runs = CpuSession(
                     model, loop_timeout=loop_timeout, kernels=kernels, accelerator=emulated
                 )
@@ -358,18 +366,26 @@ class _Step:
     """A compiled partition as a step of an execution plan."""
 
     compiled: _Compiled
+    name: str
+    observe: Observe | None
 
     def run(self, values: Values, watch: Watch) -> None:
         """Run the partition, which cannot be stopped; loops around it wait."""
         watch.check()
-        results = self.compiled.run({name: values[name] for name in self.compiled.inputs}, native=False)
+        entering = {name: values[name] for name in self.compiled.inputs}
+        results = self.compiled.run(entering, native=False)
+        if self.observe is not None:
+            self.observe(self.name, entering, results)
         for name, array in results.items():
             values[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
         watch.check()
 
 
 def emulated_partitions(
-    model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
+    model: Model,
+    partitions: Mapping[str, Mapping[str, Sequence[str]]],
+    emulation: Emulation,
+    observe: Observe | None = None,
 ) -> Accelerator:
     """Return the function that divides graphs into emulated steps and ops of the CPU.
 
@@ -379,11 +395,12 @@ def emulated_partitions(
         partitions: Names of the ops of each compiled partition, by the graph's name and the partition's name
             in the cache.
         emulation: Runs the cache.
+        observe: Called after each run of a partition with its name, inputs and results.
     """
 
     def step(graph: str, name: str) -> _Step:
         partition = partition_graph(model.graphs[graph], partitions[graph][name], name)
-        return _Step(_Compiled(partition, passes.stage("htp"), name, emulation))
+        return _Step(_Compiled(partition, passes.stage("htp"), name, emulation), name, observe)
 
     def scheduled(graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
         return [
