@@ -183,9 +183,8 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
         for name, default in expected.items():
             if name not in internal and default is not MISSING and not isinstance(default, Mapping):
                 assert stated[name].default == default, (verb, name)
-    assert keyword_only(api.check).keys() == keyword_only(api.convert).keys() - {"notify", "step"} | {
-        "target"
-    }
+    own = {"target", "converted"}
+    assert keyword_only(api.check).keys() == keyword_only(api.convert).keys() - {"notify", "step"} | own
 
 
 def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ def row(name: str, cumulative: float, isolated: float | None, nans: int = 0) -> 
     both = Figures(cumulative, 0.99, 0.5, nans, 0)
     fault = "at least 40.0 dB are expected" if isolated is not None and isolated < 40 else ""
     fault = "" if alone is None or alone.db >= 40.0 else "at least 40.0 dB are expected"
+    fault = f"below 40 dB in {name}" if isolated is not None and isolated < 40 else ""
     return Row(name, f"op of {name}", "Conv2d", (name,), "float32", both, alone, 40.0, fault)
 
 
@@ -24,7 +25,7 @@ def row(name: str, cumulative: float, isolated: float | None, nans: int = 0) -> 
 def report() -> DebugReport:
     """A report with a wrong op, NaN, and names that nobody should run."""
     rows = (row("a", 90, 200), row(HOSTILE, 20, 12), row("c", 15, None, nans=3), row("d", -200, 70))
-    return DebugReport("host", HOSTILE, 2, rows, ("d", HOSTILE), 1)
+    return DebugReport("host", HOSTILE, 2, rows, ("d", HOSTILE, "e"), 1)
 
 
 def test_the_page_is_shut_and_tells_the_essentials_without_scripts(
@@ -43,8 +44,9 @@ def test_the_page_in_a_browser(report: DebugReport, tmp_path: Path) -> None:
         rows = browser.value(ROWS)
         assert (len(rows), rows[0], rows[1].startswith("=1+1</script><img")) == (4, "a", True)
         hero = browser.value("document.getElementById('hero').innerText")
-        assert "at least 40.0 dB" in hero
+        assert "below 40 dB in =1+1</script>" in hero
         assert "op of c" in hero
+        assert "not compared" in hero
         assert browser.value("document.querySelectorAll('#chart circle.bad').length") == 1
         browser.value("document.querySelector('#hero button').click()")
         assert "12.0 dB" in browser.value("document.querySelector('td.detail').innerText")

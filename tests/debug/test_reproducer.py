@@ -34,7 +34,7 @@ def _chain(count: int) -> Model:
 def test_400_ops_shrink_to_the_bad_one() -> None:
     model = _chain(400)
     bad = list(model.main.ops)[200].name
-    result = reduced(model, lambda part: any(op.name == bad for op in part.main.ops))
+    result = reduced(model, lambda part, _: any(op.name == bad for op in part.main.ops))
     assert result is not None
     assert [op.name for op in result.model.main.ops] == [bad]
     assert result.trials < 40
@@ -44,14 +44,14 @@ def test_two_ops_that_matter_stay() -> None:
     model = _chain(60)
     ops = list(model.main.ops)
     bad = {ops[10].name, ops[50].name}
-    result = reduced(model, lambda part: bad <= {op.name for op in part.main.ops})
+    result = reduced(model, lambda part, _: bad <= {op.name for op in part.main.ops})
     assert result is not None
     assert {op.name for op in result.model.main.ops} == bad
     assert result.is_least
 
 
 def test_a_model_that_does_not_show_the_fault_has_no_reproducer() -> None:
-    assert reduced(_chain(8), lambda part: len(part.main.ops) < 8) is None
+    assert reduced(_chain(8), lambda part, _: len(part.main.ops) < 8) is None
 
 
 def test_part_is_written_and_runs(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
 from numbers import Number
@@ -80,6 +80,7 @@ def check(
     input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
     target: str | None = None,
+    converted: Callable[[Model], None] | None = None,
     **options: Unpack[ConvertOptions],
 ) -> Report:
     """Return the problems of a framework model in a dry run, its nodes and ops.
@@ -92,6 +93,7 @@ def check(
         input_dims: Shapes by input name.
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
+        converted: Called with the converted model, if there is one.
         **options: Options of the conversion.
 
     Raises:
@@ -107,7 +109,7 @@ def check(
 
     chosen = _importing(options, example_inputs, input_dims)
     with _udo_set(chosen) as udos, _source(path, chosen) as (frontend, file):
-        return check_model(frontend, file, target=target, udos=udos, **chosen)
+        return check_model(frontend, file, target=target, converted=converted, udos=udos, **chosen)
 
 
 def _importing(

@@ -158,16 +158,18 @@ def _reproduce(
             assert row is not None
             shows = reproducer.differs(engine.soc, feeds_of, row.least)
             part = reproducer.part_of(model, [op for op in model.main.ops if op.name == row.op])
-        if part is None or not shows(part):
+        if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
                 notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
                 return
             part = smallest.model
         if options.get("noise"):
-            part = reproducer.with_noise(part)
-            if not shows(part):
-                notify("with noise in place of the weights, the part is right")
+            noisy = reproducer.with_noise(part)
+            if shows(noisy, reproducer.WHOLE):
+                part = noisy
+            else:
+                notify("the part has the network's weights, for with noise in their place it is right")
         inputs, name = feeds_of([tensor.name for tensor in part.main.inputs]), f"htp:{engine.soc}"
     elif isinstance(engine, HostEngine) and row is not None and not isinstance(fault, BackendError):
         parts = segments(model.main, {member.tensor for member in fault})

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -19,6 +19,9 @@ from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_
 from xdlc.errors import UsageError
 from xdlc.options import Option, PathLike, options_of, spell, type_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
 
 _OUTPUT = click.option(
     "-o",
@@ -258,8 +261,9 @@ def _dry_run(
 
     if target is not None:
         check_target(target)
+    models: list[Model] = []
     with bars.steps("checking"):
-        report = api.check(source, target=soc, **options)
+        report = api.check(source, target=soc, converted=models.append, **options)
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:
@@ -269,7 +273,6 @@ def _dry_run(
         notice("--cost has no effect: the model has problems")
     elif with_cost:
         with bars.steps("compiling") as step:
-            model = api.convert(source, notify=lambda _: None, **options)
-            cost = api.cost(model, [soc] if soc is not None else (), step=step)
+            cost = api.cost(models[0], [soc] if soc is not None else (), step=step)
         show_cost(cost)
     click.get_current_context().exit(report.exit_code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,12 +100,14 @@ def check(
     path: str | os.PathLike[str],
     *,
     target: str | None = None,
+    converted: Callable[[Model], None] | None = None,
     **options: Any,
 ) -> Report:
     """Return every problem of a source model, and the result of each node.
 
     Args:
         target: Name of a SoC whose HTP checks each op of the converted model.
+        converted: Called with the converted model, if there is one.
         **options: As for ``xdlc.convert``, with ``udos``.
 
     Raises:
@@ -119,6 +121,8 @@ def check(
     except XdlcError:
         if not diagnostics.problems:  # else it is a consequence of them
             raise
+    if converted is not None and model is not None:
+        converted(model)
     verdict: SocSupport | None = None
     if soc is not None and model is not None:
         try:

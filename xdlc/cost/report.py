@@ -116,7 +116,7 @@ class CostReport:
             yield f"  no time: {time}" if isinstance(time, str) else f"  {time}"
             yield from (f"  {note}" for note in device.notes)
             for op in device.dearest():
-                yield f"  {device.share(op):.1%} {op.op} ({op.type}): {op.reason}"
+                yield f"  {device.share(op):.1%} {' '.join((op.op, op.type)).rstrip()}: {op.reason}"
 
     def as_csv(self) -> str:
         """Return a line for each op and device, after a line of column names."""

@@ -17,13 +17,14 @@ from xdlc.ir.files import replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
 from xdlc.options.debugging import SHELL_LINE
 
-Shows = Callable[[Model], bool]
+Shows = Callable[[Model, float], bool]
+"""Whether a model shows a fault within some seconds of compiling and of running."""
 FeedsOf = Callable[[Sequence[str]], Mapping[str, Array]]
 MOST_TRIALS = 400
+WHOLE, SHORTEST = 1800.0, 20.0
+"""Seconds that a whole may compile, and run; least that a part may."""
 RESULTS = "expected"
 """Folder of the right values."""
-SECONDS = 60.0
-"""Longest time that a part may compile, and run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,15 @@ def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproduce
 
     Args:
         model: A model.
-        shows: Whether a model shows it; errors that it raises are its own.
+        shows: Whether a model shows it; errors that it raises are its own. A part may take twice as long as
+            the whole.
         most: Number of parts to try at most.
     """
     ops = list(model.main.ops)
-    if not shows(part_of(model, ops)):
+    start = time.monotonic()
+    if not shows(part_of(model, ops), WHOLE):
         return None
+    seconds = max(SHORTEST, 2 * (time.monotonic() - start))
     trials, pieces = 1, 2
     while len(ops) > 1 and trials < most:
         size = -(-len(ops) // pieces)
@@ -68,7 +72,7 @@ def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproduce
         rests = [[op for op in ops if op not in set(run)] for run in runs] if pieces > 2 else []
         for kept in [*runs, *rests]:
             trials += 1
-            if kept and len(kept) < len(ops) and shows(part_of(model, kept)):
+            if kept and len(kept) < len(ops) and shows(part_of(model, kept), seconds):
                 ops = kept
                 pieces = 2 if kept in runs else max(pieces - 1, 2)
                 break
@@ -90,9 +94,9 @@ def fails(soc: str, feeds_of: FeedsOf, like: BackendError) -> Shows:
         like: The failure before.
     """
 
-    def shows(model: Model) -> bool:
+    def shows(model: Model, seconds: float) -> bool:
         try:
-            _outputs(model, soc, feeds_of)
+            _outputs(model, soc, feeds_of, seconds)
         except BackendError as error:
             return kind_of(error) == kind_of(like)
         except XdlcError:  # another problem of a part
@@ -102,12 +106,14 @@ def fails(soc: str, feeds_of: FeedsOf, like: BackendError) -> Shows:
     return shows
 
 
-def _outputs(model: Model, soc: str, feeds_of: FeedsOf) -> tuple[dict[str, Array], Mapping[str, Array]]:
+def _outputs(
+    model: Model, soc: str, feeds_of: FeedsOf, seconds: float
+) -> tuple[dict[str, Array], Mapping[str, Array]]:
     """Return the outputs of a model on a SoC and its feeds, in a child process."""
     from xdlc.compare.engines import HtpEngine
 
     feeds = feeds_of([tensor.name for tensor in model.main.inputs])
-    engine = HtpEngine(model, soc, until=time.monotonic() + SECONDS)
+    engine = HtpEngine(model, soc, until=time.monotonic() + seconds)
     try:
         return engine.values(feeds, [tensor.name for tensor in model.main.outputs]), feeds
     finally:
@@ -158,9 +164,9 @@ def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
     from xdlc.compare.engines import HostEngine
     from xdlc.compare.figures import Difference
 
-    def shows(model: Model) -> bool:
+    def shows(model: Model, seconds: float) -> bool:
         try:
-            results, feeds = _outputs(model, soc, feeds_of)
+            results, feeds = _outputs(model, soc, feeds_of, seconds)
             right = HostEngine(model).values(feeds, list(results))
         except XdlcError:
             return False

@@ -35,6 +35,7 @@ def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary
     figures = {"tool": f"xdlc {VERSION}", **data}
     parts = {
         "TITLE": html.escape(printable(f"{kind}: {name}")),
+        "NAME": html.escape(printable(name)),
         "KIND": html.escape(kind),
         "SUMMARY": html.escape("\n".join(map(printable, summary))),
         "STYLE": style,
