@@ -49,7 +49,7 @@ PRECISIONS = {FLOAT16: "float", W8A8: "w8a8"}
 """Names in the wheel by those of xdlc."""
 RUNTIME = "qnn_dlc"
 _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
-_FEW = ("curves", "narrow", "outputs")
+_FEW = ("curves", "norms", "narrow", "outputs")
 """Features that a network may lack."""
 FEWEST = 24
 """Networks below which nothing is fitted."""
@@ -116,6 +116,8 @@ def why_left_out(row: dict[str, Any], wheel: Wheel) -> str | None:
     stated = wheel.parameters.get(row["network"], row["parameters"])
     if abs(row["parameters"] / stated - 1) > 0.03:
         return f"{row['parameters']:,} parameters, the wheel states {stated:,.0f}"
+    if row["precision"] == W8A8 and row["features"]["norms"]:
+        return "it has normalizations, as too few of W8A8 have"
     layers = wheel.layers[_key(row)]
     if abs(row["ops"] - layers) > max(4, 0.2 * layers):
         return f"{row['ops']} ops, the wheel states {layers} layers"

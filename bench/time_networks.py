@@ -142,30 +142,6 @@ def _pictures(
     return make
 
 
-def _texts(family: str, *, length: int = 384, **config: Any) -> Build:
-    """Build a network of transformers that fills the masked word of a text."""
-
-    def make() -> tuple[Any, tuple[Any, ...]]:
-        import torch
-        import transformers
-
-        settings = getattr(transformers, f"{family}Config")(**config)
-        kind = "PreTraining" if family == "Electra" else "MaskedLM"
-
-        class Masked(torch.nn.Module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                self.network = getattr(transformers, f"{family}For{kind}")(settings)
-
-            def forward(self, tokens: Any, mask: Any) -> Any:
-                return self.network(tokens, attention_mask=mask).logits
-
-        tokens = torch.randint(0, settings.vocab_size, (1, length), dtype=torch.int32)
-        return Masked(), (tokens, torch.ones(1, length, dtype=torch.int32))
-
-    return make
-
-
 def _depth() -> tuple[Any, tuple[Any, ...]]:
     import transformers
 
@@ -327,6 +303,50 @@ def _real_esrgan() -> Any:
     return _join(torch.add, main, Upsample(scale_factor=4, mode="nearest"))
 
 
+def _mobile(channels: int, steps: str) -> list[Any]:
+    """Return the layers of MobileNet: the strides by layer; a capital doubles the channels."""
+    from torch.nn import BatchNorm2d, Conv2d, ReLU
+
+    def layer(inner: int, outer: int, stride: int, size: int = 3, groups: int = 1) -> list[Any]:
+        window = {"stride": stride, "padding": size // 2, "groups": groups, "bias": False}
+        return [Conv2d(inner, outer, size, **window), BatchNorm2d(outer), ReLU()]
+
+    layers, inner = layer(channels, 32, 2), 32
+    for step in steps:
+        outer = 2 * inner if step in "AB" else inner
+        layers += [*layer(inner, inner, 2 if step == "B" else 1, 3, inner), *layer(inner, outer, 1, 1)]
+        inner = outer
+    return layers
+
+
+def _sounds() -> tuple[Any, tuple[Any, ...]]:
+    """Build YAMNet."""
+    import torch
+    from torch.nn import AdaptiveAvgPool2d, Flatten, Linear, Sigmoid
+
+    head = (AdaptiveAvgPool2d(1), Flatten(), Linear(1024, 521), Sigmoid())
+    return _chain(*_mobile(1, "AB1B1B11111B1"), *head), (torch.rand(1, 1, 96, 64),)
+
+
+def _poses() -> tuple[Any, tuple[Any, ...]]:
+    """Build PoseNet, whose places are the highest of their neighbours."""
+    import torch
+
+    class Poses(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = _chain(*_mobile(3, "AB1B1B11111A1"))
+            self.heads = torch.nn.ModuleList(_same(1024, outer, 1) for outer in (17, 34, 32, 32))
+
+        def forward(self, image: Any) -> Any:
+            values = self.body(_halves(image))
+            heat, *moves = (head(values) for head in self.heads)
+            heat = heat.sigmoid()
+            return heat, *moves, torch.nn.functional.max_pool2d(heat, 3, 1, 1)
+
+    return Poses(), (torch.rand(1, 3, 513, 257),)
+
+
 def _sentences() -> tuple[Any, tuple[Any, ...]]:
     """Build MiniLM with the mean of its tokens, normalized."""
     import torch
@@ -438,19 +458,6 @@ def _names() -> Iterator[tuple[str, Build]]:
     )
     yield "depth_anything_v2", _depth
     yield "dncnn", _denoiser
-    yield "bert_base_uncased_hf", _texts("Bert")
-    yield "distil_bert_base_uncased_hf", _texts("DistilBert")
-    yield (
-        "electra_bert_base_discrim_google",
-        _texts(
-            "Electra", hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072
-        ),
-    )
-    yield (
-        "albert_base_v2_hf",
-        _texts("Albert", hidden_size=768, num_attention_heads=12, intermediate_size=3072),
-    )
-    yield "mobile_bert_uncased_google", _texts("MobileBert")
 
     yield "quicksrnetsmall", _enlarger(lambda: _quicksrnet(32, 2))
     yield "quicksrnetmedium", _enlarger(lambda: _quicksrnet(32, 5))
@@ -460,6 +467,8 @@ def _names() -> Iterator[tuple[str, Build]]:
     yield "srgan", _enlarger(_srgan)
     yield "real_esrgan_general_x4v3", _enlarger(_real_esrgan)
     yield "minilm_v2", _sentences
+    yield "yamnet", _sounds
+    yield "posenet_mobilenet", _poses
     yield "detr_resnet50", _detector("resnet50")
     yield "detr_resnet101", _detector("resnet101")
     yield "swin_tiny", _wheel("swin_tiny", "SwinTiny")

@@ -23,6 +23,7 @@ FEATURES = {
     "kernels": "thousands of kernels that move bytes",
     "products": "billions of multiplications, channels rounded up to blocks of HMX",
     "curves": "millions of results of Sigmoid, Gelu, Softmax and their like",
+    "norms": "millions of results of LayerNorm and its like",
     "narrow": "millions of values of few channels, rounded up to blocks of HMX",
     "outputs": "millions of values of outputs",
 }
@@ -137,7 +138,8 @@ def features(cost: DeviceCost, graph: Graph) -> dict[str, float]:
         "vector": cost.vector / 1e6,
         "kernels": cost.kernels.total() / 1e3,
         "products": sum(map(_products, graph.ops)) / 1e9,
-        "curves": sum(tensor.size for op in graph.ops if _is_curve(op) for tensor in op.outputs) / 1e6,
+        "curves": sum(op.outputs[0].size for op in graph.ops if _is_curve(op)) / 1e6,
+        "norms": sum(op.outputs[0].size for op in graph.ops if _is_norm(op)) / 1e6,
         "narrow": _narrow(graph) / 1e6,
         "outputs": sum(tensor.size for tensor in graph.outputs) / 1e6,
     }
@@ -154,31 +156,20 @@ def time(coefficients: Mapping[str, float], own: Mapping[str, float]) -> float:
 
 
 def _products(op: Op) -> float:
-    """Return the MACs of an op with its channels rounded up to blocks.
+    """Return the MACs of an op with the rows and columns of its matrix rounded up to blocks.
 
-    Each group of a convolution has blocks of its own. The compiler puts the places between strides beside the
-    channels, if that is less.
+    The rows of a convolution are the values below its window. Each group has blocks of its own, and each
+    channel of a depthwise convolution.
     """
     count = macs(op)
     data, weight = (*op.inputs, None, None)[:2]
     if not count or data is None or weight is None:
         return 0
-    last = op.outputs[0].shape[-1]
-    if traits(op).is_convolution:
-        *window, inner, outer = weight.shape
-        if op.type.startswith("DepthWise"):
-            inner, outer = 1, last
-        strides = (
-            [int(stride) for stride in op.param("stride")]
-            if op.type.startswith("Conv")
-            else [1] * len(window)
-        )
-        apart = math.prod(window) * _blocks(inner)
-        beside = _blocks(inner * math.prod(strides)) * math.prod(
-            -(-size // stride) for size, stride in zip(window, strides, strict=True)
-        )
-        return count * min(apart, beside) / (math.prod(window) * inner) * _blocks(outer) / outer
-    inner, outer = (weight if traits(op).macs == "dense" else data).shape[-1], last
+    inner, outer = (weight if traits(op).macs == "dense" else data).shape[-1], op.outputs[0].shape[-1]
+    if op.type.startswith("DepthWise"):
+        inner = 1
+    elif traits(op).is_convolution:
+        inner, outer = math.prod(weight.shape[:-1]), weight.shape[-1]
     return count * _blocks(inner) / max(inner, 1) * _blocks(outer) / max(outer, 1)
 
 
@@ -192,6 +183,11 @@ def _is_curve(op: Op) -> bool:
     if op.type == "ElementWiseNeuron":
         return operation_name(op) not in ("Relu", "ReluMinMax")
     return traits(op).squashes
+
+
+def _is_norm(op: Op) -> bool:
+    """Return whether an op computes statistics of its input."""
+    return traits(op).norm and op.type != "Batchnorm"
 
 
 def _narrow(graph: Graph) -> float:
