@@ -180,6 +180,12 @@ def clamped_sum(low: float, high: float) -> Case:
     return Model({"one": graph}), {"x": values, "z": np.zeros_like(values)}
 
 
+def product(first: tuple[int, ...], second: tuple[int, ...], bits: int | None = None) -> Case:
+    """Return a product of batches, of five axes or more."""
+    shape = (*np.broadcast_shapes(first[:-2], second[:-2]), first[-2], second[-1])
+    return whole(one_op("MatMul", [normal(*first), normal(*second)], shape, {}), bits)
+
+
 LARGE = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
 
 
@@ -285,6 +291,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "scatter-added": lambda: scatter("ScatterElements", 1),
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
+    "product": lambda: product((2, 1, 2, 4, 5), (1, 3, 1, 5, 6)),
+    "product-of-16-bits": lambda: product((2, 3, 2, 4, 5), (2, 3, 2, 5, 6), 16),
     "clamped-sum": lambda: clamped_sum(-10, 10),
     "clamped-sum-of-six": lambda: clamped_sum(0, 6),
     "arc-tangent": lambda: unary(ATAN),

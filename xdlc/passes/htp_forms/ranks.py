@@ -18,7 +18,7 @@ _DEEP = {
     "ElementWiseNeuron": (enums.GELU, enums.HARD_SWISH, enums.RELU, enums.SIGMOID),
 }
 """Operations on floats of rank 5 that HTP has (SDK 2.51, SM8650)."""
-_FLAT = (enums.EQUAL, enums.MAXIMUM, enums.MINIMUM, enums.NOT_EQUAL, enums.SQUARED_DIFFERENCE)
+_FLAT = (enums.EQUAL, enums.MAXIMUM, enums.MINIMUM, enums.NOT_EQUAL, enums.POWER, enums.SQUARED_DIFFERENCE)
 """Operations on two floats of rank 5 that it does not have."""
 _LOGICAL = (enums.AND, enums.OR, enums.XOR)
 
@@ -31,18 +31,21 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     rank, most = result.rank, 5 if _has(op, source) else 4
     if rank <= most:
         return False
-    shapes = [((1,) * (rank - operand.rank) + operand.shape) for operand in op.inputs if operand is not None]
+    operands = [operand for operand in op.inputs if operand is not None]
+    shapes = [(1,) * (rank - operand.rank) + operand.shape for operand in operands]
     repeats = [tuple(shape[axis] != result.shape[axis] for shape in shapes) for axis in range(rank)]
     runs = _runs(result.shape, repeats)
     if len(runs) > most:
-        return False
+        if op.type != "ElementWiseBinary":
+            return False
+        operands = [w.expand(operand, result.shape) for operand in operands]
+        shapes, runs = [result.shape] * len(operands), [list(range(rank))]
     if op.type == "Cast" and source.producer is None:  # which narrow_integers wants right after an input
         if w.graph.sole_consumer(source) is not op:
             return False
         source.shape = _merged(source.shape, runs)
     inputs = [
-        w.reshape(operand, _merged(shape, runs))
-        for operand, shape in zip(filter(None, op.inputs), shapes, strict=True)
+        w.reshape(operand, _merged(shape, runs)) for operand, shape in zip(operands, shapes, strict=True)
     ]
     _finish(w, op, inputs, _merged(result.shape, runs), op.params)
     return True
@@ -172,6 +175,31 @@ def _channels(w: Writer, op: Op, source: Tensor) -> bool:
     else:
         return False
     _finish(w, op, [w.reshape(source, shape), *op.inputs[1:]], shape, op.params)
+    return True
+
+
+@form("MatMul")
+def _batches(w: Writer, op: Op, source: Tensor) -> bool:
+    """Merge the batch axes of a product of five axes or more into two at most.
+
+    HTP computes other numbers, or ends, where they are broadcast or of fixed point (v68 to v81).
+    """
+    second, result = op.inputs[1], op.outputs[0]
+    if second is None or result.rank < 5 or isinstance(second.encoding, ir.AxisScaleOffset):
+        return False
+    batch = result.shape[:-2]
+    operands = [w.reshape(each, (1,) * (result.rank - each.rank) + each.shape) for each in (source, second)]
+
+    def runs() -> list[list[int]]:
+        repeats = [tuple(x.shape[axis] != size for x in operands) for axis, size in enumerate(batch)]
+        return _runs(batch, repeats)
+
+    for place in sorted((0, 1), key=lambda place: math.prod(operands[place].shape[-2:])):
+        if len(runs()) > 2:
+            operands[place] = w.expand(operands[place], (*batch, *operands[place].shape[-2:]))
+    merged = runs()
+    inputs = [w.reshape(x, (*_merged(x.shape, merged), *x.shape[-2:])) for x in operands]
+    _finish(w, op, [*inputs, *op.inputs[2:]], (*_merged(batch, merged), *result.shape[-2:]), op.params)
     return True
 
 
