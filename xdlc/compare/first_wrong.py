@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc.compare.engines import Engine, HostEngine, Values
 from xdlc.compare.figures import Difference, Figures
-from xdlc.compare.rounding import Alone, fault, fault_below, fault_of_results, nearest, noisy
+from xdlc.compare.rounding import HALVES, Alone, fault, fault_below, fault_of_results, nearest, noisy
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.runtime.htp_fusion import bonds, shapes_product
 from xdlc.runtime.plan import came_quantized
@@ -17,6 +17,9 @@ MEMORY = 384 << 20
 """Bytes of values that are held at a time, of all that compute."""
 _COPIES = 3
 """Values of a tensor that are held: both engines', and the op's alone."""
+
+TOGETHER = 15.0
+"""Decibels by which ops that are wrong together are worse where no value between them is an output."""
 
 Metric = Callable[..., float]
 
@@ -303,6 +306,47 @@ def _row(part: Segment, cumulative: Figures, isolated: Figures, judgement: tuple
     nodes = dict.fromkeys(node for member in part.ops for node in member.origin.nodes)
     name, dtype, (reason, least) = part.tensor.name, part.tensor.dtype.name, judgement
     return Row(name, op.name, op.type, tuple(nodes), dtype, cumulative, isolated, least, reason)
+
+
+def wrong_together(
+    reference: Engine, candidate: Engine, rows: Sequence[Row], outputs: Sequence[str], feeds: Values
+) -> Row | None:
+    """Return the row of ops that are wrong unless a value between them is an output.
+
+    A compiler joins ops whose inner values are no outputs.  The candidate computes the outputs of the graph
+    and one more value at a time, which halves the ops that may be wrong; None if the outputs are right.
+    """
+    usual = {row.tensor: row.cumulative.db for row in rows}
+    ends = [name for name in outputs if name in usual]
+
+    def worse(name: str | None = None) -> dict[str, float]:
+        names = list(dict.fromkeys([*ends, *([name] if name else [])]))
+        first, second = reference.values(feeds, names), candidate.values(feeds, names)
+        figures = {entry: Difference() for entry in names}
+        for entry, difference in figures.items():
+            difference.add(first[entry], second[entry])
+        ratios = {entry: difference.figures().db for entry, difference in figures.items()}
+        return {entry: db for entry, db in ratios.items() if db < min(HALVES, usual[entry] - TOGETHER)}
+
+    spoiled = worse() if ends else {}
+    if not spoiled:
+        return None
+    low, high = 0, max(place for place, row in enumerate(rows) if row.tensor in spoiled)
+    while low < high:
+        middle = (low + high) // 2
+        name = rows[middle].tensor
+        left = worse(name)
+        if name in left:
+            high = middle
+        elif left:
+            low = middle + 1
+        else:  # it is between the ops
+            low = high = middle
+    output = min(spoiled, key=lambda entry: spoiled[entry])
+    reason = (
+        f"together with ops beside it: {output!r} is at {spoiled[output]:.1f} dB where only outputs leave"
+    )
+    return replace(rows[low], fault=reason)
 
 
 def first_wrong(rows: Iterable[Row]) -> Row | None:
