@@ -15,8 +15,8 @@ from xdlc.runtime.plan import came_quantized
 
 MEMORY = 384 << 20
 """Bytes of values that are held at a time, of all that compute."""
-_COPIES = 3
-"""Values of a tensor that are held: both engines', and the op's alone."""
+_COPIES, _FIXED_COPIES = 3, 6
+"""Values of a tensor that are held: both engines', the op's alone, and with fixed point those in floats."""
 
 TOGETHER = 15.0
 """Decibels by which ops that are wrong together are worse where no value between them is an output."""
@@ -210,7 +210,8 @@ def compare(
     graph = model.main
     shared = set(reference.names) & set(candidate.names) - unrounded(graph)
     rows: list[Row] = []
-    groups = list(grouped(graph, segments(graph, shared), memory // _COPIES))
+    copies = _FIXED_COPIES if _explains(candidate, model) else _COPIES
+    groups = list(grouped(graph, segments(graph, shared), memory // copies))
     before: dict[int, tuple[Values, Values]] = {}
     for number, group in enumerate(groups):
         later = {name for rest in groups[number + 1 :] for part in rest for name in part.inputs}
@@ -248,7 +249,7 @@ def _rows(
         return engine.session(Model({graph.name: graph, **others}, model.metadata), ())
 
     fixed = session(alone)
-    explains = by_reference and judged.quantized and not came_quantized(model)
+    explains = _explains(candidate, model)
     floats = HostEngine(model, quantized=False)
     exact = session(alone, floats) if explains else None
     cumulative = {part.tensor.name: Difference(metric) for part in group}
@@ -295,6 +296,16 @@ def _rows(
             judgement = fault_of_results(whole, part.tensor, by_reference=by_reference)
         rows.append(_row(part, cumulative[name].figures(), whole.figures(), judgement))
     return rows
+
+
+def _explains(candidate: Engine, model: Model) -> bool:
+    """Return whether rounding to encodings has to explain the errors."""
+    return (
+        isinstance(candidate, HostEngine)
+        and candidate.quantized
+        and any(tensor.dtype.is_fixed for tensor in model.main.tensors.values())
+        and not came_quantized(model)
+    )
 
 
 def _chosen(values: Values, names: Collection[str]) -> Values:
