@@ -9,7 +9,7 @@ import pytest
 import xdlc
 from tests.support.onnx_models import residual
 from xdlc.compare.engines import HostEngine, computed
-from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments
+from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments, wrong_together
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset
 
 RANDOM = np.random.default_rng(0)
@@ -145,6 +145,36 @@ def test_values_that_are_off_by_steps_on_average_are_wrong(quantized: Model, ste
     engine = _Results(quantized, "c2", change)
     rows = compare(HostEngine(quantized), engine, quantized, lambda: SAMPLES)
     assert [row.op for row in rows if row.is_wrong][:1] == (["second"] if steps else [])
+
+
+class _Joining:
+    """A model that is wrong from a tensor on unless the tensor before it is an output."""
+
+    title = "joined"
+
+    def __init__(self, model: Model, place: int) -> None:
+        self.names = computed(model.main)
+        self._engine, self._place = HostEngine(model), place
+
+    def values(
+        self, feeds: Mapping[str, np.ndarray], names: Sequence[str], sample: int = 0
+    ) -> dict[str, np.ndarray]:
+        is_joined = self.names[self._place - 1] not in names
+        late = self.names[self._place :] if is_joined else ()
+        values = self._engine.values(feeds, names, sample)
+        return {name: -value if name in late else value for name, value in values.items()}
+
+
+@pytest.mark.parametrize("place", [1, 3, 5])
+def test_ops_that_are_wrong_together_are_found(model: Model, place: int) -> None:
+    reference, engine = HostEngine(model), _Joining(model, place)
+    rows = compare(reference, engine, model, lambda: SAMPLES)
+    assert first_wrong(rows) is None
+    outputs = [tensor.name for tensor in model.main.outputs]
+    joined = wrong_together(reference, engine, rows, outputs, SAMPLES[0])
+    assert joined is not None
+    assert joined.tensor in engine.names[place - 1 : place + 1]
+    assert wrong_together(reference, reference, rows, outputs, SAMPLES[0]) is None
 
 
 def test_metric_of_the_user_is_called_for_each_tensor(model: Model) -> None:

@@ -42,8 +42,8 @@ def debug(
         BackendError: If an engine fails.
         StorageError: If a file cannot be read.
     """
-    from xdlc.compare.engines import computed
-    from xdlc.compare.first_wrong import compare
+    from xdlc.compare.engines import HtpEngine, computed
+    from xdlc.compare.first_wrong import compare, wrong_together
     from xdlc.debug.report import DebugReport
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.states import next_values
@@ -88,9 +88,12 @@ def debug(
                 where=f"{engines[0].title}, {engines[1].title}",
                 fix="name two engines of one network",
             )
+        outputs = tuple(tensor.name for tensor in graph.outputs)
+        if isinstance(engines[1], HtpEngine) and not any(row.is_wrong for row in rows):
+            joined = wrong_together(engines[0], engines[1], rows, outputs, first)
+            rows = [joined if joined and joined.tensor == row.tensor else row for row in rows]
         _reproduce(engines[0], engines[1], first, options, rows)
         count = sum(1 for _ in each())
-        outputs = tuple(tensor.name for tensor in graph.outputs)
         missing = len(set(computed(graph)) - {row.tensor for row in rows})
         return DebugReport(engines[0].title, engines[1].title, count, tuple(rows), outputs, missing)
 

@@ -105,6 +105,10 @@ class Figures:
     custom: float | None = None
 
 
+_SMALLEST = 1e-12
+"""Power below which squares of float32 may be 0."""
+
+
 class Difference:
     """Sums of the difference of values from a reference, over any number of arrays.
 
@@ -135,6 +139,28 @@ class Difference:
         self.count += int(np.size(reference))
         first = np.asarray(reference).reshape(-1).astype(np.float32, copy=False)
         second = np.asarray(candidate).reshape(-1).astype(np.float32, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = second - first
+            signal, candidate_power, noise = (float(np.dot(row, row)) for row in (first, second, difference))
+        is_plain = math.isfinite(signal + candidate_power) and min(signal, candidate_power) > _SMALLEST
+        if is_plain and (noise > _SMALLEST**2 or not difference.any()):
+            self._noise.signal += signal
+            self._noise.noise += noise
+            self._product += float(np.dot(first, second))
+            self._reference += signal
+            self._candidate += candidate_power
+        else:
+            first, second = self._add_slowly(first, second)
+            difference = second - first
+        if first.size:
+            self._largest = max(self._largest, float(difference.max()), -float(difference.min()))
+            self._sum += float(difference.sum(dtype=np.float64))
+            self._low, self._high = min(self._low, float(first.min())), max(self._high, float(first.max()))
+
+    def _add_slowly(self, first: Array, second: Array) -> tuple[Array, Array]:
+        """Count values in float64, and return the finite ones."""
+        import numpy as np
+
         if not (np.isfinite(first).all() and np.isfinite(second).all()):
             counted = ~((first == second) | (np.isnan(first) & np.isnan(second)))
             self._nans += int(np.count_nonzero(np.isnan(second) & counted))
@@ -147,11 +173,7 @@ class Difference:
         self._product += float(np.einsum("i,i->", first, second, dtype=np.float64, casting="unsafe"))
         self._reference += _power(first)
         self._candidate += _power(second)
-        if first.size:
-            difference = second - first
-            self._largest = max(self._largest, float(np.abs(difference).max()))
-            self._sum += float(difference.sum(dtype=np.float64))
-            self._low, self._high = min(self._low, float(first.min())), max(self._high, float(first.max()))
+        return first, second
 
     @property
     def power(self) -> float:

@@ -8,15 +8,18 @@ from typing import Any
 
 from xdlc.compare.engines import Engine, HostEngine, Values
 from xdlc.compare.figures import Difference, Figures
-from xdlc.compare.rounding import Alone, fault, fault_below, fault_of_results, nearest, noisy
+from xdlc.compare.rounding import HALVES, Alone, fault, fault_below, fault_of_results, nearest, noisy
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.runtime.htp_fusion import bonds, shapes_product
 from xdlc.runtime.plan import came_quantized
 
 MEMORY = 384 << 20
 """Bytes of values that are held at a time, of all that compute."""
-_COPIES = 3
-"""Values of a tensor that are held: both engines', and the op's alone."""
+_COPIES, _FIXED_COPIES = 3, 6
+"""Values of a tensor that are held: both engines', the op's alone, and with fixed point those in floats."""
+
+TOGETHER = 15.0
+"""Decibels by which ops that are wrong together are worse where no value between them is an output."""
 
 Metric = Callable[..., float]
 
@@ -207,7 +210,8 @@ def compare(
     graph = model.main
     shared = set(reference.names) & set(candidate.names) - unrounded(graph)
     rows: list[Row] = []
-    groups = list(grouped(graph, segments(graph, shared), memory // _COPIES))
+    copies = _FIXED_COPIES if _explains(candidate, model) else _COPIES
+    groups = list(grouped(graph, segments(graph, shared), memory // copies))
     before: dict[int, tuple[Values, Values]] = {}
     for number, group in enumerate(groups):
         later = {name for rest in groups[number + 1 :] for part in rest for name in part.inputs}
@@ -245,7 +249,7 @@ def _rows(
         return engine.session(Model({graph.name: graph, **others}, model.metadata), ())
 
     fixed = session(alone)
-    explains = by_reference and judged.quantized and not came_quantized(model)
+    explains = _explains(candidate, model)
     floats = HostEngine(model, quantized=False)
     exact = session(alone, floats) if explains else None
     cumulative = {part.tensor.name: Difference(metric) for part in group}
@@ -294,6 +298,16 @@ def _rows(
     return rows
 
 
+def _explains(candidate: Engine, model: Model) -> bool:
+    """Return whether rounding to encodings has to explain the errors."""
+    return (
+        isinstance(candidate, HostEngine)
+        and candidate.quantized
+        and any(tensor.dtype.is_fixed for tensor in model.main.tensors.values())
+        and not came_quantized(model)
+    )
+
+
 def _chosen(values: Values, names: Collection[str]) -> Values:
     return {name: value for name, value in values.items() if name in names}
 
@@ -303,6 +317,47 @@ def _row(part: Segment, cumulative: Figures, isolated: Figures, judgement: tuple
     nodes = dict.fromkeys(node for member in part.ops for node in member.origin.nodes)
     name, dtype, (reason, least) = part.tensor.name, part.tensor.dtype.name, judgement
     return Row(name, op.name, op.type, tuple(nodes), dtype, cumulative, isolated, least, reason)
+
+
+def wrong_together(
+    reference: Engine, candidate: Engine, rows: Sequence[Row], outputs: Sequence[str], feeds: Values
+) -> Row | None:
+    """Return the row of ops that are wrong unless a value between them is an output.
+
+    A compiler joins ops whose inner values are no outputs.  The candidate computes the outputs of the graph
+    and one more value at a time, which halves the ops that may be wrong; None if the outputs are right.
+    """
+    usual = {row.tensor: row.cumulative.db for row in rows}
+    ends = [name for name in outputs if name in usual]
+
+    def worse(name: str | None = None) -> dict[str, float]:
+        names = list(dict.fromkeys([*ends, *([name] if name else [])]))
+        first, second = reference.values(feeds, names), candidate.values(feeds, names)
+        figures = {entry: Difference() for entry in names}
+        for entry, difference in figures.items():
+            difference.add(first[entry], second[entry])
+        ratios = {entry: difference.figures().db for entry, difference in figures.items()}
+        return {entry: db for entry, db in ratios.items() if db < min(HALVES, usual[entry] - TOGETHER)}
+
+    spoiled = worse() if ends else {}
+    if not spoiled:
+        return None
+    low, high = 0, max(place for place, row in enumerate(rows) if row.tensor in spoiled)
+    while low < high:
+        middle = (low + high) // 2
+        name = rows[middle].tensor
+        left = worse(name)
+        if name in left:
+            high = middle
+        elif left:
+            low = middle + 1
+        else:  # it is between the ops
+            low = high = middle
+    output = min(spoiled, key=lambda entry: spoiled[entry])
+    reason = (
+        f"together with ops beside it: {output!r} is at {spoiled[output]:.1f} dB where only outputs leave"
+    )
+    return replace(rows[low], fault=reason)
 
 
 def first_wrong(rows: Iterable[Row]) -> Row | None:
