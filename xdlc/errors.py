@@ -159,6 +159,19 @@ def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: flo
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
 
 
+def size(nbytes: int) -> str:
+    """Return a size in bytes with a binary prefix.
+
+    Example:
+        >>> size(40960), size(100)
+        ('40.0 KiB', '100 bytes')
+    """
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= one:
+            return f"{nbytes / one:.1f} {unit}"
+    return f"{nbytes} bytes"
+
+
 def raise_all(problems: Sequence[XdlcError], *, where: str | None = None) -> None:
     """Raise the problems, if any: one directly, several as a ProblemList.
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.support.onnx_models import residual
+from tests.support.onnx_models import build, node, residual
 from xdlc.compare.engines import HostEngine, computed
 from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments, wrong_together
+from xdlc.compare.first_wrong import apart, compare, first_wrong, grouped, segments
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset
 
 RANDOM = np.random.default_rng(0)
@@ -193,6 +194,14 @@ def test_ops_between_shared_tensors_are_one_segment(model: Model) -> None:
     assert [part.tensor.name for part in parts] == ["r1", "a1"]
     assert [op.name for op in parts[1].ops] == ["second", "add"]
     assert parts[1].inputs == ("r1",)
+
+
+def test_inner_tensors_have_names_that_no_tensor_has() -> None:
+    nodes = [node("Sigmoid", "x", "a"), node("Tanh", "a", "a:0"), node("Abs", "a:0", "x:fed")]
+    graph = xdlc.convert(build(nodes, {"x": np.zeros((1, 4), "f4")}, None, ["x:fed"], opset=18)).main
+    alone, entries = apart(graph, segments(graph, ["a:0", "x:fed"]))
+    assert [tensor.name for tensor in alone.outputs] == ["a:0", "x:fed"]
+    assert set(entries) == {"x", "a:0"}
 
 
 def test_groups_hold_all_segments_within_memory(model: Model) -> None:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xdlc.errors import size as size
+
 WIDTH = 100
 """Columns of a page."""
 
@@ -123,23 +125,10 @@ def count(number: int) -> str:
         >>> count(25_557_032), count(12)
         ('25.56 M', '12')
     """
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
-            return f"{number / size:.2f} {unit}"
+    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= one:
+            return f"{number / one:.2f} {unit}"
     return str(number)
-
-
-def size(nbytes: int) -> str:
-    """Return a size in bytes with a binary prefix.
-
-    Example:
-        >>> size(40960), size(100)
-        ('40.0 KiB', '100 bytes')
-    """
-    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if nbytes >= one:
-            return f"{nbytes / one:.1f} {unit}"
-    return f"{nbytes} bytes"
 
 
 def encoding(record: dict[str, Any] | None) -> str:

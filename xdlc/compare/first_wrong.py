@@ -137,7 +137,7 @@ def apart(graph: Graph, parts: Sequence[Segment]) -> tuple[Graph, dict[str, str]
     An op that is part of several segments is computed for each.
     """
     result = Graph(graph.name)
-    entries = {name: f"{name}:fed" for part in parts for name in part.inputs}
+    entries = {name: graph.unique_name(f"{name}:fed") for part in parts for name in part.inputs}
     for name, entry in entries.items():
         tensor = graph.tensors[name]
         result.add_input(replace(tensor, name=entry, role=Role.INPUT, producer=None))
@@ -160,7 +160,7 @@ def apart(graph: Graph, parts: Sequence[Segment]) -> tuple[Graph, dict[str, str]
         for op in part.ops:
             for tensor in op.outputs:
                 is_result = tensor is part.tensor
-                name = tensor.name if is_result else f"{tensor.name}:{number}"
+                name = tensor.name if is_result else graph.unique_name(f"{tensor.name}:{number}")
                 twins[tensor] = replace(tensor, name=name, role=Role.NATIVE, producer=None)
             outputs = [twins[tensor] for tensor in op.outputs]
             inputs = [None if tensor is None else source(tensor) for tensor in op.inputs]

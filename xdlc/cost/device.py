@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from xdlc.cost.schematic import FILL, SPILL, Kernel, Traffic, read_schematic
+from xdlc.errors import size
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.traits import macs, value_sources
 from xdlc.options import spell
@@ -227,24 +228,24 @@ def _reason(
     is_float = any(tensor.dtype.is_float for op in ops for tensor in op.outputs)
     rounded = "; values of 8 bits move half or less" if is_float else ""
     if name == _PORTS and not ops:
-        return f"copies inputs and outputs, {_size(traffic.dram)}"
+        return f"copies inputs and outputs, {size(traffic.dram)}"
     if out:
         fewer = "values of 8 bits" if is_float else "smaller maps"
-        return f"VTCM has no room for its values: {_size(out)} go to DRAM and back; {fewer} need less"
+        return f"VTCM has no room for its values: {size(out)} go to DRAM and back; {fewer} need less"
     if work and "HMX" not in engines:
         if is_float and soc.arch == NO_FLOATS:
             return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
-        return f"HVX computes it, not HMX, and moves {_size(traffic.dram + traffic.vtcm)}"
+        return f"HVX computes it, not HMX, and moves {size(traffic.dram + traffic.vtcm)}"
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return f"reads {_size(loaded)} for weights of {_size(stored)}: channels are padded to {_BLOCK}"
+            return f"reads {size(loaded)} for weights of {size(stored)}: channels are padded to {_BLOCK}"
         halved = "; weights of 8 bits are half" if is_float else ""
-        return f"reads {_size(loaded)} of weights from DRAM{halved}"
+        return f"reads {size(loaded)} of weights from DRAM{halved}"
     if strided and 2 * strided >= traffic.vtcm:
-        return f"moves {_size(strided)} to rearrange its input for the stride{rounded}"
+        return f"moves {size(strided)} to rearrange its input for the stride{rounded}"
     narrow = _narrow(ops)
-    moved = _size(traffic.dram + traffic.vtcm)
+    moved = size(traffic.dram + traffic.vtcm)
     if narrow is not None:
         channels, times = narrow
         what = f"moves {moved}; {channels} channels take the room of {_BLOCK}, {times:.0f} times as much"
@@ -255,7 +256,7 @@ def _reason(
     if ops and _only_moves(ops[0]):
         return f"moves {moved} without computing{rounded}"
     if 2 * traffic.dram > traffic.vtcm:
-        return f"reads and writes {_size(traffic.dram)} of values in DRAM{rounded}"
+        return f"reads and writes {size(traffic.dram)} of values in DRAM{rounded}"
     largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
     return f"moves {moved}, most by {largest.operation} on {largest.engine}{rounded}"
 
@@ -270,14 +271,6 @@ def _narrow(ops: Sequence[Op]) -> tuple[int, float] | None:
     channels = min(largest.shape[-1], live[-1].shape[-1])
     padded = -(-channels // _BLOCK) * _BLOCK / max(channels, 1)
     return (channels, padded) if padded >= 2 else None
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes in words."""
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if count >> power:
-            return f"{count / (1 << power):.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _only_moves(op: Op) -> bool:
