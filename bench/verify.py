@@ -20,7 +20,7 @@ from typing import Any
 
 import xdlc
 from xdlc.container import cache_provenance
-from xdlc.errors import XdlcError
+from xdlc.errors import XdlcError, each_problem
 from xdlc.opdefs.traits import macs
 from xdlc.prepare.htp import prepare
 from xdlc.prepare.htp.seeded_inputs import seeded
@@ -73,7 +73,7 @@ def row(model: xdlc.Model, soc: str) -> dict[str, Any]:
     try:
         stored = prepare(model, [soc], verify=False, timeout=120, notify=lambda _: None)
     except XdlcError as error:
-        return {"problem": f"not prepared: {error}".splitlines()[0][:120]}
+        return {"problem": f"not prepared: {each_problem(error)[0].problem:.120}"}
     prepared = time.monotonic() - start
     with stored_model(stored) as path, ForkServer(path) as server:
         server.launch().end()  # the process that has compiled is there already

@@ -165,7 +165,7 @@ def judge(ran: Ran, until: float, timeout: float) -> float | None:
 
     All of its values are computed on the emulation if that takes no longer than there is time, else those
     of parts, the riskiest first.  Rounding may hide a fault: where it explains an output, ops that HTP
-    computes in another form are compared, for as long as the run took.
+    computes in another form are compared.
 
     Args:
         until: Time of the monotonic clock at which judging ends.
@@ -177,7 +177,7 @@ def judge(ran: Ran, until: float, timeout: float) -> float | None:
     if ran.is_near():
         return None
     if is_explained(ran):
-        judge_parts(ran, min(until, time.monotonic() + max(ran.seconds, 1.0)), timeout, only_risky=True)
+        judge_parts(ran, until, timeout, only_risky=True)
         return None
     problem: XdlcError | None = None
     if time.monotonic() + AGAIN * ran.seconds < until:
