@@ -9,8 +9,7 @@ import pytest
 import xdlc
 from tests.support.onnx_models import build, node, residual
 from xdlc.compare.engines import HostEngine, computed
-from xdlc.compare.first_wrong import compare, first_wrong, grouped, segments, wrong_together
-from xdlc.compare.first_wrong import apart, compare, first_wrong, grouped, segments
+from xdlc.compare.first_wrong import apart, compare, first_wrong, grouped, segments, wrong_together
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset
 
 RANDOM = np.random.default_rng(0)
