@@ -266,6 +266,20 @@ def test_wrong_op_of_a_loop_is_an_error_that_names_it() -> None:
 
 
 @needs_htp
+def test_places_of_equal_values_are_in_any_order() -> None:
+    graph = Graph("g")
+    source = graph.add_input(Tensor("x", (1, 8), dt.FLOAT32))
+    values, places = Tensor("values", (1, 4), dt.FLOAT32), Tensor("places", (1, 4), dt.UINT32)
+    graph.append(make_op(graph, "TopK", [source], [values, places], {"k": u32(4)}, name="best"))
+    for result in (values, places):
+        graph.add_output(result)
+    feeds = {"x": np.float32([[5, 1, 5, 1, 5, 0, 5, 2]])}
+    prepared = prepare_all(Model({"g": graph}), ["sm8650"], verify=feeds)
+    (facts,) = cache_provenance.read(prepared.model).values()
+    assert (prepared.problems, facts.verified and facts.verified.judged) == ((), 1.0)
+
+
+@needs_htp
 def test_unverified_cache_is_verified_when_it_is_kept() -> None:
     model = prepare_all(cnn(quantized=True), ["sm8650"], verify=False).model
     assert cache_provenance.read(model)[NAME].verified is None
