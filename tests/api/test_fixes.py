@@ -72,7 +72,7 @@ def test_a_missing_kernel_is_named() -> None:
     log = "compiling graph cnn failed with QNN error 1002 (x); no properties registered for q::GenPad"
     graph = cnn(quantized=False).main
     error = BackendError(f'{log}; "{graph.ops[0].name}" generated: could not create op')
-    _explain(error, graph)
+    _explain(error, graph, False)
     assert error.problem.startswith("HTP has no kernel for an op")
     assert f"{graph.ops[0].name!r}" in error.problem.partition(log)[0]
     assert "--partition" in str(error.fix)
@@ -92,10 +92,10 @@ def test_tensors_of_many_dimensions_are_suspects_where_the_log_states_no_cause(
     problem = f"compiling graph cnn failed with QNN error 1002 (QNN_COMMON_ERROR_MEM_ALLOC); {log}"
     graph = cnn(quantized=False).main
     plain, error = BackendError(problem), BackendError(problem)
-    _explain(plain, graph)
+    _explain(plain, graph, False)
     graph.add_input(Tensor("cache", (2, 1, 4, 8, 8), FLOAT32))
     graph.add_input(Tensor("relative", (2, 1, 4, 2, 2, 2), FLOAT32))
-    _explain(error, graph)
+    _explain(error, graph, False)
     assert ("'cache' [2, 1, 4, 8, 8]" in error.problem) is are_suspects
     assert (error.fix == plain.fix) is not are_suspects
     assert str(error.fix).startswith("use tensors of at most 4 dimensions") is are_suspects

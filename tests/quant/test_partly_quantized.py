@@ -69,3 +69,19 @@ graph parts {{
     assert all(op.type not in ("Quantize", "Dequantize") for op in made.main.ops)
     assert made.main.tensors["a"].encoding == ScaleOffset(0.01, -20)
     np.testing.assert_allclose(run(made, samples[0])["y"], run(model, samples[0])["y"], atol=0.2)
+
+
+def test_floats_out_of_16_bits_are_read_by_ops_of_8_bits():
+    text = """
+graph partly {
+  input %x ufixed16[1,16] per_tensor(scale=0.0001, offset=-32768)
+  moved = Reshape(%x) -> %moved ufixed16[4,4] per_tensor(scale=0.0001, offset=-32768)
+  d = Dequantize(%moved) -> %real float32[4,4]
+  static %w float32[4] = [0.5, -1.0, 2.0, 0.25]
+  product = ElementWiseBinary(%real, %w) {operation=uint32 13} -> %y float32[4,4]
+  return %y
+}
+"""
+    samples = [{"x": np.linspace(-3, 3, 16, dtype=np.float32).reshape(1, 16)}] * 2
+    quantized_model = quantize(Model({"partly": parse(text).main}), samples)
+    assert [op.outputs[0].dtype for op in quantized_model.main.ops][1:] == [UFIXED8] * 2

@@ -156,7 +156,7 @@ def time(coefficients: Mapping[str, float], own: Mapping[str, float]) -> float:
 
 
 def _products(op: Op) -> float:
-    """Return the MACs of an op with the rows and columns of its matrix rounded up to blocks.
+    """Return the MACs of an op whose matrix is rounded up to blocks.
 
     The rows of a convolution are the values below its window. Each group has blocks of its own, and each
     channel of a depthwise convolution.

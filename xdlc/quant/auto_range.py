@@ -283,11 +283,16 @@ def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: S
 
 def _activations(plan: Plan, decision: Decision) -> dict[str, Encoding]:
     """Return the encodings of a decision by the names that tensors have once stored."""
-    encodings = {}
-    for tensor, (_, encoding) in decision.activations.items():
+    encodings: dict[str, Encoding] = {}
+    graph, placement = plan.graph, plan.placement
+    for tensor, (dtype, encoding) in decision.activations.items():
         encodings[tensor.name] = encoding
-        if not plan.placement.is_fixed(plan.graph, tensor):
+        if placement.is_fixed(graph, tensor):
+            continue
+        if placement.readers(graph, tensor).get(dtype):
             encodings[entered(tensor)] = encoding
+        elif converted := list(placement.converted(graph, tensor)):
+            _, encodings[entered(tensor)] = decision.converted[tensor, converted[0]]
     return encodings
 
 
