@@ -14,6 +14,7 @@ from tests.support.htp_models import cnn, needs_htp
 from tests.support.onnx_models import build, node
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
+from xdlc.cost import device
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.report import CostReport, changes, pairs
 from xdlc.cost.schematic import Traffic
@@ -21,6 +22,7 @@ from xdlc.cost.static import static_cost
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
+from xdlc.targets import Soc
 
 
 def wide(size: int = 512) -> Model:
@@ -181,3 +183,26 @@ def test_words_of_info_that_exclude_each_other(tmp_path: Path, words: tuple[str,
     path = tmp_path / "net.dlc"
     wide().save(path)
     assert CliRunner().invoke(main, ["info", str(path), *words]).exit_code == 2
+
+
+@needs_htp
+def test_a_soc_that_the_compiler_refuses_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = device.device_costs
+
+    def costs(model: Model, soc: Soc, *args: Any, **options: Any) -> list[DeviceCost]:
+        if soc.name == "sm8350":
+            raise BackendError("too large")
+        return plain(model, soc, *args, **options)
+
+    monkeypatch.setattr(device, "device_costs", costs)
+    model = cnn(quantized=False)
+    report = xdlc.cost(model, ["sm8350", "sm8650"])
+    assert [cost.soc for cost in report.devices] == ["sm8650"]
+    assert [error.problem for error in report.refused] == ["too large"]
+    model.save(tmp_path / "net.dlc")
+    result = run_tool("-i", str(tmp_path / "net.dlc"), "--soc", "sm8350,sm8650")
+    assert (result.exit_code, "sm8650" in result.output) == (7, True)
+    with pytest.raises(BackendError):
+        xdlc.cost(model, ["sm8350"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.verbs import verb
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.options import PathLike, Step
 
@@ -40,7 +40,7 @@ def cost(
     Raises:
         UsageError: If a SoC is not known, a size is more than it has, or sizes have no SoC.
         ConstraintError: If a SoC has no HTP, or HTP refuses an op.
-        BackendError: If the vendor's package is missing, or its compiler refuses the model.
+        BackendError: If the vendor's package is missing, or its compiler refuses the model for all SoCs.
     """
     from xdlc.cost.report import CostReport
     from xdlc.cost.static import static_cost
@@ -68,22 +68,26 @@ def cost(
             else ()
         )
     ]
-    devices = _device_costs(source, plans, where or "model", step) if plans else []
+    devices, refused = _device_costs(source, plans, where or "model", step) if plans else ([], [])
     times = [milliseconds(cost, source.graphs[cost.graph]) for cost in devices]
-    return CostReport(tuple(map(static_cost, source.graphs.values())), tuple(devices), tuple(times))
+    static = map(static_cost, source.graphs.values())
+    return CostReport(tuple(static), tuple(devices), tuple(times), tuple(refused))
 
 
-def _device_costs(model: Model, plans: Sequence[Target], name: str, step: Step | None) -> list[DeviceCost]:
-    """Return the costs of all graphs by plans, compiled several at a time.
+def _device_costs(
+    model: Model, plans: Sequence[Target], name: str, step: Step | None
+) -> tuple[list[DeviceCost], list[XdlcError]]:
+    """Return the costs of all graphs by plans, compiled several at a time, and errors of plans that fail.
 
     Raises:
-        XdlcError: The error of the first plan that fails, after those at work have ended.
+        XdlcError: If all plans fail.
     """
     from xdlc.cost.device import device_costs
     from xdlc.prepare.htp.compile_jobs import each_of, processors
     from xdlc.runtime.htp.process import ForkServer, stored_model
 
     costs: dict[str, list[DeviceCost]] = {}
+    errors: dict[str, XdlcError] = {}
     with stored_model(model) as path, ForkServer(path) as server:
 
         def work(number: str) -> list[DeviceCost]:
@@ -92,13 +96,19 @@ def _device_costs(model: Model, plans: Sequence[Target], name: str, step: Step |
 
         def started(number: str) -> None:
             if step is not None:
-                step(f"compiling for {plans[int(number)].name}", len(costs), len(plans))
+                step(f"compiling for {plans[int(number)].name}", len(costs) + len(errors), len(plans))
 
         numbers = list(map(str, range(len(plans))))
         for number, outcome in each_of(
             numbers, work, jobs=processors(), started=started, give_up=server.close
         ):
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, XdlcError):
+                errors[number] = outcome
+            elif isinstance(outcome, Exception):
                 raise outcome
-            costs[number] = outcome
-    return [cost for number in numbers for cost in costs[number]]
+            else:
+                costs[number] = outcome
+    refused = [errors[number] for number in numbers if number in errors]
+    if not costs:
+        raise_all(refused)
+    return [cost for number in numbers for cost in costs.get(number, ())], refused

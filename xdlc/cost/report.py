@@ -46,11 +46,13 @@ class CostReport:
         static: What no device decides, for each graph.
         devices: Cost of each graph on each device, and with each size of VTCM.
         times: Estimated time of each of these, or why there is no estimate.
+        refused: Errors of the plans that the compiler does not make, where it makes others.
     """
 
     static: tuple[StaticCost, ...]
     devices: tuple[DeviceCost, ...]
     times: tuple[Milliseconds | str, ...]
+    refused: tuple[XdlcError, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as values of JSON, ``schema`` first."""
@@ -73,7 +75,8 @@ class CostReport:
             for cost, time in zip(self.devices, self.times, strict=True)
         ]
         static = [asdict(cost) | {"intensity": cost.intensity} for cost in self.static]
-        return {"schema": SCHEMA, "static": static, "devices": devices}
+        refused = [str(error) for error in self.refused]
+        return {"schema": SCHEMA, "static": static, "devices": devices, "refused": refused}
 
     def as_json(self) -> str:
         """Return the report as JSON text."""

@@ -106,7 +106,7 @@ def main(
         if path is not None:
             replace_text(path, content())
             show(f"written: {path}")
-    raise_all(result.problems(max_dram) if max_dram is not None else ())
+    raise_all([*result.refused, *(result.problems(max_dram) if max_dram is not None else ())])
 
 
 def _step(step: Step, number: int, sources: int, title: str, done: int, total: int) -> None:

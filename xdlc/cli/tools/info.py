@@ -10,7 +10,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, raise_all
 
 
 @tool("xdlc-info")
@@ -113,12 +113,14 @@ def main(
         click.echo(line)
     for graph in model.graphs.values() if display_memory else ():
         click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
+    cost = None
     if with_cost:
         with bars.steps("compiling") as step:
             cost = api.cost(source, devices, step=step)
         show_cost(cost)
     if save is not None:
         click.echo(f"written: {clean(save)}")
+    raise_all(cost.refused if cost is not None else ())
 
 
 def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:
