@@ -34,9 +34,11 @@ def test_no_tensor_of_rank_6_is_left(name):
     assert max(tensor.rank for tensor in form.tensors.values()) <= 5
 
 
-def test_broadcasts_that_do_not_fold_stay():
-    graph, _ = binary(enums.MAXIMUM, floats(2, 1, 4, 1, 6), floats(1, 3, 1, 5, 1))
-    assert [op.type for op in rewritten(graph).ops] == ["ElementWiseBinary"]
+def test_broadcasts_that_do_not_fold_are_repeated_first():
+    graph, feeds = binary(enums.MAXIMUM, floats(2, 1, 4, 1, 6), floats(1, 3, 1, 5, 1))
+    form = rewritten(graph)
+    assert [op.outputs[0].rank for op in form.ops if op.type == "ElementWiseBinary"] == [1]
+    np.testing.assert_array_equal(run(form, feeds)["y"], run(graph, feeds)["y"])
 
 
 @pytest.mark.parametrize(

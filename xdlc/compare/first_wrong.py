@@ -243,10 +243,10 @@ def _rows(
     names = list(dict.fromkeys(name for part in group for name in (*part.inputs, part.tensor.name)))
     asked = [name for name in names if name not in own and name not in before.get(0, ((),))[0]]
     alone, entries = apart(graph, group)
-    others = {name: other for name, other in model.graphs.items() if other is not graph}
+    bodies = {name: body for name, body in model.graphs.items() if body is not graph}
 
     def session(graph: Graph, engine: HostEngine = judged) -> Any:
-        return engine.session(Model({graph.name: graph, **others}, model.metadata), ())
+        return engine.session(Model({graph.name: graph, **bodies}, model.metadata), ())
 
     fixed = session(alone)
     explains = _explains(candidate, model)

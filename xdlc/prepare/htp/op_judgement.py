@@ -323,11 +323,14 @@ def judge_parts(ran: Ran, until: float, timeout: float, *, only_risky: bool = Fa
         if cost <= left:
             left -= cost
             chosen.append(part)
+    places = {part.tensor: place for place, part in enumerate(parts)}
+    chosen.sort(key=lambda part: (not risk(part)[0], places[part.tensor]))  # in order: the host goes on
+    host = HostEngine(Model({graph.name: graph}), until=until)
     compared: set[Op] = set()
     for chunk in _chunks(chosen, (until - time.monotonic()) / _TURNS):
         if time.monotonic() >= until:
             break
-        if _judge_chunk(ran, chunk, until, timeout):
+        if _judge_chunk(ran, host, chunk, until, timeout):
             compared |= {op for part in chunk for op in part.ops}
     return len(compared)
 
@@ -347,10 +350,10 @@ def _chunks(parts: Sequence[Segment], most: float) -> Iterator[list[Segment]]:
         yield chunk
 
 
-def _judge_chunk(ran: Ran, parts: Sequence[Segment], until: float, timeout: float) -> bool:
+def _judge_chunk(ran: Ran, host: HostEngine, parts: Sequence[Segment], until: float, timeout: float) -> bool:
     """Compare parts of a graph apart; return whether they ran.
 
-    Arguments are those of ``judge``.
+    Arguments are those of ``judge``, and the engine of the whole graph.
 
     Raises:
         WrongCacheError: If one is wrong.
@@ -362,7 +365,6 @@ def _judge_chunk(ran: Ran, parts: Sequence[Segment], until: float, timeout: floa
     needed = [name for name in entries if name not in ran.feeds]
     fed = {}
     try:
-        host = HostEngine(Model({graph.name: graph}), until=until)
         values = {**ran.feeds, **host.values(ran.feeds, needed)}
     except BackendError:
         if time.monotonic() < until:
