@@ -77,7 +77,9 @@ def cost(
 def _device_costs(
     model: Model, plans: Sequence[Target], name: str, step: Step | None
 ) -> tuple[list[DeviceCost], list[XdlcError]]:
-    """Return the costs of all graphs by plans, compiled several at a time, and errors of plans that fail.
+    """Return costs by plan and graph, and errors of the plans that fail.
+
+    Plans are compiled several at a time.
 
     Raises:
         XdlcError: If all plans fail.
