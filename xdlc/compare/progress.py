@@ -27,7 +27,7 @@ class _State:
 class Progress:
     """Values of a graph in several requests, which continue from those before.
 
-    Of what a request computes, the values are kept that later nodes read.  A request for others starts anew.
+    A request keeps the values that later nodes read.  A request for others starts anew.
 
     Args:
         nodes: Names of the values that each node reads and computes, in execution order.
