@@ -229,7 +229,10 @@ def _q5_k(blocks: Blocks) -> Array:
 
 
 def _q6_k(blocks: Blocks) -> Array:
-    """Return the integers of Q6_K: halves of 128, whose low bits are in 64 bytes and high bits in 32."""
+    """Return the integers of Q6_K.
+
+    A block has two halves of 128, each with its low bits in 64 bytes and its high bits in 32.
+    """
     import numpy as np
 
     low = blocks[..., :128].reshape(*blocks.shape[:-1], 2, 1, 64)

@@ -360,7 +360,7 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Return the shortest decimal number that is the same in float32: 1e-06, not 9.99999997e-07."""
+    """Return the shortest decimal number of a float32: 1e-06, not 9.99999997e-07."""
     import numpy as np
 
     with np.errstate(over="ignore"):

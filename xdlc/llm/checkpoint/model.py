@@ -77,7 +77,7 @@ def json_object(content: bytes, where: str, most_values: int) -> dict[str, Any]:
 
 
 class LazyWeights(Mapping[str, Weight]):
-    """Parameters that are made when they are looked up; one in use is the same for all.
+    """Parameters that are made when they are looked up, and shared while in use.
 
     Args:
         makers: What makes each parameter, by name.
