@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.bundles import facts_of, parts_with_graphs, small_bundle, small_decoder, tokenizer_json
+from tests.support.bundles import (
+    facts_of,
+    parts_with_graphs,
+    small_bundle,
+    small_decoder,
+    tokenizer_json,
+    written_bundle,
+)
 from xdlc.cli.tools import llm
 from xdlc.errors import UsageError
-from xdlc.llm.bundle import write_bundle
 
 
 def invoke(*words: object, code: int = 0, text: str | None = None) -> Result:
@@ -24,7 +30,7 @@ def with_tokenizer(folder: Path, **more: Any) -> Path:
     pytest.importorskip("tokenizers")
     decoder = small_decoder()
     facts = facts_of(decoder, **more)
-    write_bundle(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
+    written_bundle(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
     return folder
 
 

@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.bundles import CONTEXT, facts_of, parts_with_graphs, small_bundle, small_decoder
+from tests.support.bundles import (
+    CONTEXT,
+    facts_of,
+    parts_with_graphs,
+    small_bundle,
+    small_decoder,
+    written_bundle,
+)
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import raw_data
-from xdlc.llm.bundle import CONFIG, EXTENSIONS, FACTS, TOKENIZER, genie_config, read_bundle, write_bundle
+from xdlc.llm.bundle import CONFIG, EXTENSIONS, FACTS, TOKENIZER, genie_config, read_bundle
 from xdlc.llm.decoder import Rope
 
 LLAMA3 = {
@@ -34,7 +41,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         special={"bos_token": "<s>"},
         checks=("a",),
     )
-    written = write_bundle(
+    written = written_bundle(
         tmp_path / "new" / "bundle",
         facts,
         parts_with_graphs(decoder, (1,)),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TypeAlias
 
 from xdlc.container import load
 from xdlc.container.caches import caches
@@ -187,7 +187,13 @@ def _built(
     models = [load(part_path(folder, part.number, part.count)) for part in parts]
     check_genie(models)
     facts = _facts(request, weights, kv_bits)
-    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
+    bundle = write_bundle(
+        folder,
+        facts,
+        models,
+        targets=dict.fromkeys(request.targets, False),
+        tokenizer=request.checkpoint.tokenizer,
+    )
     (folder / PROGRESS).unlink(missing_ok=True)
     return bundle
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import ModelError, StorageError
-from xdlc.ir import Model, TensorData
+from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file, replace_text
 from xdlc.json_fields import Fields, Node, Scope, json_value
 from xdlc.llm.decoder import Rope
@@ -112,59 +112,58 @@ class Bundle:
     tokenizer: Path | None
 
 
+def part_path(folder: Path, number: int, count: int) -> Path:
+    """Return the DLC of a part of a bundle; numbers start at 1."""
+    return folder / f"decoder_{number}_of_{count}.dlc"
+
+
+def binary_path(folder: Path, soc: str, number: int, count: int) -> Path:
+    """Return the context binary of a part for a SoC."""
+    return folder / soc / f"decoder_{number}_of_{count}.bin"
+
+
 def write_bundle(
     folder: str | os.PathLike[str],
     facts: Facts,
     parts: Sequence[Model],
     *,
-    binaries: Mapping[str, Sequence[TensorData]] | None = None,
-    is_shared: bool = False,
+    targets: Mapping[str, bool] | None = None,
     tokenizer: bytes | None = None,
 ) -> Bundle:
-    """Write a bundle; ``xdlc_llm.json`` is written last.
+    """Write what a bundle has besides its parts; ``xdlc_llm.json`` is written last.
+
+    DLCs and context binaries are at ``part_path`` and ``binary_path`` already.
 
     Args:
-        folder: The folder, which is made.
+        folder: The folder.
         facts: Facts about the model.
         parts: Models with the graphs of the parts, in the order of the layers.
-        binaries: A context binary for each part, by SoC.
-        is_shared: Whether graphs of a binary share their weights.
+        targets: Whether graphs of a context binary share their weights, by SoC.
         tokenizer: Content of ``tokenizer.json``.
 
     Raises:
         StorageError: If a file cannot be written.
     """
-    place = Path(folder)
-    names = [f"decoder_{number}_of_{len(parts)}" for number in range(1, len(parts) + 1)]
-    for soc_folder in (place, *(place / soc for soc in binaries or ())):
-        _make(soc_folder)
-    for name, part in zip(names, parts, strict=True):
-        part.save(place / f"{name}.dlc")
+    place, count = Path(folder), len(parts)
+    numbers = range(1, count + 1)
     if tokenizer is not None:
         replace_file(place / TOKENIZER, tokenizer)
-    targets: dict[str, Target] = {}
-    for soc, contexts in (binaries or {}).items():
-        files = tuple(place / soc / f"{name}.bin" for name in names)
-        for file, content in zip(files, contexts, strict=True):
-            replace_file(file, content.write_to)
+    written: dict[str, Target] = {}
+    for soc, is_shared in (targets or {}).items():
+        files = tuple(binary_path(place, soc, number, count) for number in numbers)
         config = genie_config(facts, [file.name for file in files])
         replace_text(place / soc / CONFIG, _json(config))
         replace_text(place / soc / EXTENSIONS, extensions_text(soc))
         if tokenizer is not None:
             replace_file(place / soc / TOKENIZER, tokenizer)
-        targets[soc] = Target(files, is_shared)
-    bundle = Bundle(
-        place,
-        facts,
-        tuple(place / f"{name}.dlc" for name in names),
-        targets,
-        None if tokenizer is None else place / TOKENIZER,
-    )
+        written[soc] = Target(files, is_shared)
+    paths = tuple(part_path(place, number, count) for number in numbers)
+    bundle = Bundle(place, facts, paths, written, None if tokenizer is None else place / TOKENIZER)
     replace_text(place / README, readme(bundle, parts))
     record = {
         "facts": asdict(facts),
         "parts": [path.name for path in bundle.parts],
-        "targets": {soc: {"is_shared": target.is_shared} for soc, target in targets.items()},
+        "targets": {soc: {"is_shared": target.is_shared} for soc, target in written.items()},
         "has_tokenizer": tokenizer is not None,
     }
     replace_text(place / FACTS, _json(record))
@@ -282,18 +281,19 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
             top.require(name, "...")
         facts = _facts(top, scope)
         count = len(top.strings("parts"))
-        names = [f"decoder_{number}_of_{count}" for number in range(1, min(count, _MOST_PARTS) + 1)]
-        if top.strings("parts") != tuple(f"{name}.dlc" for name in names):
+        numbers = range(1, min(count, _MOST_PARTS) + 1)
+        parts = tuple(part_path(place, number, count) for number in numbers)
+        if top.strings("parts") != tuple(part.name for part in parts):
             top.report("parts", "parts are not decoder_1_of_N.dlc and so on", _AGAIN)
         targets: dict[str, Target] = {}
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
             soc = find_soc(name).name
-            files = tuple(place / soc / f"{part}.bin" for part in names)
+            files = tuple(binary_path(place, soc, number, count) for number in numbers)
             targets[soc] = Target(files, entry.flag("is_shared"))
         tokenizer = place / TOKENIZER if top.flag("has_tokenizer") else None
     assert facts is not None  # or a problem was raised
-    return Bundle(place, facts, tuple(place / f"{name}.dlc" for name in names), targets, tokenizer)
+    return Bundle(place, facts, parts, targets, tokenizer)
 
 
 def _facts(top: Fields, scope: Scope) -> Facts | None:
@@ -356,7 +356,12 @@ def _rope(entry: Fields) -> Rope:
     return Rope(theta, dim, scaling, facts)
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those around it.
+
+    Raises:
+        StorageError: If it cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
