@@ -500,14 +500,14 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     trained = read.value("original_max_position_embeddings", positions)
     facts.setdefault("original_max_position_embeddings", trained)
     facts["max_position_embeddings"] = positions
-    lists = ("short_factor", "long_factor")
-    numbers = [base, share, *(facts.get(key) for key in _SCALINGS[kind] if key not in lists)]
+    listed = ("short_factor", "long_factor")
+    numbers = [base, share, *(facts.get(key) for key in _SCALINGS[kind] if key not in listed)]
     numbers += [facts["original_max_position_embeddings"], *filter(None, [facts.get("attention_factor")])]
     if not all(_is_positive(number) for number in numbers) or share > 1:
         read.fault(f"config: parameters of rotary embeddings are not positive numbers: {dict(stated)}"[:400])
         return Rope(10000.0, head_dim)
     dim = int(head_dim * share) // 2 * 2
-    for key in lists if kind == "longrope" else ():
+    for key in listed if kind == "longrope" else ():
         factors = facts.get(key)
         if not isinstance(factors, list) or len(factors) != dim // 2 or not all(map(_is_positive, factors)):
             read.fault(f"config: {key} is no list of {dim // 2} positive numbers")

@@ -31,7 +31,7 @@ from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
-from xdlc.ir.dtype import FLOAT32, INT32, DType
+from xdlc.ir.dtype import FLOAT32, INT8, INT32, DType
 from xdlc.llm.decoder import Decoder
 from xdlc.options import spell
 from xdlc.runtime.onnx_evaluator import limited
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _OPSET = 24
 _TOOL = "xdlc-llm"
+LARGEST_BYTE = 127
+_FLOAT16 = 10
+"""TensorProto.FLOAT16."""
 MASKED = -100.0
 """Value of the mask where a token does not see another."""
 
@@ -105,32 +108,87 @@ class Length:
 
 
 class Weights:
-    """Float parameters of a checkpoint by name, each of them once.
+    """Parameters of a checkpoint by name, each of them once.
 
     Args:
         weights: The parameters by name; their shapes have been checked (``check_parameters``).
         dtype: Type of floats.
+        pack: Stores the weights of a linear map, [outputs, inputs], as integers; None keeps them.
     """
 
-    def __init__(self, weights: Mapping[str, Weight], dtype: DType = FLOAT32) -> None:
-        self._weights, self.dtype = weights, dtype
+    def __init__(
+        self,
+        weights: Mapping[str, Weight],
+        dtype: DType = FLOAT32,
+        pack: Callable[[TensorData], TensorData] | None = None,
+    ) -> None:
+        self._weights, self.dtype, self._pack = weights, dtype, pack
         self._data: dict[tuple[str, str], TensorData] = {}
 
-    def data(
-        self, name: str, shape: Sequence[int], form: str = "", change: Change | None = None
-    ) -> TensorData:
-        """Return a parameter, always the same object for the same name and form.
+    @property
+    def packs(self) -> bool:
+        """Whether weights are stored as integers."""
+        return self._pack is not None
+
+    def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
+        """Return a parameter as floats, always the same object for the same name.
 
         Args:
             shape: The shape that the config makes it have.
-            form: Name of what ``change`` does.
             change: Changes the parameter.
         """
-        if (name, form) not in self._data:
-            floats = self._weights[name].floats()
-            floats = floats if change is None else change(floats)
-            self._data[name, form] = floats.cast(self.dtype.numpy)
-        return self._data[name, form]
+        return self._once("", name, lambda floats: floats if change is None else change(floats))
+
+    def linear(self, name: str, shape: Sequence[int], *, is_transposed: bool = False) -> TensorData:
+        """Return the weights of a linear map: [outputs, inputs]; integers of the checkpoint are kept.
+
+        Args:
+            shape: The shape that the config makes them have.
+            is_transposed: Whether they are stored as [inputs, outputs].
+        """
+        if ("linear", name) not in self._data:
+            weight = self._weights[name]
+            floats = weight.floats().transpose((1, 0)) if is_transposed else weight.floats()
+            if weight.encoding is None:
+                floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats)
+            self._data["linear", name] = floats
+        return self._data["linear", name]
+
+    def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
+        """Return a table as integers of 8 bits, and the largest magnitude of each row: [rows, 1]."""
+        largest = self._once("largest", name, lambda floats: _by_rows(floats, _largest, (shape[0], 1)))
+        whole = self._once("rows", name, lambda floats: _by_rows(floats, _whole, shape, "int8"), INT8)
+        return whole, largest
+
+    def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
+        if (form, name) not in self._data:
+            changed = change(self._weights[name].floats())
+            self._data[form, name] = changed.cast((dtype or self.dtype).numpy)
+        return self._data[form, name]
+
+
+def _by_rows(
+    data: TensorData, function: Callable[[Any], Any], shape: Sequence[int], dtype: str = "float32"
+) -> TensorData:
+    import numpy as np
+
+    return data.transform(function, shape=tuple(shape), dtype=np.dtype(dtype), by_rows=True)
+
+
+def _largest(rows: Any) -> Any:
+    """Return the largest magnitude of each row, as float16 has it."""
+    import numpy as np
+
+    largest = np.abs(rows.astype(np.float32)).max(axis=1, keepdims=True)
+    return np.maximum(largest, np.finfo(np.float16).tiny).astype(np.float16).astype(np.float32)
+
+
+def _whole(rows: Any) -> Any:
+    import numpy as np
+
+    return np.clip(
+        np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE), -LARGEST_BYTE, LARGEST_BYTE
+    ).astype(np.int8)
 
 
 class _Shapes(Weights):
@@ -140,12 +198,12 @@ class _Shapes(Weights):
         super().__init__({})
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def data(
-        self, name: str, shape: Sequence[int], form: str = "", change: Change | None = None
-    ) -> TensorData:
+    def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
         self.shapes[name] = tuple(shape)
-        zeros = fill(ArrayData(_zero()), shape)
-        return zeros if change is None else change(zeros)
+        return fill(ArrayData(_zero()), shape)
+
+    def linear(self, name: str, shape: Sequence[int], *, is_transposed: bool = False) -> TensorData:
+        return self.data(name, shape)
 
 
 def _zero() -> Any:
@@ -298,10 +356,8 @@ class _Decoder:
 
     def _embedded(self, ids: str) -> str:
         decoder, net, tokens = self._decoder, self._net, self._length.tokens
-        name = f"{self._names.embedding}.weight"
-        table = net.constant(name, self._weights.data(name, (decoder.vocab, decoder.hidden)))
         flat = net.shaped("ids", ids, tokens)
-        stream = net.add("Gather", "embedding", [table, flat], axis=0)
+        stream = self._rows(flat)
         stream = net.scaled("scaled_embedding", stream, decoder.embedding_factor)
         if self._names.positions:
             places = net.shaped("positions", net.input("position_ids", INT32, 1, tokens), tokens)
@@ -310,6 +366,22 @@ class _Decoder:
             learned = net.add("Gather", "position_embedding", [net.constant(name, data), places], axis=0)
             stream = net.add("Add", "positioned_embedding", [stream, learned])
         return stream
+
+    def _rows(self, ids: str) -> str:
+        """Return the embeddings of tokens."""
+        decoder, net = self._decoder, self._net
+        name, shape = f"{self._names.embedding}.weight", (decoder.vocab, decoder.hidden)
+        if not self._weights.packs:
+            table = net.constant(name, self._weights.data(name, shape))
+            return net.add("Gather", "embedding", [table, ids], axis=0)
+        whole, largest = self._weights.rows(name, shape)
+        rows = net.add("Gather", "embedding_rows", [net.constant(name, whole), ids], axis=0)
+        step = net.array("embedding_step", 1 / LARGEST_BYTE, "float32")
+        parts = net.add("DequantizeLinear", "embedding_parts", [rows, step])
+        if net.dtype is not FLOAT32:
+            parts = net.add("Cast", "embedding_cast", [parts], to=_FLOAT16)
+        scales = [net.constant(f"{name}.largest", largest), ids]
+        return net.add("Mul", "embedding", [parts, net.add("Gather", "embedding_scales", scales, axis=0)])
 
     def _layer(self, stream: str, layer: int) -> str:
         names = self._names
@@ -338,7 +410,7 @@ class _Decoder:
         decoder, net = self._decoder, self._net
         weight = f"{parameter}.weight"
         if decoder.family.unit_norms:
-            data = self._weights.data(weight, (width,), "one more", _one_more)
+            data = self._weights.data(weight, (width,), _one_more)
         else:
             data = self._weights.data(weight, (width,))
         inputs = [value, net.constant(weight, data)]
@@ -352,10 +424,9 @@ class _Decoder:
         """Return a linear map; ``sizes`` are those of its input and output."""
         net, inner, outer = self._net, *sizes
         weight = f"{parameter}.weight"
-        if self._decoder.family.transposed:
-            data = self._weights.data(weight, (inner, outer), "transposed", _swapped)
-        else:
-            data = self._weights.data(weight, (outer, inner))
+        is_transposed = self._decoder.family.transposed
+        shape = (inner, outer) if is_transposed else (outer, inner)
+        data = self._weights.linear(weight, shape, is_transposed=is_transposed)
         inputs = [value, net.constant(weight, data)]
         if has_bias:
             bias = f"{parameter}.bias"
@@ -591,7 +662,7 @@ class _Decoder:
         decoder, net, names, tokens = self._decoder, self._net, self._names, self._length.tokens
         normal = self._norm("norm", stream, names.norm, decoder.hidden)
         name = f"{names.embedding if decoder.tied else names.head}.weight"
-        data = self._weights.data(name, (decoder.vocab, decoder.hidden))
+        data = self._weights.linear(name, (decoder.vocab, decoder.hidden))
         weight = net.constant(f"{names.head}.weight", data)
         logits = net.add("Gemm", "head", [normal, weight], transB=1)
         logits = net.scaled("scaled_logits", logits, decoder.logits_factor)
@@ -610,10 +681,6 @@ def _turns(frequencies: Any, count: int) -> tuple[Any, Any]:
 
 def _one_more(data: TensorData) -> TensorData:
     return data.transform(lambda array: array + array.dtype.type(1), by_rows=True)
-
-
-def _swapped(data: TensorData) -> TensorData:
-    return data.transpose((1, 0))
 
 
 def part_model(

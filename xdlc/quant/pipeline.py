@@ -52,6 +52,7 @@ from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
 from xdlc.quant.states import InOrder, sequence_notes
 from xdlc.quant.storing import inner_graphs, sign, store
+from xdlc.quant.ties import find_ties, part_results, tie_notes
 from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
@@ -191,6 +192,7 @@ def quantize(
             plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
+            plan = plan.noted(*tie_notes(plan.graph, plan.main.ties))
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
@@ -286,6 +288,7 @@ def _prepare(
         notes += changed.notes
     soc = options.soc
     udos = UdoConstraints.of(udo.definitions(model), soc.arch if soc is not None else None)
+    part_results(graph, find_ties(model, options))
     precision = asked_precision(graph, options, udos)
     _keep_widths(graph, precision, kept)
     importing.settle(graph, precision)

@@ -8,13 +8,14 @@ from pathlib import Path
 from xdlc.converter import formats
 from xdlc.errors import StorageError, UsageError
 from xdlc.llm.checkpoint.folder import open_folder
+from xdlc.llm.checkpoint.gguf_model import open_gguf
 from xdlc.llm.checkpoint.model import Checkpoint, Weight
 
 __all__ = ["Checkpoint", "Weight", "open_checkpoint"]
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Open a folder of Hugging Face with config.json and safetensors.
+    """Open a folder of Hugging Face with config.json and safetensors, or a GGUF file.
 
     Weights stay in their files until they are read.
 
@@ -33,7 +34,9 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         ) from error
     if place.is_dir():
         return open_folder(place)
-    fix = "name a folder with config.json and *.safetensors"
+    if form is formats.GGUF:
+        return open_gguf(place)
+    fix = "name a folder with config.json and *.safetensors, or a GGUF file"
     if form is formats.SAFETENSORS or place.name == "config.json":
         fix = f"name its folder: {place.parent}"
     raise UsageError(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from xdlc import ir
 from xdlc.errors import ModelError
 from xdlc.json_fields import json_value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Weight:
     """A parameter.
 
@@ -73,3 +74,27 @@ def json_object(content: bytes, where: str, most_values: int) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelError("is not a JSON object", where=where, fix="get the file again")
     return value
+
+
+class LazyWeights(Mapping[str, Weight]):
+    """Parameters that are made when they are looked up, and shared while in use.
+
+    Args:
+        makers: What makes each parameter, by name.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Weight]]) -> None:
+        self._makers = makers
+        self._used: WeakValueDictionary[str, Weight] = WeakValueDictionary()
+
+    def __getitem__(self, name: str) -> Weight:
+        weight = self._used.get(name)
+        if weight is None:
+            weight = self._used[name] = self._makers[name]()
+        return weight
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
