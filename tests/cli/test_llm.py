@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.bundles import facts_of, parts_with_graphs, small_bundle, small_decoder, tokenizer_json
+from tests.support.bundles import (
+    facts_of,
+    parts_with_graphs,
+    small_bundle,
+    small_decoder,
+    tokenizer_json,
+    written,
+)
 from xdlc.cli.tools import llm
 from xdlc.errors import UsageError
-from xdlc.llm.bundle import write_bundle
 
 
 def invoke(*words: object, code: int = 0, text: str | None = None) -> Result:
@@ -24,7 +30,7 @@ def with_tokenizer(folder: Path, **more: Any) -> Path:
     pytest.importorskip("tokenizers")
     decoder = small_decoder()
     facts = facts_of(decoder, **more)
-    write_bundle(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
+    written(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
     return folder
 
 
@@ -63,7 +69,7 @@ def test_texts_are_continued_and_answered(tmp_path: Path) -> None:
     assert text.split() == [f"w{token}" for token in ids]
     said = invoke("chat", folder, *options, text="w5 w17\n\nw5\n").stdout.splitlines()
     ids = invoke("run", folder, "--tokens", "1,5,17,9", *options).stdout.split()
-    assert [line.split() for line in said][0] == [f"w{token}" for token in ids]
+    assert said[0].split() == [f"w{token}" for token in ids]
     assert len(said) == 2
 
 

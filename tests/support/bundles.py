@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.support.decoders import config_of, random_weights
-from xdlc.ir import Model
-from xdlc.llm.bundle import Bundle, Facts, write_bundle
+from xdlc.ir import Model, TensorData
+from xdlc.ir.files import replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.network import Length, Weights, part_model, parts_of
 
@@ -51,7 +52,25 @@ def facts_of(decoder: Decoder, prompt: int = PROMPT, context: int = CONTEXT, **m
 
 def small_bundle(folder: Path, family: str = "llama", borders: Iterable[int] = (), **more: Any) -> Bundle:
     decoder = small_decoder(family)
-    return write_bundle(folder, facts_of(decoder, **more), parts_with_graphs(decoder, borders))
+    return written(folder, facts_of(decoder, **more), parts_with_graphs(decoder, borders))
+
+
+def written(
+    folder: Path,
+    facts: Facts,
+    parts: Sequence[Model],
+    binaries: Mapping[str, Sequence[TensorData]] | None = None,
+    **more: Any,
+) -> Bundle:
+    """Return a bundle of parts and of their context binaries by SoC."""
+    for number, part in enumerate(parts, 1):
+        path = part_path(folder, number, len(parts))
+        make_folder(folder)
+        part.save(path)
+        for soc, contexts in (binaries or {}).items():
+            make_folder(folder / soc)
+            replace_file(binary_path(folder, soc, number, len(parts)), contexts[number - 1].write_to)
+    return write_bundle(folder, facts, parts, list(binaries or {}), **more)
 
 
 def tokenizer_json(count: int = 96) -> bytes:
