@@ -14,7 +14,7 @@ from tests.support.bundles import (
     small_bundle,
     small_decoder,
     tokenizer_json,
-    written_bundle,
+    written,
 )
 from xdlc.cli.tools import llm
 from xdlc.errors import UsageError
@@ -30,7 +30,7 @@ def with_tokenizer(folder: Path, **more: Any) -> Path:
     pytest.importorskip("tokenizers")
     decoder = small_decoder()
     facts = facts_of(decoder, **more)
-    written_bundle(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
+    written(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
     return folder
 
 
@@ -69,7 +69,7 @@ def test_texts_are_continued_and_answered(tmp_path: Path) -> None:
     assert text.split() == [f"w{token}" for token in ids]
     said = invoke("chat", folder, *options, text="w5 w17\n\nw5\n").stdout.splitlines()
     ids = invoke("run", folder, "--tokens", "1,5,17,9", *options).stdout.split()
-    assert [line.split() for line in said][0] == [f"w{token}" for token in ids]
+    assert said[0].split() == [f"w{token}" for token in ids]
     assert len(said) == 2
 
 

@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.bundles import (
-    CONTEXT,
-    facts_of,
-    parts_with_graphs,
-    small_bundle,
-    small_decoder,
-    written_bundle,
-)
+from tests.support.bundles import CONTEXT, facts_of, parts_with_graphs, small_bundle, small_decoder, written
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import raw_data
 from xdlc.llm.bundle import CONFIG, EXTENSIONS, FACTS, TOKENIZER, genie_config, read_bundle
@@ -41,7 +34,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         special={"bos_token": "<s>"},
         checks=("a",),
     )
-    written = written_bundle(
+    new = written(
         tmp_path / "new" / "bundle",
         facts,
         parts_with_graphs(decoder, (1,)),
@@ -49,9 +42,9 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         is_shared=True,
         tokenizer=b"{}",
     )
-    bundle = read_bundle(written.folder)
-    assert bundle.parts == written.parts
-    assert bundle.targets == written.targets
+    bundle = read_bundle(new.folder)
+    assert bundle.parts == new.parts
+    assert bundle.targets == new.targets
     assert bundle.facts.rope is not None
     assert bundle.facts.rope.frequencies(CONTEXT) == decoder.rope.frequencies(CONTEXT)  # type: ignore[union-attr]
     assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.special) == (1, (2, 3), {"bos_token": "<s>"})
@@ -121,7 +114,7 @@ DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
             "original_max_position_embeddings": 1, "max_position_embeddings": 2}}),
         1,
     ),
-    "a part elsewhere": (lambda record: record.update(parts=["../other.dlc"]), 1),
+    "too many parts": (lambda record: record.update(parts=1 << 30), 1),
     "an unknown SoC": (lambda record: record.update(targets={"../x": {"is_shared": True}}), 1),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bundles import facts_of, parts_with_graphs, small_decoder, tokenizer_json, written_bundle
+from tests.support.bundles import facts_of, parts_with_graphs, small_decoder, tokenizer_json, written
 from tests.support.htp_models import needs_htp
 from xdlc.container import caches
 from xdlc.errors import BackendError, UsageError
@@ -39,9 +39,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     parts = parts_with_graphs(decoder, (1,), **SIZES)
     binaries = {"sm8650": [*map(context_of, parts)]}
     folder = tmp_path_factory.mktemp("bundle")
-    return written_bundle(
-        folder, facts_of(decoder, **SIZES), parts, binaries=binaries, tokenizer=tokenizer_json()
-    )
+    return written(folder, facts_of(decoder, **SIZES), parts, binaries=binaries, tokenizer=tokenizer_json())
 
 
 @needs_htp
@@ -90,7 +88,7 @@ def test_texts_times_and_shared_weights(bundle: Bundle, tmp_path: Path) -> None:
 def test_binaries_for_a_device_alone_are_compiled_anew(tmp_path: Path) -> None:
     decoder = small_decoder(num_hidden_layers=1, **KEYS["llama"])
     parts, notices = parts_with_graphs(decoder, **SIZES), list[str]()
-    written = written_bundle(
+    shared = written(
         tmp_path,
         facts_of(decoder, **SIZES),
         parts,
@@ -98,7 +96,7 @@ def test_binaries_for_a_device_alone_are_compiled_anew(tmp_path: Path) -> None:
         is_shared=True,
         tokenizer=tokenizer_json(),
     )
-    with opened(written, notify=notices.append) as ask, opened(written, "host") as ask_host:
+    with opened(shared, notify=notices.append) as ask, opened(shared, "host") as ask_host:
         assert list(ask(TEXT, 4)) == list(ask_host(TEXT, 4))
     assert len(notices) == 1
 

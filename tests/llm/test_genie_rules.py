@@ -116,3 +116,13 @@ def test_decoders_keep_the_rules(family: str, borders: tuple[int, ...]) -> None:
     check_genie(parts)
     caches(parts, dt.SFIXED8, 0)
     check_genie(parts)
+
+
+def test_parts_are_checked_alone() -> None:
+    parts = parts_with_graphs(small_decoder(), (1,))
+    for part in parts:
+        check_genie([part])
+    rename("logits", "output")(parts)
+    check_genie(parts[:1])
+    with pytest.raises(XdlcError):
+        check_genie(parts[1:])

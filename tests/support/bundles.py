@@ -50,30 +50,27 @@ def facts_of(decoder: Decoder, prompt: int = PROMPT, context: int = CONTEXT, **m
     )
 
 
-def written_bundle(
+def small_bundle(folder: Path, family: str = "llama", borders: Iterable[int] = (), **more: Any) -> Bundle:
+    decoder = small_decoder(family)
+    return written(folder, facts_of(decoder, **more), parts_with_graphs(decoder, borders))
+
+
+def written(
     folder: Path,
     facts: Facts,
     parts: Sequence[Model],
-    *,
     binaries: Mapping[str, Sequence[TensorData]] | None = None,
-    is_shared: bool = False,
-    tokenizer: bytes | None = None,
+    **more: Any,
 ) -> Bundle:
-    """Write a bundle with its parts and context binaries."""
-    make_folder(folder)
+    """Return a bundle of parts and of their context binaries by SoC."""
     for number, part in enumerate(parts, 1):
-        part.save(part_path(folder, number, len(parts)))
-    for soc, contents in (binaries or {}).items():
-        make_folder(folder / soc)
-        for number, content in enumerate(contents, 1):
-            replace_file(binary_path(folder, soc, number, len(parts)), content.write_to)
-    targets = dict.fromkeys(binaries or (), is_shared)
-    return write_bundle(folder, facts, parts, targets=targets, tokenizer=tokenizer)
-
-
-def small_bundle(folder: Path, family: str = "llama", borders: Iterable[int] = (), **more: Any) -> Bundle:
-    decoder = small_decoder(family)
-    return written_bundle(folder, facts_of(decoder, **more), parts_with_graphs(decoder, borders))
+        path = part_path(folder, number, len(parts))
+        make_folder(folder)
+        part.save(path)
+        for soc, contexts in (binaries or {}).items():
+            make_folder(folder / soc)
+            replace_file(binary_path(folder, soc, number, len(parts)), contexts[number - 1].write_to)
+    return write_bundle(folder, facts, parts, list(binaries or {}), **more)
 
 
 def tokenizer_json(count: int = 96) -> bytes:

@@ -187,13 +187,7 @@ def _built(
     models = [load(part_path(folder, part.number, part.count)) for part in parts]
     check_genie(models)
     facts = _facts(request, weights, kv_bits)
-    bundle = write_bundle(
-        folder,
-        facts,
-        models,
-        targets=dict.fromkeys(request.targets, False),
-        tokenizer=request.checkpoint.tokenizer,
-    )
+    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
     (folder / PROGRESS).unlink(missing_ok=True)
     return bundle
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
-from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope, json_value
 from xdlc.llm.decoder import Rope
 from xdlc.llm.readme import readme
@@ -113,61 +113,81 @@ class Bundle:
 
 
 def part_path(folder: Path, number: int, count: int) -> Path:
-    """Return the DLC of a part of a bundle; numbers start at 1."""
+    """Return the DLC of a part, by its number from 1."""
     return folder / f"decoder_{number}_of_{count}.dlc"
 
 
 def binary_path(folder: Path, soc: str, number: int, count: int) -> Path:
     """Return the context binary of a part for a SoC."""
-    return folder / soc / f"decoder_{number}_of_{count}.bin"
+    return folder / soc / part_path(folder, number, count).with_suffix(".bin").name
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those around it.
+
+    Raises:
+        StorageError: If the system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        raise StorageError(problem, where=str(folder), fix=fix) from error
 
 
 def write_bundle(
-    folder: str | os.PathLike[str],
+    folder: Path,
     facts: Facts,
     parts: Sequence[Model],
-    *,
-    targets: Mapping[str, bool] | None = None,
+    targets: Sequence[str] = (),
     tokenizer: bytes | None = None,
+    *,
+    is_shared: bool = False,
 ) -> Bundle:
-    """Write what a bundle has besides its parts; ``xdlc_llm.json`` is written last.
-
-    DLCs and context binaries are at ``part_path`` and ``binary_path`` already.
+    """Write what a bundle has beside its DLCs and context binaries, the facts last.
 
     Args:
-        folder: The folder.
+        folder: The folder, with the files of ``part_path`` and ``binary_path``.
         facts: Facts about the model.
-        parts: Models with the graphs of the parts, in the order of the layers.
-        targets: Whether graphs of a context binary share their weights, by SoC.
+        parts: The models of its DLCs, in the order of the layers.
+        targets: The SoCs that it has context binaries for.
         tokenizer: Content of ``tokenizer.json``.
+        is_shared: Whether graphs of a binary share their weights.
 
     Raises:
         StorageError: If a file cannot be written.
     """
-    place, count = Path(folder), len(parts)
-    numbers = range(1, count + 1)
-    if tokenizer is not None:
-        replace_file(place / TOKENIZER, tokenizer)
-    written: dict[str, Target] = {}
-    for soc, is_shared in (targets or {}).items():
-        files = tuple(binary_path(place, soc, number, count) for number in numbers)
-        config = genie_config(facts, [file.name for file in files])
-        replace_text(place / soc / CONFIG, _json(config))
-        replace_text(place / soc / EXTENSIONS, extensions_text(soc))
+    files: dict[Path, bytes] = {} if tokenizer is None else {folder / TOKENIZER: tokenizer}
+    for soc in targets:
+        names = [path.name for path in _binaries(folder, soc, len(parts))]
+        files[folder / soc / CONFIG] = _json(genie_config(facts, names))
+        files[folder / soc / EXTENSIONS] = extensions(soc)
         if tokenizer is not None:
-            replace_file(place / soc / TOKENIZER, tokenizer)
-        written[soc] = Target(files, is_shared)
-    paths = tuple(part_path(place, number, count) for number in numbers)
-    bundle = Bundle(place, facts, paths, written, None if tokenizer is None else place / TOKENIZER)
-    replace_text(place / README, readme(bundle, parts))
+            files[folder / soc / TOKENIZER] = tokenizer
+    bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)
     record = {
         "facts": asdict(facts),
-        "parts": [path.name for path in bundle.parts],
-        "targets": {soc: {"is_shared": target.is_shared} for soc, target in written.items()},
+        "parts": len(parts),
+        "targets": {soc: {"is_shared": is_shared} for soc in targets},
         "has_tokenizer": tokenizer is not None,
     }
-    replace_text(place / FACTS, _json(record))
+    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: _json(record)}
+    for path, content in files.items():
+        replace_file(path, content)
     return bundle
+
+
+def _bundle(
+    folder: Path, facts: Facts, count: int, targets: Mapping[str, bool], has_tokenizer: bool
+) -> Bundle:
+    """Return a bundle; ``targets`` states whether graphs share weights, by SoC."""
+    parts = tuple(part_path(folder, number, count) for number in range(1, count + 1))
+    binaries = {soc: Target(_binaries(folder, soc, count), shared) for soc, shared in targets.items()}
+    return Bundle(folder, facts, parts, binaries, folder / TOKENIZER if has_tokenizer else None)
+
+
+def _binaries(folder: Path, soc: str, count: int) -> tuple[Path, ...]:
+    return tuple(binary_path(folder, soc, number, count) for number in range(1, count + 1))
 
 
 def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
@@ -248,7 +268,7 @@ def _positions(rope: Rope | None) -> dict[str, Any]:
     return positions
 
 
-def extensions_text(soc: str) -> str:
+def extensions(soc: str) -> bytes:
     """Return the configuration of the HTP backend for a SoC."""
     target = find_soc(soc)
     core = {"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}
@@ -279,21 +299,15 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
         top = Fields(Node(value), "the bundle", scope, ("facts", "parts", "targets", "has_tokenizer"))
         for name in ("facts", "parts", "targets"):
             top.require(name, "...")
-        facts = _facts(top, scope)
-        count = len(top.strings("parts"))
-        numbers = range(1, min(count, _MOST_PARTS) + 1)
-        parts = tuple(part_path(place, number, count) for number in numbers)
-        if top.strings("parts") != tuple(part.name for part in parts):
-            top.report("parts", "parts are not decoder_1_of_N.dlc and so on", _AGAIN)
-        targets: dict[str, Target] = {}
+        facts, count = _facts(top, scope), top.whole("parts") or 0
+        if not 0 < count <= _MOST_PARTS:
+            top.report("parts", f"parts has to be from 1 to {_MOST_PARTS}, found {count}", _AGAIN)
+        targets: dict[str, bool] = {}
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
-            soc = find_soc(name).name
-            files = tuple(binary_path(place, soc, number, count) for number in numbers)
-            targets[soc] = Target(files, entry.flag("is_shared"))
-        tokenizer = place / TOKENIZER if top.flag("has_tokenizer") else None
+            targets[find_soc(name).name] = entry.flag("is_shared")
     assert facts is not None  # or a problem was raised
-    return Bundle(place, facts, parts, targets, tokenizer)
+    return _bundle(place, facts, count, targets, top.flag("has_tokenizer"))
 
 
 def _facts(top: Fields, scope: Scope) -> Facts | None:
@@ -356,18 +370,5 @@ def _rope(entry: Fields) -> Rope:
     return Rope(theta, dim, scaling, facts)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those around it.
-
-    Raises:
-        StorageError: If it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
-        raise StorageError(problem, where=str(folder), fix=fix) from error
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=1) + "\n"
+def _json(content: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(content, indent=1)}\n".encode()

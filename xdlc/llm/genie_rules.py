@@ -6,6 +6,7 @@ back with another encoding make wrong tokens without a message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from xdlc.llm.layout import (
 
 _FIXED = (IDS, MASK, COSINES, SINES, POSITIONS, LOGITS)
 _TIE = "quantize all graphs together, with one encoding for both"
+_PLACE = re.compile(r"_([1-9]\d{0,5})_of_([1-9]\d{0,5})$")
 _ZERO = 128
 """Value that the runtime fills 8-bit caches with."""
 
@@ -36,8 +38,8 @@ class _Place:
     """A graph of a part.
 
     Attributes:
-        part: Number of the part, from 0.
-        count: Number of parts.
+        part: Number of the part, from 1, by the graph's name if that states it.
+        count: Number of parts, likewise.
         graph: The graph.
         tokens: Tokens that it processes at a time.
     """
@@ -57,7 +59,8 @@ def check_genie(parts: Sequence[Model]) -> None:
     """Check that the vendor's runtime loads a decoder and computes right tokens.
 
     Args:
-        parts: The parts, in the order of the layers.
+        parts: The parts, in the order of the layers; or some of them, whose graphs are named
+            ``.._2_of_3``.
 
     Raises:
         ConstraintError: If it would not; a ProblemList of all reasons.
@@ -67,17 +70,20 @@ def check_genie(parts: Sequence[Model]) -> None:
     problems: list[XdlcError] = []
     lengths = [set(graphs_of(part)) for part in parts]
     for number, part in enumerate(parts):
-        places += [_Place(number, len(parts), graph, tokens) for tokens, graph in graphs_of(part).items()]
+        for tokens, graph in graphs_of(part).items():
+            stated = _PLACE.search(graph.name)
+            place, count = map(int, stated.groups()) if stated else (number + 1, len(parts))
+            places.append(_Place(place, count, graph, tokens))
         if lengths[number] != lengths[0]:
             here, first = (", ".join(map(str, sorted(length))) for length in (lengths[number], lengths[0]))
             problem = f"part {number + 1} processes {here} tokens at a time, part 1 {first}"
             problems.append(ConstraintError(problem, fix="give all parts graphs of the same lengths"))
     joints = _joints(parts)
-    for place in places:
-        problems += _names(place, joints)
-        problems += _types(place)
-        problems += _shapes(place)
-        problems += _caches(place)
+    for spot in places:
+        problems += _names(spot, joints if len(parts) == spot.count else None)
+        problems += _types(spot)
+        problems += _shapes(spot)
+        problems += _caches(spot)
     problems += _equal_encodings(places)
     raise_all(problems)
 
@@ -95,12 +101,12 @@ def _joints(parts: Sequence[Model]) -> list[set[str]]:
     ]
 
 
-def _names(place: _Place, joints: Sequence[set[str]]) -> Iterator[XdlcError]:
+def _names(place: _Place, joints: Sequence[set[str]] | None) -> Iterator[XdlcError]:
+    """Yield faults of names; ``joints``: those of all parts, None without some."""
     inputs = {tensor.name for tensor in place.graph.inputs}
     outputs = {tensor.name for tensor in place.graph.outputs}
-    before = set[str]().union(*joints[: place.part])
-    needed = {IDS: inputs} if place.part == 0 else {}
-    needed |= {LOGITS: outputs} if place.part == place.count - 1 else {}
+    needed = {IDS: inputs} if place.part == 1 else {}
+    needed |= {LOGITS: outputs} if place.part == place.count else {}
     if any(cache_name(name) for name in inputs):
         needed[MASK] = inputs
     if (COSINES in inputs) != (SINES in inputs):
@@ -111,7 +117,8 @@ def _names(place: _Place, joints: Sequence[set[str]]) -> Iterator[XdlcError]:
             hint = nearest_names(name, side)
             fix = f"rename the {kind} {hint.removeprefix('nearest: ')}" if hint else f"name the {kind} so"
             yield place.error(f"has no {kind} {name!r}, which the runtime looks up", fix)
-    for name in sorted(inputs):
+    before = set[str]().union(*(joints or [])[: place.part - 1])
+    for name in sorted(inputs if joints is not None or place.part == 1 else ()):
         if name not in _FIXED and name not in before and not cache_name(name):
             hint = nearest_names(name, (*_FIXED, *before, "past_key_0_in", "past_value_0_in"))
             yield place.error(
@@ -124,7 +131,7 @@ def _names(place: _Place, joints: Sequence[set[str]]) -> Iterator[XdlcError]:
         pair = next_name(name) if name.endswith("_in") else f"{name.removesuffix('_out')}_in"
         if pair not in caches:
             yield place.error(f"has no counterpart {pair!r}", f"add {pair!r}, or rename it so", name)
-    if place.part == 0 and not caches and place.count == 1:
+    if not caches and place.count == 1:
         fix = "name them past_key_0_in, past_key_0_out, past_value_0_in, past_value_0_out and so on"
         yield place.error("has no keys and values of past tokens", fix)
 

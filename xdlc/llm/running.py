@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from xdlc.container import caches, load
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
-from xdlc.ir.files import replace_file, replace_text
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions_text, genie_config, sampler
+from xdlc.ir.files import replace_file
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.options import spell
@@ -199,7 +199,7 @@ def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path
             (cache,) = (cache for cache in caches(compiled) if cache.soc == name)
             if cache.data is not None:
                 replace_file(Path(folder, part.with_suffix(".bin").name), cache.data.write_to)
-        replace_text(Path(folder, EXTENSIONS), extensions_text(name))
+        replace_file(Path(folder, EXTENSIONS), extensions(name))
         yield Path(folder)
 
 
