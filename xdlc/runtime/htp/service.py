@@ -84,6 +84,18 @@ class _Service:
                 loaded = LoadedCache(cache.read(), request["soc_id"], step)
             self._runner = loaded.runner
             return {"unsupported": [], "contents": loaded.contents()}
+        if request.get("options"):
+            htp, graphs, objections = _compiled(request, step)
+            if objections is not None:
+                return objections
+            sides = {
+                name: ([*map(GraphIO.of_struct, graph.inputs)], [*map(GraphIO.of_struct, graph.outputs)])
+                for name, graph in graphs.items()
+            }
+            runners = {name: Runner(graphs[name], *ios) for name, ios in sides.items()}
+            self._runner = lambda name: runners[name or next(iter(runners))]
+            names = {name: [[io.tensor.name for io in side] for side in ios] for name, ios in sides.items()}
+            return {"unsupported": [], "contents": {"soc_id": request["soc_id"], "graphs": names}}
         model = _model(request, step)
         graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
@@ -191,20 +203,32 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
 
 def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     folder = Path(request["folder"])
-    model, options = _adapted(request, step), CompileOptions(**request["options"])
-    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
-    htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
-    objections = _objections(htp, list(model.graphs.values()), model, request)
+    htp, _, objections = _compiled(request, step)
     if objections is not None:
         return objections
-    for graph in model.graphs.values():
-        _check_reads_inputs(graph)
-        htp.compile(graph, options)
-    binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
+    is_shared = request["options"]["share_weights"]
+    binary = htp.shared_cache(folder / SHARED_CACHE) if is_shared else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
     return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+
+
+def _compiled(
+    request: dict[str, Any], step: Step
+) -> tuple[Htp, dict[str, CompiledGraph], dict[str, Any] | None]:
+    """Compile all graphs of a model in one context; return the graphs or a refusal."""
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
+    htp = Htp(request["soc_id"], step, options=options, arch=arch)
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return htp, {}, objections
+    graphs: dict[str, CompiledGraph] = {}
+    for graph in model.graphs.values():
+        _check_reads_inputs(graph)
+        graphs[graph.name] = htp.compile(graph, options)
+    return htp, graphs, None
 
 
 def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
