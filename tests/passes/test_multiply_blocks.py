@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Float products with integer weights: HTP keeps the integers, and computes what the host does."""
+=======
+"""Float products with integer weights: HTP keeps them, and computes as the host."""
+>>>>>>> blocks
 
 from __future__ import annotations
 

@@ -206,6 +206,11 @@ _MOST = 1 << 16
 """Elements of a row that the search reads; of longer rows every n-th."""
 
 
+def sampled(rows: Array) -> Array:
+    """Return the elements of each row that a search reads."""
+    return rows[:, :: rows.shape[1] // _MOST + 1] if rows.shape[1] > _MOST else rows
+
+
 def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
     """Return the scale of least cost for each row.
 
@@ -221,7 +226,7 @@ def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
     import numpy as np
 
     widest = unclipped_scales(rows, steps)
-    seen = rows[:, :: rows.shape[1] // _MOST + 1] if rows.shape[1] > _MOST else rows
+    seen = sampled(rows)
     best, least = widest.copy(), np.full(len(rows), np.inf)
 
     def evaluate(scales: Array) -> None:

@@ -101,6 +101,7 @@ class _Service:
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
+        _suit(needed, request["soc_id"])
         htp = Htp(request["soc_id"], step)
         objections = _objections(htp, needed, model, request)
         if objections is not None:
@@ -130,7 +131,7 @@ def _model(request: dict[str, Any], step: Step) -> Model:
 
 
 def _adapt(graphs: Iterable[Graph]) -> None:
-    """Rewrite graphs to the form of HTP."""
+    """Rewrite graphs to the form of HTP, of all SoCs but for ``_suit``."""
     from xdlc import passes
 
     problems: list[XdlcError] = []
@@ -140,6 +141,17 @@ def _adapt(graphs: Iterable[Graph]) -> None:
         except XdlcError as error:
             problems += each_problem(error)
     raise_all(problems)
+
+
+def _suit(graphs: Iterable[Graph], soc_id: int) -> None:
+    """Expand integer weights of float products where the SoC lacks them."""
+    from xdlc import passes
+
+    if find_soc(soc_id).capabilities.float_blocks:
+        return
+    expand = passes.find("dequantize_weights").with_options(refused_only=False)
+    for graph in graphs:
+        expand.apply(graph)
 
 
 def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -170,6 +182,7 @@ def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str
     model = _model(request, step)
     for graph in model.graphs.values():
         passes.run(graph, passes.htp_query())
+    _suit(model.graphs.values(), request["soc_id"])
     found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
     return {"unsupported": found}
 
@@ -197,8 +210,10 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
     if request["model"] not in _READY:
         model = _model(request, step)
         _adapt(model.graphs.values())
-        return model
-    return _READY[request["model"]]
+    else:
+        model = _READY[request["model"]]
+    _suit(model.graphs.values(), request["soc_id"])
+    return model
 
 
 def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
