@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Float products with integer weights: HTP keeps the integers, and computes what the host does."""
-=======
 """Float products with integer weights: HTP keeps them, and computes as the host."""
->>>>>>> blocks
 
 from __future__ import annotations
 
