@@ -9,6 +9,7 @@ from xdlc.api.execution import Session, kernels, run, session
 from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
+    link,
     optimize,
     prepare,
     prepare_all,
@@ -36,6 +37,7 @@ __all__ = [
     "executable",
     "export_encodings",
     "kernels",
+    "link",
     "load",
     "optimize",
     "prepare",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
@@ -142,6 +145,48 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     from xdlc.prepare.edit import optimize as optimized
 
     return optimized(executable(model), passes)
+
+
+@verb
+def link(
+    models: Sequence[Model | PathLike], names: Sequence[str | None] = (), *, notify: Notify | None = None
+) -> Model:
+    """Return a model with the graphs of several models.
+
+    A DLC stores their equal weights once.
+
+    Args:
+        models: Models, or paths of DLCs; the first graph of the first is the main graph of the result.
+        names: Name of the graph of each model, in their order; None and omitted ones keep theirs.  Where
+            several have one name, graphs that differ in the shapes of inputs are named after these, and
+            others after their files.
+        notify: Called with each notice, a line of text: names that were chosen, and what was dropped;
+            default: the log.
+
+    Raises:
+        UsageError: If there are fewer than two models, more names than models, or two graphs have one name.
+        ConstraintError: If notes on inputs and outputs, or definitions of UDOs, differ under one name.
+        XdlcError: As ``load`` does.
+    """
+    from xdlc.prepare.edit import link as linked
+
+    if len(models) < 2 or len(names) > len(models):
+        problem = f"{len(models)} model(s) and {len(names)} name(s) are given"
+        raise UsageError(problem, where="link", fix="give two models or more, and at most one name for each")
+    places = [
+        f"model {number}" if isinstance(each, Model) else os.fspath(each)
+        for number, each in enumerate(models)
+    ]
+    places = [
+        place if places.count(place) == 1 else f"{place} ({number})" for number, place in enumerate(places)
+    ]
+    paths = {place: each for place, each in zip(places, models, strict=True) if not isinstance(each, Model)}
+    return linked(
+        {place: executable(each) for place, each in zip(places, models, strict=True)},
+        {place: name for place, name in zip(places, names, strict=False) if name is not None},
+        stems={place: Path(path).stem for place, path in paths.items()},
+        notify=notify or logging.getLogger(__name__).warning,
+    )
 
 
 @verb
@@ -318,8 +363,6 @@ def support_matrix(
         BackendError: If no library is named and none is in use.
         StorageError: If the file cannot be read.
     """
-    from pathlib import Path
-
     from xdlc.prepare.htp.support_matrix import support_matrix as verdicts_of
     from xdlc.runtime.htp.library import library_folder
     from xdlc.targets import find_soc, one_of_each

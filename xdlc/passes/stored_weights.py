@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from xdlc import ir
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import BY_NAME, FLOAT16, SFIXED4, UFIXED4, DType
-from xdlc.ir.quantization import float_data
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Graph,
+    Op,
+    Role,
+    ScaleOffset,
+    Tensor,
+)
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, DType
+from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
 from xdlc.passes._static_fixed_point import stored_weight
+from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
 _WIDEST = 16  # bits; wider integers take no less room than float32
@@ -65,21 +78,188 @@ def _channels(op: Op, tensor: Tensor) -> int | None:
 
 
 def _unmarked(encoding: Encoding | None) -> Encoding | None:
-    """Return an encoding that uses all bits of its type."""
+    """Return an encoding without a number of bits, but for blocks of fewer than 4."""
+    if isinstance(encoding, BlockScaleOffset) and encoding.bits != _NIBBLE_BITS:
+        return encoding
     if isinstance(encoding, ScaleOffset | AxisScaleOffset | BlockScaleOffset):
         return replace(encoding, bits=None)
     return encoding
 
 
+_BLOCK_BITS = (2, 4, 8)
+_WORD = 32
+"""Bits that the integers of a block have to fill: HTP computes other blocks wrongly."""
+_SCALE_ERROR = 2.0**-10
+"""Largest relative error of all scales of a weight in float16, by which HTP multiplies."""
+
+
 @graph_pass(
-    stage="htp", after=("widen_bytes",), needs=[dtype for dtype in BY_NAME.values() if dtype.is_fixed]
+    stage="htp",
+    after=("widen_bytes",),
+    needs=(ScaleOffset, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion),
+)
+def multiply_blocks(graph: Graph) -> bool:
+    """Compute float products in float16 where that keeps integer weights.
+
+    HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
+    activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v68 to
+    v81).  A row of FullyConnected is a block too.
+    """
+    kept: dict[Tensor, Tensor] = {}
+    halves: dict[Tensor, Tensor] = {}
+    ops = [op for op in graph.ops if not _multiplies_blocks(op)]
+    products = [(op, weight) for op in ops if (weight := _integer_weight(op)) is not None]
+    for op, weight in products:
+        if weight not in kept:
+            kept[weight] = _signed_blocks(graph, weight)
+        _multiply(graph, op, kept[weight], halves)
+    for old, new in (kept | halves).items():
+        graph.supersede(old, new)
+    return bool(products)
+
+
+def _multiplies_blocks(op: Op) -> bool:
+    """Return whether an op has the form of ``multiply_blocks``."""
+    weight = _integer_weight(op)
+    return weight is not None and _computed_in(op) is FLOAT16 and _is_signed_blocks(weight)
+
+
+def _is_signed_blocks(weight: Tensor) -> bool:
+    return weight.dtype is SFIXED8 and isinstance(weight.encoding, BlockScaleOffset)
+
+
+def _integer_weight(op: Op) -> Tensor | None:
+    """Return the weight of a float product that HTP multiplies as integers."""
+    if op.package != ir.NATIVE_PACKAGE or op.type not in ("FullyConnected", "Conv2d"):
+        return None
+    weight = op.inputs[1]
+    if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
+        return None
+    is_point = weight.rank == 2 or (weight.shape[:2] == (1, 1) and op.param("group", 1) == 1)
+    return weight if is_point and _signed_encoding(weight) is not None else None
+
+
+def _signed_encoding(weight: Tensor) -> BlockScaleOffset | None:
+    """Return the encoding as signed integers in blocks, or None.
+
+    None means that HTP multiplies no such blocks, or wrongly.
+    """
+    import numpy
+
+    features, units = weight.shape[::-1] if weight.rank == 2 else weight.shape[2:]
+    bits = getattr(weight.encoding, "bits", None) or weight.dtype.bits
+    grid = _grid(weight, units)
+    if grid is None or bits not in _BLOCK_BITS:
+        return None
+    scales, offsets = grid
+    size = features // scales.shape[1]
+    with numpy.errstate(over="ignore"):
+        rounded = scales.astype(numpy.float16).astype(numpy.float32)
+    largest = (numpy.abs(offsets) + (1 << bits)) * scales
+    if size * bits % _WORD or largest.max(initial=0) > FLOAT16.largest:
+        return None
+    if numpy.linalg.norm(rounded - scales) > _SCALE_ERROR * numpy.linalg.norm(scales):
+        return None
+    if not weight.dtype.is_signed:
+        offsets = offsets + (1 << (bits - 1))
+    if weight.rank == 2:
+        return BlockScaleOffset((1, size), scales.reshape(-1), offsets.reshape(-1), bits)
+    return BlockScaleOffset((1, 1, size, 1), scales.T.reshape(-1), offsets.T.reshape(-1), bits)
+
+
+def _grid(weight: Tensor, units: int) -> tuple[Array, Array] | None:
+    """Return scales and offsets by output channel and block, or None.
+
+    Rows of matrices are blocks; other channels have kernels of their own.
+    """
+    import numpy
+
+    encoding, is_matrix = weight.encoding, weight.rank == 2
+    if isinstance(encoding, BlockScaleOffset):
+        grid = [dim // size for dim, size in zip(weight.shape, encoding.block_shape, strict=True)]
+        if grid[-2:][0 if is_matrix else 1] != units:
+            return None
+        held = (numpy.asarray(numbers).reshape(grid[-2:]) for numbers in (encoding.scales, encoding.offsets))
+        scales, offsets = (numbers if is_matrix else numbers.T for numbers in held)
+        return scales, offsets
+    if isinstance(encoding, BlockwiseExpansion) and encoding.axis == (0 if is_matrix else 3):
+        steps = numpy.array(encoding.block_scales, numpy.float32).reshape(units, -1)
+        scales = steps * numpy.array(encoding.scales, numpy.float32)[:, None]
+        return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], steps.shape[1], 1)
+    if is_matrix and isinstance(encoding, ScaleOffset):
+        one = numpy.ones((units, 1), numpy.int32)
+        return (one * encoding.scale).astype(numpy.float32), one * encoding.offset
+    if is_matrix and isinstance(encoding, AxisScaleOffset) and encoding.axis == 0:
+        return (
+            numpy.array(encoding.scales, numpy.float32)[:, None],
+            numpy.array(encoding.offsets, numpy.int32)[:, None],
+        )
+    return None
+
+
+def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
+    """Add a weight as signed integers in 8 bits with scales per block."""
+    if _is_signed_blocks(weight):
+        return weight
+    import numpy
+
+    encoding, data = _signed_encoding(weight), unpacked(weight)
+    if encoding is not None and not weight.dtype.is_signed:
+        middle = 1 << ((encoding.bits or SFIXED8.bits) - 1)
+        data = data.transform(
+            lambda array: (array.astype(numpy.int16) - middle).astype(numpy.int8), dtype=numpy.int8
+        )
+    name = graph.unique_name(f"{weight.name}_blocks")
+    return graph.add_tensor(Tensor(name, weight.shape, SFIXED8, encoding, data, Role.STATIC))
+
+
+def _multiply(graph: Graph, op: Op, weight: Tensor, halves: dict[Tensor, Tensor]) -> None:
+    """Let an op compute in float16 with a weight.
+
+    Args:
+        halves: The tensors in float16 that other ops read in place of float32 ones; takes new ones.
+    """
+    source, result, name = op.inputs[0], op.outputs[0], op.name
+    if _computed_in(op) is FLOAT16:
+        graph.set_inputs(op, [source, weight, *op.inputs[2:]])
+        return
+    w = Writer(graph, op, "HTP multiplies integer weights by float16")
+    operands = [_half(w, tensor, halves) for tensor in (source, *op.inputs[2:])]
+    product = w.emit(op.type, [operands[0], weight, *operands[1:]], result.shape, op.params, FLOAT16)
+    product.dynamic_axes = result.dynamic_axes
+    w.finish(w.cast(product, result.dtype))
+    assert product.producer is not None
+    graph.rename_op(product.producer, name)
+
+
+def _half(w: Writer, tensor: Tensor | None, halves: dict[Tensor, Tensor]) -> Tensor | None:
+    """Return an operand in float16."""
+    import numpy
+
+    if tensor is None:
+        return None
+    if tensor in halves:
+        return halves[tensor]
+    if tensor.is_static:
+        data = float_data(tensor).cast(numpy.dtype(numpy.float16))
+        name = w.graph.unique_name(f"{tensor.name}_{FLOAT16}")
+        half = w.graph.add_tensor(Tensor(name, tensor.shape, FLOAT16, None, data, Role.STATIC))
+    else:
+        half = w.cast(tensor, FLOAT16)
+        half.dynamic_axes = tensor.dynamic_axes
+    halves[tensor] = half
+    return half
+
+
+@graph_pass(
+    stage="htp", after=("multiply_blocks",), needs=[dtype for dtype in BY_NAME.values() if dtype.is_fixed]
 )
 def dequantize_weights(graph: Graph, *, refused_only: bool = True) -> bool:
     """Dequantize static fixed-point operands of float operations.
 
     HTP supports none beside float32.  Beside float16 it supports weights of 8 bits with a scale for each
-    channel, of Conv2d in kernels of 1x1 only (emulation of SDK 2.51, SM8650); scales per block it supports
-    only as blockwise expansion.
+    channel, of Conv2d in kernels of 1x1 only (emulation of SDK 2.51, SM8650), and what ``multiply_blocks``
+    makes.
 
     Args:
         refused_only: Whether operands stay that HTP supports.
@@ -117,7 +297,7 @@ def _computed_in(op: Op) -> DType | None:
     return found if found is not None and found.is_float else None
 
 
-def _is_stored(tensor: Tensor | None) -> bool:
+def _is_stored(tensor: Tensor | None) -> TypeGuard[Tensor]:
     return tensor is not None and tensor.is_static and tensor.dtype.is_fixed
 
 
@@ -132,6 +312,8 @@ def _real(tensor: Tensor | None, dtype: DType, reals: dict[tuple[Tensor, DType],
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
     """Return whether HTP supports an op at least as well as it does with floats."""
+    if _multiplies_blocks(op):
+        return True
     stored = [tensor for tensor in op.inputs if tensor is not None and _is_stored(tensor)]
     if any(isinstance(tensor.encoding, BlockScaleOffset) for tensor in stored):
         return False

@@ -33,4 +33,6 @@ def _examine(name: str, _soc: Soc | None) -> RuntimeState:
     return RuntimeState(name, library, f"{processors()} processors of this machine", (trial,))
 
 
-add_runtime(Runtime("cpu", SHARED | {"quantized", "plain", "threads"}, _open, _examine, times_ops=True))
+add_runtime(
+    Runtime("cpu", SHARED | {"graph", "quantized", "plain", "threads"}, _open, _examine, times_ops=True)
+)

@@ -168,7 +168,7 @@ def with_stored_cache(
 add_runtime(
     Runtime(
         "htp",
-        SHARED | {"soc", "mode", "validate", "cpu_fallback", "notify"},
+        SHARED | {"graph", "soc", "mode", "validate", "cpu_fallback", "notify"},
         _open,
         _examine,
         describe=_describe,

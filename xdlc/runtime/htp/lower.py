@@ -20,9 +20,13 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir import dtype as dt
+from xdlc.ir.derived_data import block_grid
+from xdlc.ir.quantization import unpacked
 from xdlc.runtime.htp import structs as st
 
 _S = TypeVar("_S", bound=Structure)
+_KERNEL_RANK = 4
+"""Rank of the weights of a convolution, whose output channels are the last axis."""
 
 
 class Lowering:
@@ -63,11 +67,13 @@ class Lowering:
             )
             described.dynamic = ctypes.cast(flags, POINTER(c_uint8))
             self._keep.append(flags)
-        self._encode(described, tensor.encoding, tensor.name)
+        self._encode(described, tensor)
         if tensor.data is not None and with_data:
             import numpy
 
-            array = numpy.ascontiguousarray(tensor.data.numpy())
+            is_in_blocks = isinstance(tensor.encoding, BlockScaleOffset)  # the library reads unused bits
+            data = unpacked(tensor) if is_in_blocks else tensor.data
+            array = numpy.ascontiguousarray(data.numpy())
             if array.nbytes >= 1 << 32:
                 raise ConstraintError(
                     f"holds {array.nbytes} bytes, the QNN API counts a tensor's bytes in 32 bits",
@@ -146,12 +152,26 @@ class Lowering:
         self._keep.append(array)
         return ctypes.cast(array, POINTER(st.QnnScaleOffset))
 
-    def _encode(self, described: st.QnnTensor, encoding: Encoding | None, name: str) -> None:
+    def _float_pairs(self, encoding: BlockScaleOffset, shape: tuple[int, ...]) -> int:
+        """Return the address of scales and offsets, output channel by output channel."""
+        import numpy
+
+        grid = block_grid(encoding, shape)
+        pairs = numpy.empty((*grid, 2), numpy.float32)
+        pairs[..., 0] = numpy.asarray(encoding.scales).reshape(grid)
+        pairs[..., 1] = numpy.asarray(encoding.offsets).reshape(grid)
+        if len(shape) == _KERNEL_RANK:
+            pairs = pairs.transpose(3, 0, 1, 2, 4)
+        ordered = numpy.ascontiguousarray(pairs)
+        self._keep.append(ordered)
+        return int(ordered.ctypes.data)
+
+    def _encode(self, described: st.QnnTensor, tensor: Tensor) -> None:
         target = described.quantize
         target.definition = target.encoding = st.UNDEFINED
-        if encoding is None:
+        if tensor.encoding is None:
             return
-        kind, value = self._union(encoding, name)
+        kind, value = self._union(tensor.encoding, tensor)
         target.definition, target.encoding = 1, kind
         ctypes.memmove(
             ctypes.addressof(described) + st.QnnTensor.quantize.offset + st.QnnQuantizeParams.union.offset,
@@ -159,7 +179,7 @@ class Lowering:
             ctypes.sizeof(value),
         )
 
-    def _union(self, encoding: Encoding, name: str) -> tuple[int, Any]:
+    def _union(self, encoding: Encoding, tensor: Tensor) -> tuple[int, Any]:
         if isinstance(encoding, ScaleOffset):
             if encoding.bits is None:
                 return st.SCALE_OFFSET, st.QnnScaleOffset(encoding.scale, encoding.offset)
@@ -178,8 +198,10 @@ class Lowering:
                 self._numbers(c_int32, encoding.offsets),
             )
         if isinstance(encoding, BlockScaleOffset):
-            return st.BLOCK, st.QnnBlock(
-                self._numbers(c_uint32, encoding.block_shape), self._pairs(encoding.scales, encoding.offsets)
+            return st.FLOAT_BLOCK, st.QnnFloatBlock(
+                encoding.bits or tensor.dtype.bits,
+                self._numbers(c_uint32, encoding.block_shape),
+                self._float_pairs(encoding, tensor.shape),
             )
         if isinstance(encoding, BlockwiseExpansion):
             block_scales = self._numbers(c_uint16 if encoding.wide else c_uint8, encoding.block_scales)
@@ -195,7 +217,7 @@ class Lowering:
             return st.BLOCKWISE_EXPANSION, ctypes.c_void_p(ctypes.addressof(expansion))
         raise ConstraintError(
             f"has an encoding that HTP cannot store ({type(encoding).__name__})",
-            where=f"tensor {name!r}",
+            where=f"tensor {tensor.name!r}",
             fix="quantize the tensor with a scale and offset per tensor or per axis",
         )
 

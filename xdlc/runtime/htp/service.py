@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.container import load
-from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.errors import ConstraintError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.dynamic_dims import open_problem
@@ -85,7 +85,7 @@ class _Service:
             self._runner = loaded.runner
             return {"unsupported": [], "contents": loaded.contents()}
         model = _model(request, step)
-        graph = _chosen(model, request["graph"])
+        graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
@@ -236,16 +236,6 @@ def _check_reads_inputs(graph: Graph) -> None:
             where=f"graph {graph.name!r}",
             fix="run the model without a cache: its outputs are constants",
         )
-
-
-def _chosen(model: Model, name: str | None) -> Graph:
-    if name is None:
-        return model.main
-    if name not in model.graphs:
-        raise UsageError(
-            f"there is no graph {name!r}", fix=nearest_names(name, model.graphs) or "leave the name out"
-        )
-    return model.graphs[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ UNDEFINED = 0x7FFFFFFF
 
 # Qnn_QuantizationEncoding_t
 SCALE_OFFSET, AXIS, BITS, BITS_AXIS, BLOCK, BLOCKWISE_EXPANSION = range(6)
+FLOAT_BLOCK = 11
 
 
 class QnnQuantizeParams(Structure):
@@ -22,7 +23,7 @@ class QnnQuantizeParams(Structure):
 
 
 class QnnScaleOffset(Structure):
-    """Encoding 0, and the element of the lists in encodings 1, 4 and 5."""
+    """Encoding 0, and the element of the lists in encodings 1 and 5."""
 
     _fields_ = (("scale", c_float), ("offset", c_int32))
 
@@ -51,10 +52,13 @@ class QnnBitsAxis(Structure):
     )
 
 
-class QnnBlock(Structure):
-    """Encoding 4."""
+class QnnFloatBlock(Structure):
+    """Encoding 11; an item is a scale and an offset in float32.
 
-    _fields_ = (("block_shape", POINTER(c_uint32)), ("items", POINTER(QnnScaleOffset)))
+    Output channels follow each other, and within them the blocks.
+    """
+
+    _fields_ = (("bits", c_uint32), ("block_shape", POINTER(c_uint32)), ("items", c_void_p))
 
 
 class QnnExpansion(Structure):

@@ -1,0 +1,1 @@
+"""Language models: from a checkpoint to the vendor's runtime of language models."""

@@ -1,0 +1,100 @@
+"""Content of a checkpoint, whatever file it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from xdlc import ir
+from xdlc.errors import ModelError
+from xdlc.json_fields import json_value
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Weight:
+    """A parameter.
+
+    Attributes:
+        data: Its values, or the integers that ``encoding`` maps to them, one in each byte.
+        encoding: The encoding of integers; None of values.
+    """
+
+    data: ir.TensorData
+    encoding: ir.BlockScaleOffset | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the parameter."""
+        return self.data.shape
+
+    def floats(self) -> ir.TensorData:
+        """Return the values; those of integers are computed when they are read."""
+        if self.encoding is None:
+            return self.data
+        fixed = ir.dtype.UFIXED8 if self.data.dtype.kind == "u" else ir.dtype.SFIXED8
+        return ir.Dequantized(self.data, fixed, self.encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A language model: its configuration, parameters and tokenizer.
+
+    Attributes:
+        where: Its file or folder.
+        config: Content of Hugging Face's config.json.
+        weights: Parameters by Hugging Face's names; to look one up may cost memory for its scales.
+        tokenizer: Content of tokenizer.json.
+        chat_template: Template of prompts, in Jinja.
+        generation: Content of generation_config.json; ``bos_token_id`` is a number or None, ``eos_token_id``
+            a list.
+        notices: What was omitted or changed.
+    """
+
+    where: str
+    config: dict[str, Any]
+    weights: Mapping[str, Weight]
+    tokenizer: bytes | None = None
+    chat_template: str | None = None
+    generation: dict[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def json_object(content: bytes, where: str, most_values: int) -> dict[str, Any]:
+    """Return the members of an untrusted JSON object.
+
+    Raises:
+        ModelError: If it is not one, or has too many values.
+    """
+    try:
+        value = json_value(content.decode("utf-8"), most_values)
+    except ValueError as error:  # also of UTF-8
+        raise ModelError(f"is not valid JSON: {error}", where=where, fix="get the file again") from error
+    if not isinstance(value, dict):
+        raise ModelError("is not a JSON object", where=where, fix="get the file again")
+    return value
+
+
+class LazyWeights(Mapping[str, Weight]):
+    """Parameters that are made when they are looked up, and shared while in use.
+
+    Args:
+        makers: What makes each parameter, by name.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Weight]]) -> None:
+        self._makers = makers
+        self._used: WeakValueDictionary[str, Weight] = WeakValueDictionary()
+
+    def __getitem__(self, name: str) -> Weight:
+        weight = self._used.get(name)
+        if weight is None:
+            weight = self._used[name] = self._makers[name]()
+        return weight
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
