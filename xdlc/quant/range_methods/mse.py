@@ -45,7 +45,7 @@ def mse_range(statistics: Statistics, grid: Grid) -> Range:
 
 def mse_scales(rows: Array, steps: Steps) -> Array:
     """Return the scales with the least squared error of rounding and clipping."""
-    return least_cost(rows, steps, squared_error)
+    return least_cost(rows, steps, squared_error, _clipping_error)
 
 
 def squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
@@ -57,6 +57,16 @@ def squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
     np.rint(errors, out=errors)
     np.clip(errors, steps.low, steps.high, out=errors)
     errors *= each
+    errors -= rows
+    return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
+
+
+def _clipping_error(rows: Array, scales: Array, steps: Steps) -> Array:
+    """Return the part of ``squared_error`` that clipping alone causes."""
+    import numpy as np
+
+    each = scales[:, None]
+    errors = np.clip(rows, steps.low * each, steps.high * each)
     errors -= rows
     return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
 
