@@ -105,11 +105,23 @@ def test_all_faults_of_a_checkpoint_are_reported() -> None:
         {"sliding_window": 8, "layer_types": ["linear_attention"] * 2, "model_type": "mistral"},
         {"no_rope_layers": [1]},
         {"rms_norm_eps": True},
+        {"rms_norm_eps": 10**400},
+        {"rope_theta": 10**400},
+        {"rope_scaling": {"rope_type": ["llama3"]}},
+        {"rope_scaling": {"rope_type": "linear", "factor": 10**400}},
     ],
 )
 def test_a_config_that_is_not_supported_is_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(XdlcError):
         read_decoder({**config_of("llama"), **keys})
+
+
+def test_factors_of_long_contexts() -> None:
+    factors = {"short_factor": [1.0, 2.0, 2.0, 4.0], "long_factor": [2.0, 2.0, 4.0, 8.0]}
+    scaling = {"rope_type": "longrope", **factors, "original_max_position_embeddings": 16}
+    rope = read_decoder(config_of("phi3", rope_scaling=scaling)).rope
+    assert rope is not None
+    assert rope.frequencies(17)[0] == rope.frequencies(16)[0] / 2
 
 
 def test_a_prompt_wider_than_a_window_is_refused() -> None:

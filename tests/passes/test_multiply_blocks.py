@@ -1,4 +1,4 @@
-"""Float products with integer weights: HTP keeps the integers, and computes what the host does."""
+"""Float products with integer weights: HTP keeps them, and computes as the host."""
 
 from __future__ import annotations
 

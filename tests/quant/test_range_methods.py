@@ -7,8 +7,7 @@ from hypothesis.extra import numpy as hnp
 from xdlc.errors import UsageError
 from xdlc.ir.quantization import to_float
 from xdlc.quant.calibration.statistics import Histogram, Statistics
-from xdlc.quant.range_methods import Grid, Steps, find_range_method, known_range_methods, least_cost, legacy
-from xdlc.quant.range_methods.mse import mse_scales, squared_error
+from xdlc.quant.range_methods import Grid, find_range_method, known_range_methods, legacy
 from xdlc.quant.ranges import NOTHING, Range, activation_type, asymmetric, range_of, to_quantized
 
 floats = st.floats(-1e6, 1e6, width=32)
@@ -155,12 +154,3 @@ def test_an_unknown_method_is_refused_with_the_nearest():
     with pytest.raises(UsageError, match=r"no range method 'percentil'.*known: .*entropy.*") as caught:
         find_range_method("percentil")
     assert "percentile" in str(caught.value.fix)
-
-
-@pytest.mark.parametrize("width", [16, 300])
-def test_rows_that_are_ruled_out_early_have_the_scale_of_least_error(width):
-    rng = np.random.default_rng(3)
-    rows = rng.standard_t(3, (200, width)).astype(np.float32)
-    rows[7], rows[8, 1:] = 0.0, 0.0
-    steps = Steps(-8, 7, 99.99)
-    np.testing.assert_array_equal(mse_scales(rows, steps), least_cost(rows, steps, squared_error))

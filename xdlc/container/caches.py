@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xdlc.container import cache_provenance
+from xdlc.container.cache_entry import read_entry
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
@@ -134,6 +135,12 @@ def shared_weights(model: Model, name: str) -> list[str]:
         if child.startswith(SHARED)
     ]
     return list(dict.fromkeys(children))
+
+
+def shares_weights(model: Model, cache: Cache) -> bool:
+    """Return whether a cache shares weights, so that the emulation does not load it."""
+    graphs = read_entry(cache.entry).graphs
+    return bool(shared_weights(model, cache.name)) or any(graph.shared_weights_bytes for graph in graphs)
 
 
 def _soc(name: str) -> str:

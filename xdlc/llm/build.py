@@ -7,26 +7,26 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TypeAlias
 
 from xdlc.container import load
+from xdlc.container.caches import caches
 from xdlc.errors import UsageError
-from xdlc.ir import Model
-from xdlc.ir.dtype import FLOAT16, FLOAT32
-from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle, write_part
+from xdlc.ir import Model, TensorData
+from xdlc.ir.dtype import FLOAT16
+from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
 from xdlc.options import spell
 from xdlc.targets import find_soc
+from xdlc.version import VERSION
 
-if TYPE_CHECKING:
-    from xdlc.llm.checkpoint import Weight
-
-WeightForm: TypeAlias = Literal["fp16", "w8", "w4", "w4b32"]
 Step: TypeAlias = Callable[[str, int, int], None]
 Notify: TypeAlias = Callable[[str], None]
 
@@ -116,8 +116,142 @@ def build(
     if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
         notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
     parts = _split(decoder, form, splits)
-    work = _Work(checkpoint, decoder, form, lengths, Path(output), tuple(targets), verify, notify)
-    return work.done(parts, weights, kv or 16, step)
+    request = _Request(checkpoint, decoder, form, tuple(lengths), tuple(targets), verify)
+    return _built(request, parts, Path(output), weights, kv or 16, notify, step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What to build.
+
+    Attributes:
+        lengths: Lengths of the graphs.
+        targets: SoCs to compile for.
+        verifies: Whether context binaries are verified.
+    """
+
+    checkpoint: Checkpoint
+    decoder: Decoder
+    form: Form
+    lengths: tuple[Length, ...]
+    targets: tuple[str, ...]
+    verifies: bool
+
+    def fingerprint(self, parts: Sequence[Part]) -> str:
+        """Return a digest of what the files of parts depend on."""
+        place = Path(self.checkpoint.where)
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        lengths = [(length.tokens, length.context) for length in self.lengths]
+        layers = [(part.layers.start, part.layers.stop) for part in parts]
+        facts = (VERSION, stats, lengths, layers, self.form.bits, self.form.block, self.form.is_fixed)
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+PROGRESS = "build.json"
+"""File of a bundle under construction with the fingerprint of its parts."""
+_LONGEST = 1 << 16
+
+
+def _built(
+    request: _Request,
+    parts: Sequence[Part],
+    folder: Path,
+    weights: str,
+    kv_bits: int,
+    notify: Notify,
+    step: Step,
+) -> Bundle:
+    make_folder(folder)
+    _begin(folder, request.fingerprint(parts))
+    total = len(parts) * (1 + len(request.targets))
+    compiled: list[Future[None]] = []
+    done = 0
+    with ThreadPoolExecutor(1) as compiling:
+        for part in parts:
+            step(f"building part {part.number} of {part.count}", done, total)
+            path = part_path(folder, part.number, part.count)
+            if not path.is_file():
+                model = _float_part(request, part, notify)
+                check_genie([model])
+                model.save(path)
+            done += 1
+            for soc in request.targets:
+                file = binary_path(folder, soc, part.number, part.count)
+                if not file.is_file():
+                    compiled.append(compiling.submit(_compile, path, soc, file, request.verifies, notify))
+        for job in compiled:
+            step("compiling", done, total)
+            job.result()
+            done += 1
+    models = [load(part_path(folder, part.number, part.count)) for part in parts]
+    check_genie(models)
+    facts = _facts(request, weights, kv_bits)
+    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
+    (folder / PROGRESS).unlink(missing_ok=True)
+    return bundle
+
+
+def _begin(folder: Path, fingerprint: str) -> None:
+    """Remove files of another build from a folder, and state which build this is."""
+    place = folder / PROGRESS
+    before = read_bytes(place, _LONGEST)[:_LONGEST].decode("utf-8", "replace") if place.is_file() else ""
+    if before.strip() == fingerprint:
+        return
+    for pattern in ("decoder_*_of_*.dlc", "*/decoder_*_of_*.bin"):
+        for file in folder.glob(pattern):
+            file.unlink()
+    replace_text(place, f"{fingerprint}\n")
+
+
+def _float_part(request: _Request, part: Part, notify: Notify) -> Model:
+    """Return a part with float activations, of one graph for each length."""
+    weights = Weights(request.checkpoint.weights, FLOAT16, _packer(request.form))
+    model, *others = [
+        part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
+    ]
+    for another in others:
+        model.add_graph(another.main)
+    return model
+
+
+def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
+    """Return the function that stores weights as integers; None keeps floats."""
+    if form.bits == 16:
+        return None
+    return lambda data: block_quantized(data, form.bits, form.block)
+
+
+def _compile(path: Path, soc: str, file: Path, verifies: bool, notify: Notify) -> None:
+    """Compile a part for a SoC; write its context binary."""
+    from xdlc.prepare.htp import prepare
+
+    make_folder(file.parent)
+    prepared = prepare(path, [soc], verify=verifies, jobs=1, notify=notify)
+    (cache,) = (cache for cache in caches(prepared) if cache.soc == soc)
+    if cache.data is None:
+        raise ValueError(f"the cache for {soc} has no content")
+    replace_file(file, cache.data.write_to)
+
+
+def _facts(request: _Request, weights: str, kv_bits: int) -> Facts:
+    decoder, checkpoint = request.decoder, request.checkpoint
+    ends = checkpoint.generation.get("eos_token_id") or []
+    return Facts(
+        family=decoder.type,
+        vocab=decoder.vocab,
+        context=request.lengths[0].context,
+        prompt_tokens=request.lengths[0].tokens,
+        layers=decoder.layers,
+        kv_heads=decoder.kv_heads,
+        head_dim=decoder.head_dim,
+        weights=weights,
+        kv_bits=kv_bits,
+        rope=decoder.rope,
+        bos=checkpoint.generation.get("bos_token_id"),
+        eos=tuple(ends),
+        chat_template=checkpoint.chat_template,
+    )
 
 
 def _few(names: Sequence[str]) -> str:

@@ -17,6 +17,8 @@ from xdlc.json_fields import fits
 _LIMIT = 1 << 20
 """Largest size or count that a config may state."""
 _MOST_LAYERS = 512
+_HIGHEST = 1e30
+"""Bound of numbers that a config may state."""
 
 Sizes = Mapping[str, str]
 
@@ -306,7 +308,7 @@ class _Config:
     def number(self, key: str, default: float) -> float:
         """Return a finite number."""
         value = self.value(key, default)
-        if isinstance(value, bool) or not isinstance(value, _NUMBER) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, _NUMBER) or not abs(value) < _HIGHEST:
             self.fault(f"config: {key} is {value!r}, not a number")
             return default
         return float(value)
@@ -490,7 +492,7 @@ _SCALINGS: Mapping[str, Sequence[str]] = {
 def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int, positions: int) -> Rope:
     kind = stated.get("rope_type", stated.get("type", "default"))
     kind = "longrope" if kind == "su" else kind
-    if kind not in _SCALINGS:
+    if not isinstance(kind, str) or kind not in _SCALINGS:
         names = ", ".join(_SCALINGS)
         read.refuse(f"config: rotary embeddings are scaled by {kind!r}; {names} are supported")
         kind = "default"
@@ -518,4 +520,4 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, _NUMBER) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return isinstance(value, _NUMBER) and not isinstance(value, bool) and 0 < value < _HIGHEST

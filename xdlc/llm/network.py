@@ -31,7 +31,7 @@ from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
-from xdlc.ir.dtype import FLOAT32, INT8, INT32, DType
+from xdlc.ir.dtype import FLOAT32, INT32, UINT8, DType
 from xdlc.llm.decoder import Decoder
 from xdlc.options import spell
 from xdlc.runtime.onnx_evaluator import limited
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 _OPSET = 24
 _TOOL = "xdlc-llm"
-LARGEST_BYTE = 127
+LARGEST_BYTE, ZERO_BYTE = 127, 128
+"""Largest magnitude of an embedding in 8 bits, and its zero."""
 _FLOAT16 = 10
 """TensorProto.FLOAT16."""
 MASKED = -100.0
@@ -155,9 +156,9 @@ class Weights:
         return self._data["linear", name]
 
     def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
-        """Return a table as integers of 8 bits, and the largest magnitude of each row: [rows, 1]."""
+        """Return a table in bytes, and the largest magnitude of each row: [rows, 1]."""
         largest = self._once("largest", name, lambda floats: _by_rows(floats, _largest, (shape[0], 1)))
-        whole = self._once("rows", name, lambda floats: _by_rows(floats, _whole, shape, "int8"), INT8)
+        whole = self._once("rows", name, lambda floats: _by_rows(floats, _bytes, shape, "uint8"), UINT8)
         return whole, largest
 
     def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
@@ -183,12 +184,11 @@ def _largest(rows: Any) -> Any:
     return np.maximum(largest, np.finfo(np.float16).tiny).astype(np.float16).astype(np.float32)
 
 
-def _whole(rows: Any) -> Any:
+def _bytes(rows: Any) -> Any:
     import numpy as np
 
-    return np.clip(
-        np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE), -LARGEST_BYTE, LARGEST_BYTE
-    ).astype(np.int8)
+    whole = np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE)
+    return (np.clip(whole, -LARGEST_BYTE, LARGEST_BYTE) + ZERO_BYTE).astype(np.uint8)
 
 
 class _Shapes(Weights):
@@ -377,7 +377,8 @@ class _Decoder:
         whole, largest = self._weights.rows(name, shape)
         rows = net.add("Gather", "embedding_rows", [net.constant(name, whole), ids], axis=0)
         step = net.array("embedding_step", 1 / LARGEST_BYTE, "float32")
-        parts = net.add("DequantizeLinear", "embedding_parts", [rows, step])
+        zero = net.array("embedding_zero", ZERO_BYTE, "uint8")
+        parts = net.add("DequantizeLinear", "embedding_parts", [rows, step, zero])
         if net.dtype is not FLOAT32:
             parts = net.add("Cast", "embedding_cast", [parts], to=_FLOAT16)
         scales = [net.constant(f"{name}.largest", largest), ids]

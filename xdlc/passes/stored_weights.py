@@ -102,7 +102,7 @@ def multiply_blocks(graph: Graph) -> bool:
     """Compute float products in float16 where that keeps integer weights.
 
     HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
-    activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v68 to
+    activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v69 to
     v81).  A row of FullyConnected is a block too.
     """
     kept: dict[Tensor, Tensor] = {}

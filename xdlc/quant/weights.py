@@ -26,7 +26,7 @@ from xdlc.quant.ranges import (
     weight_type,
 )
 
-_CHUNK = 1 << 17
+_CHUNK = 1 << 20
 """Elements that a method looks at in one go, so that its copies stay small."""
 LPBQ_BITS = 4
 """Bits of weights and of block scales in blockwise expansion."""

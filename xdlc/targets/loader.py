@@ -30,6 +30,7 @@ class Arch:
         a16w16: 16-bit activations with 16-bit weights; also 16-bit weights of LayerNorm and
             Batchnorm and a 16-bit second input of MatMul.
         lpbq: Block scales over channel scales on 4-bit weights.
+        float_blocks: Integer weights with float scales per block in products of float16.
         fp16: Float graphs, by the vendor's documentation; ``Soc.fp16`` is what its compiler accepts.
         bf16: bfloat16 graphs.
         weight_sharing: One copy of the weights for several graphs of a cache.
@@ -47,6 +48,7 @@ class Arch:
     a16w2: bool = False
     a16w16: bool = False
     lpbq: bool = False
+    float_blocks: bool = False
     fp16: bool = False
     bf16: bool = False
     weight_sharing: bool = False

@@ -79,12 +79,20 @@ def test_rows_in_blocks(models, bits, dtype, packed):
     check(models, "GatherBlockQuantized", inputs, static=known(inputs, 1), **options)
 
 
-def test_weights_of_small_integers_remember_them(models):
-    inputs = [floats(2, 32), unsigned(4, 2, 8), np.abs(floats(4, 2))]
-    path, _ = contrib(models, "MatMulNBits", inputs, static=(1, 2), K=32, N=4, bits=4, block_size=16)
-    op = next(op for op in xdlc.convert(path).main.ops if op.type == "FullyConnected")
+@pytest.mark.parametrize(("bits", "marked"), [(4, None), (2, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_weights_of_small_integers_remember_them(models, bits, marked, dtype):
+    inputs = [floats(2, 32), unsigned(4, 2, 2 * bits), np.abs(floats(4, 2))]
+    inputs = [array if array.dtype == np.uint8 else array.astype(dtype) for array in inputs]
+    path, _ = contrib(models, "MatMulNBits", inputs, static=(1, 2), K=32, N=4, bits=bits, block_size=16)
+    model = xdlc.convert(path)
+    op = next(op for op in model.main.ops if op.type == "FullyConnected")
     held = op.inputs[1]
-    assert (held.encoding.block_shape, held.dtype) == ((1, 16), SFIXED4)
+    assert (held.encoding.block_shape, held.dtype, held.encoding.bits) == ((1, 16), SFIXED4, marked)
+    (result,) = xdlc.run(model, {model.main.inputs[0].name: inputs[0]}).values()
+    packed = inputs[1].reshape(4, 2, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8) & ((1 << bits) - 1)
+    weight = (packed.reshape(4, 2, 16) - float(1 << (bits - 1))) * inputs[2][..., None]
+    np.testing.assert_allclose(result, inputs[0] @ weight.reshape(4, 32).T, rtol=3e-3, atol=3e-3)
 
 
 @pytest.mark.parametrize("case", ["tensor", "columns", "no_zero", "zero_of_columns"])

@@ -131,9 +131,11 @@ def _integers(layout: Layout, blocks: ir.TensorData, shape: tuple[int, ...], ste
         integers = layout.integers(array).reshape(*step.shape[:-1], -1)
         if is_signed:
             return (integers * np.sign(step).astype(np.int8)).reshape(len(array), shape[1])
-        integers = np.where(step == 0, np.int8(0), integers)
-        wide = np.where(step < 0, middle - 1 - integers.astype(np.int16), integers.astype(np.int16) + middle)
-        return wide.astype(np.uint8).reshape(len(array), shape[1])
+        stored = integers.astype(np.uint8) + np.uint8(middle)  # modulo 256
+        stored ^= np.where(step < 0, 2 * middle - 1, 0).astype(np.uint8)
+        if not step.all():
+            stored = np.where(step == 0, np.uint8(middle), stored)
+        return stored.reshape(len(array), shape[1])
 
     data = blocks.transform(
         values, shape=shape, dtype=np.int8 if is_signed else np.uint8, by_rows=True, factors=None

@@ -156,8 +156,11 @@ def open_gguf(path: Path) -> Checkpoint:
 
 
 def _weight(file: Gguf, tensor: GgufTensor, order: Array | None, change: _Change | None) -> Weight:
-    weight = read_weight(file.file, tensor.layout, tensor.offset, tensor.shape, order)
-    return weight if change is None else change(weight)
+    def read() -> Weight:
+        weight = read_weight(file.file, tensor.layout, tensor.offset, tensor.shape, order)
+        return weight if change is None else change(weight)
+
+    return Weight.lazy(tensor.shape[::-1] if change is _transposed else tensor.shape, read)
 
 
 def _renamed(file: Gguf, architecture: _Architecture, family: Family) -> list[_Parameter]:

@@ -12,29 +12,50 @@ from xdlc.errors import ModelError
 from xdlc.json_fields import json_value
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Weight:
     """A parameter.
 
-    Attributes:
+    Args:
         data: Its values, or the integers that ``encoding`` maps to them, one in each byte.
         encoding: The encoding of integers; None of values.
     """
 
-    data: ir.TensorData
-    encoding: ir.BlockScaleOffset | None = None
+    def __init__(self, data: ir.TensorData, encoding: ir.BlockScaleOffset | None = None) -> None:
+        self.shape = data.shape
+        self._read: Callable[[], Weight] | None = None
+        self._data, self._encoding = data, encoding
+
+    @classmethod
+    def lazy(cls, shape: tuple[int, ...], read: Callable[[], Weight]) -> Weight:
+        """Return a parameter that is read when its data or encoding are looked up."""
+        weight = cls.__new__(cls)
+        weight.shape, weight._read = shape, read
+        return weight
+
+    def _load(self) -> None:
+        if self._read is not None:
+            weight = self._read()
+            self._data, self._encoding, self._read = weight.data, weight.encoding, None
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.data.shape
+    def data(self) -> ir.TensorData:
+        """Values or integers."""
+        self._load()
+        return self._data
+
+    @property
+    def encoding(self) -> ir.BlockScaleOffset | None:
+        """The encoding of integers, whose scales take memory; None of values."""
+        self._load()
+        return self._encoding
 
     def floats(self) -> ir.TensorData:
         """Return the values; those of integers are computed when they are read."""
-        if self.encoding is None:
-            return self.data
-        fixed = ir.dtype.UFIXED8 if self.data.dtype.kind == "u" else ir.dtype.SFIXED8
-        return ir.Dequantized(self.data, fixed, self.encoding)
+        data, encoding = self.data, self.encoding
+        if encoding is None:
+            return data
+        fixed = ir.dtype.UFIXED8 if data.dtype.kind == "u" else ir.dtype.SFIXED8
+        return ir.Dequantized(data, fixed, encoding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +65,7 @@ class Checkpoint:
     Attributes:
         where: Its file or folder.
         config: Content of Hugging Face's config.json.
-        weights: Parameters by Hugging Face's names; to look one up may cost memory for its scales.
+        weights: Parameters by Hugging Face's names.
         tokenizer: Content of tokenizer.json.
         chat_template: Template of prompts, in Jinja.
         generation: Content of generation_config.json; ``bos_token_id`` is a number or None, ``eos_token_id``

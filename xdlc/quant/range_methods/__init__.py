@@ -200,13 +200,18 @@ def unclipped_scales(rows: Array, steps: Steps) -> Array:
 Cost: TypeAlias = Callable[[Array, Array, Steps], Array]
 """Returns the cost, float64, of a scale (second argument) for each row (first); float32 both."""
 
-_COARSE, _COARSE_COUNT, _CHECKED = 0.9, 24, 3
+_COARSE, _COARSE_COUNT = 0.9, 24
 _FINE_COUNT = 6
 _MOST = 1 << 16
 """Elements of a row that the search reads; of longer rows every n-th."""
 
 
-def least_cost(rows: Array, steps: Steps, cost: Cost, bound: Cost | None = None) -> Array:
+def sampled(rows: Array) -> Array:
+    """Return the elements of each row that a search reads."""
+    return rows[:, :: rows.shape[1] // _MOST + 1] if rows.shape[1] > _MOST else rows
+
+
+def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
     """Return the scale of least cost for each row.
 
     It is the one that clips nothing, or one down to a twelfth of it.
@@ -217,34 +222,22 @@ def least_cost(rows: Array, steps: Steps, cost: Cost, bound: Cost | None = None)
     Args:
         rows: Finite float32, [rows, elements].
         steps: The quantized values of weights.
-        bound: Returns what no smaller scale costs less than; rows that it rules out are not tried further.
     """
     import numpy as np
 
     widest = unclipped_scales(rows, steps)
-    seen = rows[:, :: rows.shape[1] // _MOST + 1] if rows.shape[1] > _MOST else rows
+    seen = sampled(rows)
     best, least = widest.copy(), np.full(len(rows), np.inf)
 
-    def costs(function: Cost, part: Array, scales: Array) -> Array:
+    def evaluate(scales: Array) -> None:
         # Rows of zeros, and those whose scale is not a normal number, are as good with any scale.
-        return function(part, np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32), steps)
+        found = cost(seen, np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32), steps)
+        better = found < least
+        best[better], least[better] = scales[better], found[better]
 
-    left, places = seen, np.arange(len(rows))
     for power in range(_COARSE_COUNT):
-        scales = widest[places] * _COARSE**power
-        if bound is not None and power and power % _CHECKED == 0:
-            open_rows = costs(bound, left, scales) < least[places]
-            if not open_rows.all():
-                left, places, scales = left[open_rows], places[open_rows], scales[open_rows]
-        if not places.size:
-            break
-        tried = costs(cost, left, scales)
-        better = tried < least[places]
-        best[places[better]], least[places[better]] = scales[better], tried[better]
+        evaluate(widest * _COARSE**power)
     middle = best.copy()
     for part in range(-_FINE_COUNT + 1, _FINE_COUNT):
-        scales = np.minimum(middle * _COARSE ** (part / _FINE_COUNT), widest)
-        tried = costs(cost, seen, scales)
-        better = tried < least
-        best[better], least[better] = scales[better], tried[better]
+        evaluate(np.minimum(middle * _COARSE ** (part / _FINE_COUNT), widest))
     return best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.range_methods import Grid, Steps, least_cost, range_method, shrunk
+from xdlc.quant.range_methods import Grid, Steps, range_method, sampled, shrunk, unclipped_scales
 from xdlc.quant.ranges import Range
 
 
@@ -43,30 +43,51 @@ def mse_range(statistics: Statistics, grid: Grid) -> Range:
     return best.cut(seen)
 
 
+_FACTOR = 0.93
+_COUNT = 34
+_FEW = 1 / 512
+"""Share of rows below which a narrower scale that improves no more of them is the last."""
+
+
 def mse_scales(rows: Array, steps: Steps) -> Array:
-    """Return the scales with the least squared error of rounding and clipping."""
-    return least_cost(rows, steps, squared_error, _clipping_error)
+    """Return the scales with the least squared error of rounding and clipping.
+
+    Integers come from scales down to a twelfth of the one that clips nothing, until hardly any row improves.
+    The scale of least squared error with these integers has a closed form; rounding to it once more
+    only improves it.  Of equals the widest wins.
+    """
+    import numpy as np
+
+    widest = unclipped_scales(rows, steps)
+    seen = sampled(rows)
+    first = np.maximum(widest, np.finfo(np.float32).tiny)
+    best, gain = widest.copy(), np.zeros(len(rows), np.float32)
+    integers = np.empty_like(seen)
+    for power in range(_COUNT):
+        np.divide(seen, (first * _FACTOR**power).astype(np.float32)[:, None], out=integers)
+        np.rint(integers, out=integers)
+        np.clip(integers, steps.low, steps.high, out=integers)
+        products = np.einsum("ij,ij->i", seen, integers)
+        squares = np.einsum("ij,ij->i", integers, integers)
+        explained = products * (products / np.maximum(squares, 1))
+        better = explained > gain
+        best[better], gain[better] = products[better] / squares[better], explained[better]
+        if power > 2 and better.mean() < _FEW:
+            break
+    best = np.minimum(best, widest)
+    is_better = _squared_error(seen, best, steps) < _squared_error(seen, widest, steps)
+    return np.where(is_better, best, widest)
 
 
-def squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
+def _squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
     """Return the sum of squared rounding and clipping errors of each row, in float64."""
     import numpy as np
 
-    each = scales[:, None]
+    each = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
     errors = rows / each
     np.rint(errors, out=errors)
     np.clip(errors, steps.low, steps.high, out=errors)
     errors *= each
-    errors -= rows
-    return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
-
-
-def _clipping_error(rows: Array, scales: Array, steps: Steps) -> Array:
-    """Return the part of ``squared_error`` that clipping alone causes."""
-    import numpy as np
-
-    each = scales[:, None]
-    errors = np.clip(rows, steps.low * each, steps.high * each)
     errors -= rows
     return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
 

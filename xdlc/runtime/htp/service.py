@@ -84,11 +84,24 @@ class _Service:
                 loaded = LoadedCache(cache.read(), request["soc_id"], step)
             self._runner = loaded.runner
             return {"unsupported": [], "contents": loaded.contents()}
+        if request.get("options"):
+            htp, graphs, objections = _compiled(request, step)
+            if objections is not None:
+                return objections
+            sides = {
+                name: ([*map(GraphIO.of_struct, graph.inputs)], [*map(GraphIO.of_struct, graph.outputs)])
+                for name, graph in graphs.items()
+            }
+            runners = {name: Runner(graphs[name], *ios) for name, ios in sides.items()}
+            self._runner = lambda name: runners[name or next(iter(runners))]
+            names = {name: [[io.tensor.name for io in side] for side in ios] for name, ios in sides.items()}
+            return {"unsupported": [], "contents": {"soc_id": request["soc_id"], "graphs": names}}
         model = _model(request, step)
         graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
+        _suit(needed, request["soc_id"])
         htp = Htp(request["soc_id"], step)
         objections = _objections(htp, needed, model, request)
         if objections is not None:
@@ -118,7 +131,7 @@ def _model(request: dict[str, Any], step: Step) -> Model:
 
 
 def _adapt(graphs: Iterable[Graph]) -> None:
-    """Rewrite graphs to the form of HTP."""
+    """Rewrite graphs to the form of HTP, of all SoCs but for ``_suit``."""
     from xdlc import passes
 
     problems: list[XdlcError] = []
@@ -128,6 +141,17 @@ def _adapt(graphs: Iterable[Graph]) -> None:
         except XdlcError as error:
             problems += each_problem(error)
     raise_all(problems)
+
+
+def _suit(graphs: Iterable[Graph], soc_id: int) -> None:
+    """Expand integer weights of float products where the SoC lacks them."""
+    from xdlc import passes
+
+    if find_soc(soc_id).capabilities.float_blocks:
+        return
+    expand = passes.find("dequantize_weights").with_options(refused_only=False)
+    for graph in graphs:
+        expand.apply(graph)
 
 
 def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -158,6 +182,7 @@ def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str
     model = _model(request, step)
     for graph in model.graphs.values():
         passes.run(graph, passes.htp_query())
+    _suit(model.graphs.values(), request["soc_id"])
     found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
     return {"unsupported": found}
 
@@ -185,26 +210,40 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
     if request["model"] not in _READY:
         model = _model(request, step)
         _adapt(model.graphs.values())
-        return model
-    return _READY[request["model"]]
+    else:
+        model = _READY[request["model"]]
+    _suit(model.graphs.values(), request["soc_id"])
+    return model
 
 
 def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     folder = Path(request["folder"])
-    model, options = _adapted(request, step), CompileOptions(**request["options"])
-    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
-    htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
-    objections = _objections(htp, list(model.graphs.values()), model, request)
+    htp, _, objections = _compiled(request, step)
     if objections is not None:
         return objections
-    for graph in model.graphs.values():
-        _check_reads_inputs(graph)
-        htp.compile(graph, options)
-    binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
+    is_shared = request["options"]["share_weights"]
+    binary = htp.shared_cache(folder / SHARED_CACHE) if is_shared else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
     return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+
+
+def _compiled(
+    request: dict[str, Any], step: Step
+) -> tuple[Htp, dict[str, CompiledGraph], dict[str, Any] | None]:
+    """Compile all graphs of a model in one context; return the graphs or a refusal."""
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
+    htp = Htp(request["soc_id"], step, options=options, arch=arch)
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return htp, {}, objections
+    graphs: dict[str, CompiledGraph] = {}
+    for graph in model.graphs.values():
+        _check_reads_inputs(graph)
+        graphs[graph.name] = htp.compile(graph, options)
+    return htp, graphs, None
 
 
 def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:

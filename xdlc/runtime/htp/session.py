@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import passes
 from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
-from xdlc.container.caches import Cache, caches, shared_weights
+from xdlc.container.caches import Cache, caches, shares_weights
 from xdlc.errors import (
     BackendError,
     ConstraintError,
@@ -233,6 +234,7 @@ class CacheSession:
         kernels: Kernels of UDOs.
         launch: Starts the child process.
         observe: Called after each run of a partition with its name, inputs and results.
+        serve: Returns a child process with the graphs of the cache; default: it loads the cache.
 
     Attributes:
         served: The child process; close it in the end.
@@ -253,14 +255,19 @@ class CacheSession:
         kernels: Kernels | None = None,
         launch: Launch = start,
         observe: Observe | None = None,
+        serve: Callable[[], WorkerSession] | None = None,
     ) -> None:
-        if cache.data is None or shared_weights(model, cache.name):
+        if cache.data is None or (serve is None and shares_weights(model, cache)):
             raise BackendError("the emulation loads no caches that share their weights", where=cache.name)
         main = model.main
         facts = _facts(model).get(cache.name)
         whole, partitions = _held(facts, main.name, {graph.name for graph in reachable(main, model.graphs)})
         self.partitions = sum(map(len, partitions.values()))
-        self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name, launch=launch)
+        if serve is None:
+            serve = partial(
+                WorkerSession.of_cache, cache.data, timeout=timeout, name=cache.name, launch=launch
+            )
+        self.served = serve()
         try:
             _check_soc(cache, self.served)
             self._runs: CpuSession | _Compiled

@@ -104,7 +104,10 @@ def unpacked_array(packed: Array, bits: int, length: int) -> Array:
 
 @importer("MatMulNBits", domain=MICROSOFT, ignores=("accuracy_level",))
 def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
-    """Map onto FullyConnected of the input; ``accuracy_level`` only permits rounding."""
+    """Map onto FullyConnected of the input; ``accuracy_level`` only permits rounding.
+
+    It computes in float32 also beside scales of 16 bits, so that the weights stay integers.
+    """
     units, width, bits = (int(node.attr(name, usual)) for name, usual in (("N", 0), ("K", 0), ("bits", 4)))
     size = int(node.attr("block_size", 0))
     _check(node, bits, size)
@@ -118,11 +121,13 @@ def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
         zeros = np.full((units, count), 1 << (bits - 1))
     elif zeros.dtype == np.uint8:
         zeros = unpacked_array(zeros.reshape(units, -1), bits, count)
-    blocks = Blocks(bits, 1, size, scales, zeros.reshape(units, count).astype(np.float32))
+    if x.shape[-1:] != (width,) or x.dtype.numpy != scales.dtype:
+        raise node.problem(f"input {x.dtype} {list(x.shape)} for weights {scales.dtype} {[units, width]}")
+    blocks = Blocks(bits, 1, size, scales.astype(np.float32), zeros.reshape(units, count).astype(np.float32))
     weight = b.const(blocks.reals(unpacked(packed, bits, width)), node.required(1).tensor.name)
-    if x.shape[-1:] != (width,) or weight.dtype is not x.dtype:
-        raise node.problem(f"input {x.dtype} {list(x.shape)} for weights {weight.dtype} {[units, width]}")
-    return fully_connected(b, x, weight, node.input(5))
+    bias = node.input(5)
+    wide = None if bias is None else b.cast(bias, weight.dtype)
+    return b.cast(fully_connected(b, b.cast(x, weight.dtype), weight, wide), x.dtype)
 
 
 @importer("GatherBlockQuantized", domain=MICROSOFT, layout=ANY)
