@@ -42,7 +42,8 @@ def quantize(
         model: The model, or the path of a DLC.
         samples: Input arrays by name, one mapping per calibration sample, read in order; plain arrays for a
             model with one input.  Or the path of an .npz file with an array for each input, of an .npy file
-            for the only one, both with samples along the first axis, or of an input list.
+            for the only one, both with samples along the first axis, or of an input list.  A mapping holds
+            samples by graph, for graphs of the same weights.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or the object that writes one.
         report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
             the report are measured with them; default: every fifth sample, under the ranges of the others.

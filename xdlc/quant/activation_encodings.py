@@ -84,6 +84,7 @@ class ActivationEncodings:
         self.precision = plan.precision
         self.options = options
         self.groups = plan.groups.copy()
+        self.adopted = plan.adopted
         self.masks = MaskRanges(plan.graph, plan.masks, self._seen_by_softmax, self._reach)
         self._hiding = plan.masks.hiding
         self._calibration = calibration

@@ -39,6 +39,7 @@ class GraphPlan:
         decision: The stored form of tensors; None: undecided, or no sample has reached some tensors.
         unseen: Tensors that no sample has reached.
         basis: Statistics and range method that the decision was made from.
+        adopted: Stored forms of static data that another graph has decided.
     """
 
     graph: Graph
@@ -50,6 +51,7 @@ class GraphPlan:
     decision: Decision | None = None
     unseen: tuple[Tensor, ...] = ()
     basis: tuple[Calibration, Choice | None] | None = None
+    adopted: Mapping[Use, QuantType] = field(default_factory=dict)
 
     @classmethod
     def of(

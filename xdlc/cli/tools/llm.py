@@ -84,7 +84,7 @@ def build(source: Path, output: Path, **options: Any) -> None:
 
     Nothing of the folder is executed. A build that was interrupted goes on where it ended.
     """
-    from xdlc.llm.build import build as built
+    from xdlc.llm.building import build as built
 
     with bars.steps("reading", "part") as step:
         bundle = built(source, output, notify=notice, step=step, **params.stated(options))
