@@ -23,7 +23,7 @@ def facts(path: Path, _rng: random.Random) -> str:
     """Read a bundle, and write its configuration."""
     bundle = read_bundle(path)
     json.dumps(genie_config(bundle.facts, [part.name for part in bundle.parts]))
-    return bundle.facts.family and "bundle"
+    return "bundle"
 
 
 def texts(path: Path, _rng: random.Random) -> str:
@@ -37,8 +37,8 @@ def texts(path: Path, _rng: random.Random) -> str:
 
 def fact_seeds() -> Iterator[Files]:
     """Yield records of bundles."""
-    for keys in ({}, {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}):
-        written = asdict(facts_of(small_decoder(**keys), bos=1, eos=(2, 3), checks=("a",)))
+    for scaling in (None, {"rope_type": "linear", "factor": 2.0}):
+        written = asdict(facts_of(small_decoder(rope_scaling=scaling), bos=1, eos=(2, 3), checks=("a",)))
         record = {"facts": written, "parts": 2, "targets": {"sm8650": {"is_shared": True}}}
         yield {FACTS: json.dumps(record).encode()}
 
