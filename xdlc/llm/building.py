@@ -17,7 +17,7 @@ from xdlc.container.caches import caches
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
-from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED8
+from xdlc.ir.dtype import FLOAT16, SFIXED8
 from xdlc.ir.files import read_bytes, replace_file, replace_text
 from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
@@ -244,13 +244,16 @@ class _Source:
     ) -> None:
         self._request, self._notify = request, notify
         form = request.form
-        dtype, pack = (FLOAT32, None) if form.is_fixed else (FLOAT16, _packer(form))
-        self._weights = lambda: Weights(request.checkpoint.weights, dtype, pack)
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
             options = {**form.options, "target": request.targets[0]} if request.targets else form.options
             self._calibrated = Calibrated(request.decoder, tokens, request.lengths, kv_bits, options, notify)
+
+    def _weights(self) -> Weights:
+        """Return the parameters, none of which is in memory."""
+        weights, form = self._request.checkpoint.weights, self._request.form
+        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, _packer(form))
 
     def part(self, part: Part, path: Path) -> None:
         """Write a part, unless it is there."""
