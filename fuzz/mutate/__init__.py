@@ -31,6 +31,15 @@ def _member(rng: random.Random, data: bytes, other: bytes, *, params: bool) -> b
     return data[:8] + mutate_tables(rng, data[8:], _DLC[data[2]][params], other[8:])
 
 
+def _safetensors(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Return a changed file, mostly its header, whose size is then stated."""
+    size = int.from_bytes(data[:8], "little")
+    if size > len(data) - 8 or rng.random() < 0.2:
+        return mutate_bytes(rng, data, other)
+    header = mutate_json(rng, data[8 : 8 + size])
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]
+
+
 BY_NAME: dict[str, Mutator] = {
     "model": partial(_member, params=False),
     "model.params": partial(_member, params=True),
@@ -49,6 +58,7 @@ BY_SUFFIX: dict[str, Mutator] = {
     ),
     ".dlc": lambda rng, data, other: mutate_zip(rng, data, mutate, contained, other),
     ".xml": mutate_xml,
+    ".safetensors": _safetensors,
 }
 
 

@@ -62,3 +62,30 @@ def test_blocks_that_do_not_fit_are_refused():
     data = Dequantized(ArrayData(STORED), SFIXED8, BlockScaleOffset((1, 1, 3), (1.0,) * 8))
     with pytest.raises(ValueError, match="do not divide"):
         data.numpy()
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        ScaleOffset(0.5, -3),
+        AxisScaleOffset(0, (0.5, 2.0), (1, 2)),
+        AxisScaleOffset(1, STEPS, (1, 2, 3)),
+        BlockScaleOffset((1, 1, 2), tuple(range(1, 13)), tuple(range(12))),
+        BlockScaleOffset((2, 3, 1), tuple(range(1, 5))),
+    ],
+)
+def test_rows(encoding: object) -> None:
+    data = Dequantized(ArrayData(STORED), SFIXED8, encoding)
+    assert data.has_rows
+    for start, stop in ((0, 1), (1, 2), (0, 2)):
+        np.testing.assert_array_equal(data.rows(start, stop), data.numpy()[start:stop])
+
+
+def test_large_data_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = np.arange(-60, 60, dtype=np.int8).reshape(12, 10)
+    encoding = BlockScaleOffset((3, 5), tuple(range(1, 9)), tuple(range(8)))
+    data = Dequantized(ArrayData(stored), SFIXED8, encoding)
+    whole = data.numpy()
+    monkeypatch.setattr("xdlc.ir.derived_data.ROWS_CHUNK", 100)
+    np.testing.assert_array_equal(data.numpy(), whole)
+    assert whole[3, 5] == (stored[3, 5] + 3) * 4

@@ -24,6 +24,12 @@ CASES = {
         {"d": 5, "v": np.array([0, 1], "f")},
         17,
     ),
+    "embedding_of_bytes": (
+        [node("Gather", "t x", "r"), node("DequantizeLinear", "r s", "f"), node("Relu", "f")],
+        np.array([0, 2, 5], np.int32),
+        {"t": np.arange(-127, 125, 6, np.int8).reshape(6, 7), "s": np.array(0.25, "f")},
+        21,
+    ),
     "hardmax": ([node("Hardmax")], floats(3, 7), {}, 17),
     "grid_sample": ([node("GridSample", "x g")], IMAGE, {"g": floats(1, 4, 5, 2) / 2}, 20),
     "einsum": ([node("Einsum", "x w", equation="nchw,kc->nkhw")], IMAGE, {"w": floats(3, 4)}, 17),

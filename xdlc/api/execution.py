@@ -18,6 +18,7 @@ from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.options import PathLike, options_of
 from xdlc.options.running import KernelOptions, RunOptions
+from xdlc.runtime.graph_choice import alternatives, fitting
 
 if TYPE_CHECKING:
     from xdlc.runtime.profile import Profile, Profiler
@@ -132,7 +133,7 @@ class Session:
     Use it as a context manager, or call ``close``, which ends processes that were started for it.
 
     Attributes:
-        graph: The graph that runs.
+        graph: The graph that runs; of several for different shapes, the first.
 
     Args:
         model: The model, or the path of a DLC.
@@ -154,9 +155,10 @@ class Session:
     ) -> None:
         arguments: dict[str, Any] = {**options}
         chosen = runtime_with(runtime, options)
-        self._anew: Callable[[Profiler], Any] | None = None
+        self._anew: Callable[[str, Profiler], Any] | None = None
         with ExitStack() as stack:
             source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
+            self._graphs = alternatives(source) if "graph" in chosen.options - arguments.keys() else []
             named: Any = {
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
@@ -165,10 +167,17 @@ class Session:
             opened = stack.enter_context(kernels(source, **named)) if named else None
             arguments |= {"kernels": opened} if named else {}
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))
+            self._engines = {self._engine.graph.name: self._engine}
+            self._open: Callable[[str], Any] = lambda graph: chosen.open(
+                source, where, graph=graph, **arguments
+            )
+            self._others, self._opening = stack.enter_context(ExitStack()), threading.Lock()
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
             if chosen.times_ops:
-                self._anew = lambda profiler: chosen.open(source, where, profiler=profiler, **arguments)
+                self._anew = lambda graph, profiler: chosen.open(
+                    source, where, profiler=profiler, **{**arguments, "graph": graph}
+                )
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or arguments.get("soc")
@@ -191,7 +200,7 @@ class Session:
             BackendError: If the engine fails.
         """
         self._check_open()
-        return self._engine.run(feeds, native=native)
+        return self._engine_for(feeds).run(feeds, native=native)
 
     @verb
     def run_batch(
@@ -239,9 +248,10 @@ class Session:
         self._check_open()
 
         def work(until: float | None) -> dict[str, Array]:
+            engine = self._engine_for(feeds)
             if until is not None and self._anew is not None:
-                return self._engine.run(feeds, native=native, until=until)  # type: ignore[call-arg]
-            return self._engine.run(feeds, native=native)
+                return engine.run(feeds, native=native, until=until)  # type: ignore[call-arg]
+            return engine.run(feeds, native=native)
 
         return self._submissions.submit(work, deadline)
 
@@ -271,10 +281,23 @@ class Session:
         if not isinstance(runs, int) or runs < 1:
             raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
         with Profiler() as profiler:
-            with self._anew(profiler) as engine:
+            with self._anew(self._engine_for(feeds).graph.name, profiler) as engine:
                 for _ in range(runs):
                     profiler.run(engine.run, feeds)
             return profiler.result()
+
+    def _engine_for(self, feeds: Mapping[str, Array]) -> Engine:
+        """Return the engine of the graph whose inputs have the shapes of arrays."""
+        if len(self._graphs) < 2 or not isinstance(feeds, Mapping):
+            return self._engine
+        from xdlc.runtime.cpu import array_of
+
+        graph = fitting(self._graphs, {name: array_of(array).shape for name, array in feeds.items()})
+        with self._opening:
+            if graph.name not in self._engines:
+                self._check_open()
+                self._engines[graph.name] = self._others.enter_context(self._open(graph.name))
+            return self._engines[graph.name]
 
     def close(self) -> None:
         """End the session: runs that wait are cancelled, those under way end first."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
@@ -39,7 +42,8 @@ def quantize(
         model: The model, or the path of a DLC.
         samples: Input arrays by name, one mapping per calibration sample, read in order; plain arrays for a
             model with one input.  Or the path of an .npz file with an array for each input, of an .npy file
-            for the only one, both with samples along the first axis, or of an input list.
+            for the only one, both with samples along the first axis, or of an input list.  A mapping holds
+            samples by graph, for graphs of the same weights.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or the object that writes one.
         report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
             the report are measured with them; default: every fifth sample, under the ranges of the others.
@@ -127,6 +131,25 @@ def prepare_all(
 
 
 @verb
+def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
+    """Return the cache of a model for a SoC as a context binary.
+
+    QNN applications load such files.
+
+    Args:
+        model: The prepared model, or the path of a DLC.
+        soc: Name of the SoC; default: the only one that the model has a cache for.
+
+    Raises:
+        UsageError: If the model has no cache for the SoC, or several for none named.
+        ContainerError: If the cache is damaged, or its weights are in other records of the DLC.
+    """
+    from xdlc.runtime.htp.context_binary import binary_of
+
+    return bytes(binary_of(loaded(model), soc).content())
+
+
+@verb
 def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     """Return a copy of a model with graph passes applied until none changes it.
 
@@ -141,6 +164,48 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     from xdlc.prepare.edit import optimize as optimized
 
     return optimized(executable(model), passes)
+
+
+@verb
+def link(
+    models: Sequence[Model | PathLike], names: Sequence[str | None] = (), *, notify: Notify | None = None
+) -> Model:
+    """Return a model with the graphs of several models.
+
+    A DLC stores their equal weights once.
+
+    Args:
+        models: Models, or paths of DLCs; the first graph of the first is the main graph of the result.
+        names: Name of the graph of each model, in their order; None and omitted ones keep theirs.  Where
+            several have one name, graphs that differ in the shapes of inputs are named after these, and
+            others after their files.
+        notify: Called with each notice, a line of text: names that were chosen, and what was dropped;
+            default: the log.
+
+    Raises:
+        UsageError: If there are fewer than two models, more names than models, or two graphs have one name.
+        ConstraintError: If notes on inputs and outputs, or definitions of UDOs, differ under one name.
+        XdlcError: As ``load`` does.
+    """
+    from xdlc.prepare.edit import link as linked
+
+    if len(models) < 2 or len(names) > len(models):
+        problem = f"{len(models)} model(s) and {len(names)} name(s) are given"
+        raise UsageError(problem, where="link", fix="give two models or more, and at most one name for each")
+    places = [
+        f"model {number}" if isinstance(each, Model) else os.fspath(each)
+        for number, each in enumerate(models)
+    ]
+    places = [
+        place if places.count(place) == 1 else f"{place} ({number})" for number, place in enumerate(places)
+    ]
+    paths = {place: each for place, each in zip(places, models, strict=True) if not isinstance(each, Model)}
+    return linked(
+        {place: executable(each) for place, each in zip(places, models, strict=True)},
+        {place: name for place, name in zip(places, names, strict=False) if name is not None},
+        stems={place: Path(path).stem for place, path in paths.items()},
+        notify=notify or logging.getLogger(__name__).warning,
+    )
 
 
 @verb
@@ -200,8 +265,9 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
     compiling = _part(CompileOptions, options)
     if boundary:
         changes["boundary"] = boundary
-    edited = model  # a path lets the compiler read the file itself
-    if changes or has_layers(loaded(model)):
+    source = loaded(model)
+    edited = model if source.graphs else source  # a path lets the compiler read the file itself
+    if changes or has_layers(source):
         edited = edit(executable(model), **changes) if changes else executable(model)
     if not isinstance(compiling.get("verify", True), bool):
         compiling["verify"] = _first_sample(compiling["verify"], loaded(edited))
@@ -317,8 +383,6 @@ def support_matrix(
         BackendError: If no library is named and none is in use.
         StorageError: If the file cannot be read.
     """
-    from pathlib import Path
-
     from xdlc.prepare.htp.support_matrix import support_matrix as verdicts_of
     from xdlc.runtime.htp.library import library_folder
     from xdlc.targets import find_soc, one_of_each

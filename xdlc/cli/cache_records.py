@@ -220,9 +220,9 @@ def _verified(verified: Mapping[str, Any] | None) -> str:
     more = f" and {len(figures) - _SHOWN_OPS} more" if len(figures) > _SHOWN_OPS else ""
     judged = verified["judged"]
     alone = "" if judged is None else f", {judged:.0%} one by one"
-    return f"{verified['share']:.0%} of its ops{alone}, {verified['inputs']} inputs: {shown}{more}".replace(
-        "samples inputs", "inputs of a list"
-    )
+    where = " in the context that compiled it" if verified["compiled"] else ""
+    inputs = {"samples": "inputs of a list"}.get(verified["inputs"], f"{verified['inputs']} inputs")
+    return f"{verified['share']:.0%} of its ops{alone}{where}, {inputs}: {shown}{more}"
 
 
 def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:

@@ -99,6 +99,14 @@ _FILES = (
 )
 file_flags = all_of(*_FILES)
 """The flags of the DLC that is read, the samples, and the result."""
+
+
+def _ties(
+    _context: click.Context, _param: click.Parameter, pairs: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, ...], ...]:
+    return tuple((first, *others.split()) for first, others in pairs)
+
+
 quantizer_flags = all_of(
     flags_of(
         QuantizeOptions,
@@ -106,6 +114,7 @@ quantizer_flags = all_of(
         settings={
             "restrict_quantization_steps": {"callback": _steps},
             "algorithms": {"callback": _algorithms},
+            "tie": {"cls": params.WordsOption, "type": (str, str), "callback": _ties},
         },
     ),
     kernel_flags,

@@ -5,13 +5,14 @@ The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON th
     {"version": 1,
      "caches": {"htp.cache.sm8650.0": {
          "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
-         "share_weights": false, "arch_only": false, "content": "89ab..",
+         "share_weights": false, "share_graph_weights": false, "arch_only": false, "content": "89ab..",
          "verified": {"soc": "sm8650", "build": "v2.51.0", "inputs": "seeded", "share": 1.0,
-                      "judged": null, "outputs": {"y": {"sqnr": 61.5, "difference": 0.0021}}},
+                      "judged": null, "compiled": false,
+                      "outputs": {"y": {"sqnr": 61.5, "difference": 0.0021}}},
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
 A cache without facts, like the vendor's, is of unknown graphs.  Records of older versions lack
-``content``, the hash of the cache's bytes, and ``verified``.
+``content``, the hash of the cache's bytes, ``verified``, and what they had no option for.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ VERSION = 1
 INPUTS = ("samples", "seeded")
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
-_FLAGS = ("dlbc", "share_weights", "arch_only")
+_FLAGS = ("dlbc", "share_weights", "share_graph_weights", "arch_only")
 
 
 def _error(problem: str, where: str) -> ContainerError:
@@ -82,6 +83,8 @@ class Verification:
         share: Part of the cache's ops that ran, 0 to 1.
         outputs: Figures by name of the output; none where only parts of the graph ran.
         judged: Part of the ops that were compared one by one; None where rounding explains all outputs.
+        compiled: Whether the context that compiled the graphs ran, as for weights that graphs share; else
+            the cache was loaded.
     """
 
     soc: str
@@ -90,6 +93,7 @@ class Verification:
     share: float
     outputs: Mapping[str, OutputFigures]
     judged: float | None = None
+    compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class CacheFacts:
         num_hvx_threads: Threads of the vector unit, or None for all.
         dlbc: Whether feature maps are compressed in memory.
         share_weights: Whether its weights are in records of their own.
+        share_graph_weights: Whether its graphs have their common weights once.
         arch_only: Whether it was compiled for any SoC of its architecture.
         xdlc: Version of xdlc that made it.
         content: Hash of the cache and of weights that it shares, see ``content_hash``; None in records of
@@ -117,6 +122,7 @@ class CacheFacts:
     dlbc: bool
     xdlc: str
     share_weights: bool = False
+    share_graph_weights: bool = False
     arch_only: bool = False
     content: str | None = None
     verified: Verification | None = None
@@ -190,7 +196,7 @@ def _words(facts: CacheFacts) -> dict[str, Any]:
 def _cache(value: Any, where: str) -> CacheFacts:
     entry = _typed(value, dict, "the entry", where)
     graphs = _typed(entry.get("graphs"), dict, "'graphs'", where)
-    flags = {"share_weights": False, "arch_only": False} | entry
+    flags = dict.fromkeys(_FLAGS[1:], False) | entry
     values: dict[str, Any] = {key: _number(entry, key, where) for key in _NUMBERS}
     values |= {key: _typed(flags.get(key), bool, repr(key), where) for key in _FLAGS}
     return CacheFacts(
@@ -225,6 +231,7 @@ def _verification(value: Any, where: str) -> Verification | None:
         share,
         {name: _figures(each, where) for name, each in outputs.items()},
         None if judged is None else _share(entry, "judged", where),
+        _typed(entry.get("compiled", False), bool, "'compiled'", where),
     )
 
 

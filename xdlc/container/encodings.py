@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 
@@ -210,7 +211,7 @@ class EncodingWriter:
     def __init__(self) -> None:
         self.blocks = bytearray()
         self._none = tables.Quantization(NONE)
-        self._limits: dict[int, tables.Range] = {}
+        self._ranges: dict[bytes, tables.Range] = {}
 
     def table(self, tensor: Tensor) -> tables.Quantization:
         """Return the table for a tensor's encoding.
@@ -264,8 +265,6 @@ class EncodingWriter:
         axis = next((at for at in reversed(range(tensor.rank)) if at != block_axis), 0) if wide else 0
         count = len(encoding.scales)
         scale_offsets = self._buffer(b"SO64", count, _pairs(encoding))
-        if count not in self._limits:  # all of them zeros, so that one serves all weights of the size
-            self._limits[count] = self._buffer(b"FR64", count, bytes(8 * count))
         return tables.BlockAffine(
             axis,
             block_axis,
@@ -273,16 +272,19 @@ class EncodingWriter:
             encoding.bits or tensor.dtype.bits,
             tensor.dtype.is_signed,
             scale_offsets=scale_offsets,
-            limits=self._limits[count],
+            limits=self._buffer(b"FR64", count, bytes(8 * count)),
         )
 
     def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
-        """Append pairs of numbers as a separate buffer; return its range."""
+        """Append pairs of numbers as a separate buffer, equal ones once; return its range."""
         head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
-        start = len(self.blocks)
-        self.blocks += head
-        self.blocks += pairs
-        return tables.Range(start, len(self.blocks) - start)
+        content = hashlib.blake2b(head + pairs).digest()
+        if content not in self._ranges:
+            start = len(self.blocks)
+            self.blocks += head
+            self.blocks += pairs
+            self._ranges[content] = tables.Range(start, len(self.blocks) - start)
+        return self._ranges[content]
 
 
 def _pairs(encoding: BlockScaleOffset) -> bytes:

@@ -6,16 +6,20 @@ offsets end at 2 GiB; 4.1 has ranges of the entry ``model.params.bin``.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from xdlc.container.encodings import EncodingWriter
 from xdlc.container.flatbuffer_encode import Part, Stream, encode, encode_parts
 from xdlc.container.opnames import from_qnn
 from xdlc.container.read4 import ROLE_PARAMETER
 from xdlc.errors import ContainerError, UsageError
-from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Role, Scalar, Tensor, string, u32
+from xdlc.ir import NATIVE_PACKAGE, Graph, MappedData, Model, Op, Role, Scalar, Tensor, string, u32
+from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
@@ -62,7 +66,10 @@ def check_version(version: str) -> None:
 
 
 def make_entries(model: Model, version: str = SEPARATE) -> Entries:
-    """Return the contents of all entries with graphs; weights are not read.
+    """Return the contents of all entries with graphs.
+
+    Format 4.1 stores equal data of several graphs once: data whose size occurs in more than one graph is read
+    for its hash.  Other data is not read.
 
     Args:
         version: ``4.1`` or ``4.0``.
@@ -83,8 +90,12 @@ class _Writer:
         self.parts: list[Part] = []
         self.position = 0
         self.where = ""
+        self.hashes: dict[int, bytes] = {}
+        self.stored: dict[bytes, dlc4_params.Range] = {}
 
     def write(self, model: Model) -> Entries:
+        if self.version != INLINE:
+            self.hashes = _hashes(model.graphs.values())
         graphs, params = [], []
         # The vendor's reader finds a graph by bisection, so they are sorted by name.
         for graph in sorted(model.graphs.values(), key=lambda graph: graph.name.encode("utf-8")):
@@ -160,13 +171,18 @@ class _Writer:
             )
         if self.version == INLINE:
             return dlc4_params.Elements(tensor.name, Stream(data))
-        start = self.position
-        self.parts.append(data)
-        padding = -nbytes % DATA_ALIGNMENT
-        if padding:
-            self.parts.append(bytes(padding))
-        self.position += nbytes + padding
-        return dlc4_params.Elements(tensor.name, range=dlc4_params.Range(start, nbytes))
+        content = self.hashes.get(id(data))
+        extent = None if content is None else self.stored.get(content)
+        if extent is None:
+            extent = dlc4_params.Range(self.position, nbytes)
+            self.parts.append(data)
+            padding = -nbytes % DATA_ALIGNMENT
+            if padding:
+                self.parts.append(bytes(padding))
+            self.position += nbytes + padding
+            if content is not None:
+                self.stored[content] = extent
+        return dlc4_params.Elements(tensor.name, range=extent)
 
     def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
         type, params, strings = from_qnn(op.type, op.package, op.params)
@@ -199,6 +215,48 @@ class _Writer:
         inputs = [null if tensor is None else tensor.name for tensor in op._inputs]
         outputs = [tensor.name for tensor in op._outputs]
         return dlc4_model.Node(op.name, type, inputs, outputs, attributes), values
+
+
+class _Hash:
+    """A file that keeps only the hash of what is written."""
+
+    def __init__(self) -> None:
+        self._sum = hashlib.blake2b(digest_size=32)
+
+    def write(self, content: Any) -> None:
+        self._sum.update(content)
+
+    def digest(self) -> bytes:
+        return self._sum.digest()
+
+
+def _hashes(graphs: Iterable[Graph]) -> dict[int, bytes]:
+    """Return the hash of data that several graphs may have in common, by its ``id``."""
+    of_graphs = [{id(data): data for data in _data_of(graph)} for graph in graphs]
+    sizes = Counter(size for held in of_graphs for size in {data.nbytes for data in held.values()})
+    by_place: dict[object, bytes] = {}
+    hashes: dict[int, bytes] = {}
+    for data in itertools.chain.from_iterable(held.values() for held in of_graphs):
+        if sizes[data.nbytes] < 2 or not data.nbytes:
+            continue
+        place: object = id(data)
+        if isinstance(data, MappedData):
+            source, offset = data.location
+            place = id(source), offset, data.nbytes
+        if place not in by_place:
+            target: Any = _Hash()
+            data.write_to(target)
+            by_place[place] = target.digest()
+        hashes[id(data)] = by_place[place]
+    return hashes
+
+
+def _data_of(graph: Graph) -> Iterator[TensorData]:
+    """Yield the data of a graph's tensors and of the parameters of its ops."""
+    params = (param for op in graph.ops for param in op.params.values() if isinstance(param, Tensor))
+    for tensor in itertools.chain(graph.tensors.values(), params):
+        if tensor.data is not None:
+            yield tensor.data
 
 
 def _scalar(param: Scalar) -> dlc4_model.Scalar:

@@ -102,15 +102,35 @@ class Dequantized(Transform):
         import numpy
 
         self.stored, self.fixed, self.encoding = stored, fixed, encoding
-        super().__init__([stored], self._reals, stored.shape, numpy.float32)
+        super().__init__([stored], self._reals, stored.shape, numpy.float32, by_rows=bool(stored.shape))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dequantized, (self.stored, self.fixed, self.encoding)
 
-    def _reals(self, stored: Array) -> Array:
+    def numpy(self) -> Array:
+        import numpy
+
+        if not self.has_rows or self.nbytes <= ROWS_CHUNK:
+            return super().numpy()
+        values = numpy.empty(self.shape, numpy.float32)
+        step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
+        for start in range(0, self.shape[0], step):
+            values[start : start + step] = self.rows(start, min(start + step, self.shape[0]))
+        return values
+
+    def rows(self, start: int, stop: int) -> Array:
+        import numpy
+
+        stored = self.stored.rows(start, stop)
+        with numpy.errstate(all="ignore"):
+            return self._reals(stored, start)
+
+    def _reals(self, stored: Array, start: int = 0) -> Array:
+        """Return the values of integers, which are the rows from ``start`` on."""
         import numpy
 
         encoding, shape = self.encoding, self.shape
+        wide = numpy.int64 if self.fixed.bits > 16 else numpy.int32
         if isinstance(encoding, ScaleOffset):
             scale: Any = numpy.float32(encoding.scale)
             offset: Any = numpy.int64(encoding.offset)
@@ -120,14 +140,20 @@ class Dequantized(Transform):
             if isinstance(encoding, AxisScaleOffset):
                 along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
                 scale, offset = scale.reshape(along), offset.reshape(along)
-            elif self.fixed.bits <= 16:
+                block: tuple[int, ...] = (1,) * len(shape)
+            elif self.fixed.bits <= 16 and len(stored) == shape[0]:
                 return reals_of_blocks(stored, encoding)
             else:
-                grid = block_grid(encoding, shape)
+                grid, block = block_grid(encoding, shape), encoding.block_shape
                 scale, offset = scale.reshape(grid), offset.reshape(grid)
-                for axis, size in enumerate(encoding.block_shape):
+            if shape and scale.shape[0] > 1:  # only those of the rows
+                first, height = start // block[0], len(stored)
+                last, begin = -(-(start + height) // block[0]), start % block[0]
+                scale = numpy.repeat(scale[first:last], block[0], 0)[begin : begin + height]
+                offset = numpy.repeat(offset[first:last], block[0], 0)[begin : begin + height]
+            for axis, size in enumerate(block[1:], 1):
+                if size > 1:
                     scale, offset = numpy.repeat(scale, size, axis), numpy.repeat(offset, size, axis)
-        wide = numpy.int64 if self.fixed.bits > 16 else numpy.int32
         return (stored.astype(wide) + offset.astype(wide)).astype(numpy.float32) * scale
 
     def transpose(self, perm: Sequence[int]) -> TensorData:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.ir.graph import Graph
 from xdlc.json_fields import fits
+from xdlc.options import spell
 
 NOTE = str | None
 _FORMS: Mapping[str, Any] = {
@@ -59,8 +60,34 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="use the DLC that its caches were made from; xdlc-info lists the records",
+            fix="use the DLC that its caches were made from, or run a cache: "
+            f"{spell('run.runtime', 'htp')}; xdlc-info lists the records",
         )
+
+    def graph_named(self, name: str | None) -> Graph:
+        """Return the graph of a name; None denotes the main one.
+
+        Raises:
+            UsageError: If there is no such graph; it lists those that there are.
+        """
+        if name is None:
+            return self.main
+        if name not in self.graphs:
+            hint = nearest_names(name, self.graphs)
+            listed = f"graphs: {', '.join(self.graphs) or 'none'}"
+            raise UsageError(f"there is no graph {name!r}", fix="; ".join(filter(None, (hint, listed))))
+        return self.graphs[name]
+
+    def with_main(self, name: str | None) -> Model:
+        """Return a model with the same content whose main graph is another one.
+
+        Raises:
+            UsageError: If there is no graph of that name.
+        """
+        if name is None:
+            return self
+        graphs = {name: self.graph_named(name), **self.graphs}
+        return Model(graphs, self.metadata, self.records, self.files)
 
     def add_graph(self, graph: Graph) -> Graph:
         """Add a graph.

@@ -319,6 +319,14 @@ class CompileOptions(TypedDict, total=False):
             default=False,
         ),
     ]
+    share_graph_weights: Annotated[
+        bool,
+        Option(
+            "Keep weights that several graphs have once in each cache. Such caches run on devices, "
+            "but not on the emulation: they are verified in the context that compiles them.",
+            default=False,
+        ),
+    ]
     overwrite_cache_records: Annotated[
         bool,
         Option("Compile again where there is a cache already, whoever made it.", default=False),

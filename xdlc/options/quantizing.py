@@ -1,6 +1,6 @@
 """Options of the quantizer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -64,7 +64,8 @@ class QuantizeOptions(KernelOptions, total=False):
     act_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Bits of the activations that one op reads and writes, by the names of {float_ops}.",
+            "Bits of the activations that one op reads and writes, by the names of {float_ops}; or of an "
+            "input, and of what is tied to it.",
             choices=ACTIVATION_BITS,
             metavar="NAME BITS",
         ),
@@ -73,6 +74,14 @@ class QuantizeOptions(KernelOptions, total=False):
         Mapping[str, int] | None,
         Option(
             "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
+        ),
+    ]
+    tie: Annotated[
+        Sequence[Sequence[str]] | None,
+        Option(
+            "Tensors that share one encoding, so that stored values of one are those of another.",
+            default_text="states and their next values, caches",
+            metavar="NAME NAME [NAME..]",
         ),
     ]
     use_per_channel_quantization: Annotated[

@@ -31,6 +31,14 @@ class RunOptions(KernelOptions, total=False):
     outputs: Annotated[
         Sequence[str], Option("Names of tensors to return in addition to the graph's outputs.", default=())
     ]
+    graph: Annotated[
+        str | None,
+        Option(
+            "Graph to run, of a model with several (cpu, htp).",
+            default_text="the one whose inputs have the shapes of the arrays, or else the first",
+            metavar="NAME",
+        ),
+    ]
     soc: Annotated[
         str | None,
         Option(

@@ -75,8 +75,8 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
     encodings = {side.encoding for side in sides if side not in group}
     encoding = encodings.pop() if len(encodings) == 1 else None
     by_axis = bool(readings) and all(_is_dequantized(graph, op) for op in readings)
-    if not by_axis and any(tensor.dtype is UINT8 for tensor in group):
-        return False  # HTP has bytes of its own
+    if not readings and any(tensor.dtype is UINT8 for tensor in group):
+        return False  # HTP has bytes of its own, but reads them wrongly as fixed point after a Cast of int32
     if by_axis or not readings:
         encoding = _WHOLE
     elif casts or not isinstance(encoding, ScaleOffset):

@@ -84,6 +84,7 @@ class ActivationEncodings:
         self.precision = plan.precision
         self.options = options
         self.groups = plan.groups.copy()
+        self.adopted = plan.adopted
         self.masks = MaskRanges(plan.graph, plan.masks, self._seen_by_softmax, self._reach)
         self._hiding = plan.masks.hiding
         self._calibration = calibration
@@ -249,13 +250,16 @@ class ActivationEncodings:
         # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
         return bool(self.options.act_quantizer_schema != "asymmetric")
 
-    def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
+    def activation(self, tensor: Tensor, read_as: DType | None = None) -> QuantType:
         """Return the stored form of a tensor, in its own type or in a requested one."""
+        tied = self.placement.carried.get(tensor)
+        if tied is not None and self._type(tied) is read_as:
+            return self.activation(tied)
         own = self._type(tensor)
-        dtype = wanted or own
+        dtype = read_as or own
         form = self._given(tensor)
         if form is not None:
-            return given_form(form, dtype, is_own=wanted is None)
+            return given_form(form, dtype, is_own=read_as is None)
         # What was rounded to fewer bits before has no values beyond the range of those.
         values, _ = self._useful(tensor, dtype if dtype.bits <= own.bits else own)
         if dtype.is_signed:
@@ -265,7 +269,8 @@ class ActivationEncodings:
             return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
         if dtype.bits == 16 and self._is_read_centred(tensor):
             return dtype, second_factor(values)
-        if dtype.bits == own.bits and self._is_signed(tensor):
+        is_centred = not self.placement.centred.isdisjoint(self.groups.members(tensor))
+        if dtype.bits == own.bits and (is_centred or self._is_signed(tensor)):
             return dtype, replace(symmetric(values, dtype.bits), offset=-(1 << (dtype.bits - 1)))
         return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
 

@@ -79,7 +79,7 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     if not compared:
         return plan
     engine.report("choosing ranges")
-    if has_control_flow(plan.graph) or 8 not in plan.placement.fixed.values():
+    if has_control_flow(plan.graph) or not plan.placement.has_free_bytes:
         return plan
     kept = _evenly(compared)
     judge = calibration.judge(plan.graph, plan.options.output_kind, kept)

@@ -2,9 +2,8 @@
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
-are joined before calibration, and so are input and output of a variable, whose value is fed back as it
-is.  Inputs of Concat and the like are joined to its result afterwards,
-when ranges show what that costs.
+are joined before calibration, and so are tied tensors (:mod:`xdlc.quant.ties`).  Inputs of Concat and the
+like are joined to its result afterwards, when ranges show what that costs.
 
 Sigmoid outputs the same quantized value for -20 and -2000; a range that reaches to -2000 only makes the
 steps near zero coarse.  Where all readers saturate, the writer may saturate before them: the encoding of a
@@ -45,9 +44,9 @@ class EncodingGroups:
         """Values that a Pad adds to those of a tensor."""
         for op in placement.fixed:
             self._join_op(op)
-        for held, following in placement.states.items():
-            if is_real(held) and is_real(following):
-                self.join(held, following)
+        for members in dict.fromkeys(placement.ties.values()):
+            for tensor in members[1:]:
+                self.join(members[0], tensor)
 
     def copy(self) -> EncodingGroups:
         """Return a copy to join further."""

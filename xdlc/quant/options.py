@@ -28,6 +28,7 @@ _COMPUTED = {
     "act_bitwidth_of": {},
     "weights_bitwidth_of": {},
     "output_kind": {},
+    "tie": (),
 }
 """Values of omitted options without a default."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
-from xdlc.ir import DType, Graph, Model
+from xdlc.ir import DType, Graph, Model, Tensor
 from xdlc.ir.data import has_nan
 from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
@@ -19,6 +19,15 @@ from xdlc.quant.auto_range import choose
 from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.engine import Engine, Evaluate, KernelSource, Metric, Paths, Step, checked
+from xdlc.quant.entry_graphs import (
+    Entry,
+    by_graph,
+    entry_notes,
+    follow,
+    merge_statistics,
+    share_data,
+    take_entries,
+)
 from xdlc.quant.existing_encodings import (
     adopt_borders,
     dequantize_weights,
@@ -52,6 +61,7 @@ from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
 from xdlc.quant.states import InOrder, sequence_notes
 from xdlc.quant.storing import inner_graphs, sign, store
+from xdlc.quant.ties import find_ties, part_results, tie_notes
 from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
@@ -85,7 +95,7 @@ def _quantized(graph: Graph) -> UsageError:
 
 def quantize(
     model: Model,
-    samples: Source,
+    samples: Source | Mapping[str, Source],
     *,
     report: Reporter | PathLike | None = None,
     report_list: Source | None = None,
@@ -114,6 +124,8 @@ def quantize(
 
     UDOs run on the kernels of the arguments, and are quantized as far as their definitions support fixed
     point; activations are signed where the definition has no unsigned type.
+
+    Further graphs of the same weights have the encodings of the main one by name, and its stored weights.
 
     The float model is not changed; its weights are shared.  Samples are read one at a time; those of
     a generator are stored on disk if they are read again.  Figures and a report
@@ -162,13 +174,13 @@ def quantize(
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
-    states = next_values(model)
+    states, sources = next_values(model), by_graph(samples, model)
     again = bool(algorithms or states) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,
-        Samples(read := _read(samples, model, states, kernels), again=again) as kept,
+        Samples(read := _read(sources[model.main.name], model, states, kernels), again=again) as kept,
         Samples(() if own is None else _read(own, model, states, kernels)) as held_out,
     ):
         if own is not None:
@@ -178,9 +190,13 @@ def quantize(
         timeout = OBSERVED if asked.loop_timeout is None else asked.loop_timeout
         engine = Engine(kernels, source, asked.jobs, timeout, metric, step)
         twin = model.clone()
+        entries, unlike = take_entries(twin)
         try:
             plan, moved = _prepare(twin, asked, algorithms, importing, kept, engine)
+            _prepare_entries(entries, plan, sources, engine)
             plan, calibration = _calibrate(plan, kept, engine)
+            for entry in entries:
+                merge_statistics(plan, calibration, entry)
             plan = choose(plan, calibration, engine)
             plan = _run(algorithms, Stage.PRECISION, plan, calibration, engine).decided(calibration)
             per_channel = bool(options.get("use_per_channel_quantization"))
@@ -191,7 +207,15 @@ def quantize(
                 reporter.finish(remedies, phrase)
             plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
+            followed = [follow(entry, plan) for entry in entries]
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
+            plan = plan.noted(*tie_notes(plan.graph, plan.main.ties))
+            for entry, entry_plan in zip(entries, followed, strict=True):
+                store(entry_plan, {})
+                share_data(entry, plan.graph)
+            graphs = twin.graphs | {entry.graph.name: entry.graph for entry in entries}
+            twin.graphs = {name: graphs[name] for name in model.graphs}
+            plan = plan.noted(*entry_notes(entries, unlike, plan.graph))
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
@@ -273,13 +297,7 @@ def _prepare(
         The plan, and the names of static tensors in new shapes with the old names.
     """
     graph = model.main
-    stored = dequantize_weights(graph)
-    notes = importing.match(model, options)
-    adopt_borders(graph)
-    if options.bound_attention_masks and not options.enable_float_fallback:
-        for each in model.graphs.values():
-            bound_masks(each)
-    moved = matmul_to_fully_connected(graph)
+    stored, moved, notes = _in_form(model, options, importing)
     kept = keep_weights(graph, stored)
     importing.give(graph, options, moved)
     if any(algorithm.stage is Stage.GRAPH for algorithm in algorithms):
@@ -287,6 +305,7 @@ def _prepare(
         notes += changed.notes
     soc = options.soc
     udos = UdoConstraints.of(udo.definitions(model), soc.arch if soc is not None else None)
+    part_results(graph, find_ties(model, options))
     precision = asked_precision(graph, options, udos)
     _keep_widths(graph, precision, kept)
     importing.settle(graph, precision)
@@ -303,6 +322,36 @@ def _prepare(
     # Early, for calibration takes time; and again, for algorithms may change widths.
     check_ops(graph, plan.placement, precision, options)
     return plan, {new.name: old.name for new, old in moved.items()}
+
+
+def _in_form(
+    model: Model, options: QuantOptions, importing: Importing
+) -> tuple[dict[Tensor, Tensor], dict[Tensor, Tensor], list[str]]:
+    """Bring the graphs of a model into the form that is quantized.
+
+    Returns:
+        Static integers by the floats that they denote, old static tensors by those in new shapes, and notes.
+    """
+    stored = dequantize_weights(model.main)
+    notes = importing.match(model, options)
+    adopt_borders(model.main)
+    if options.bound_attention_masks and not options.enable_float_fallback:
+        for each in model.graphs.values():
+            bound_masks(each)
+    return stored, matmul_to_fully_connected(model.main), notes
+
+
+def _prepare_entries(entries: list[Entry], plan: Plan, sources: Mapping[str, Source], engine: Engine) -> None:
+    """Bring further graphs into the form to quantize; calibrate those with samples."""
+    for entry in entries:
+        stored, moved, _ = _in_form(entry.model, plan.options, Importing(None))
+        entry.link(plan.graph, stored | moved)
+        source = sources.get(entry.graph.name)
+        if source is None or plan.options.enable_float_fallback:
+            continue
+        entry_plan = entry.plan(plan.options, plan.precision)
+        with Samples(_read(source, entry.model, next_values(entry.model), engine.kernels)) as kept:
+            entry.calibration = calibrated(entry_plan, kept, engine)
 
 
 def _keep_widths(graph: Graph, precision: Precision, kept: Mapping[str, DType]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
@@ -13,9 +12,9 @@ from xdlc.quant.existing_encodings import given_bits, is_border
 from xdlc.quant.op_specs import crosses, float_tensors, is_real, rule_of, single_name, why_float
 from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import Use, activation_type, range_of
+from xdlc.quant.ties import Tie, carriers
 from xdlc.quant.udo import Ports, widest
 
-NO_STATES: Mapping[str, str] = MappingProxyType({})
 LARGEST = 1e30
 """Constants beyond this denote infinity, as in masks; no encoding holds them beside data."""
 
@@ -29,14 +28,20 @@ class Placement:
         reasons: Why each other op that touches float values stays float.
         ports: How those of UDOs are read and written of which something is quantized.
         narrowed: Activations that an op of 16 bits reads with 8 because the target supports no more there.
-        states: Outputs with the next values of variables, by the inputs that hold them.
+        ties: Tensors that share one encoding, by each of them.
+        widths: Bits of tensors that have others than the ops that write them.
+        centred: Tensors whose quantized zero is in the middle.
+        carried: Tensors that an op gathers into a tied one, and that one.
     """
 
     fixed: dict[Op, int]
     reasons: dict[Op, str]
     ports: dict[Op, Ports] = field(default_factory=dict)
     narrowed: set[Use] = field(default_factory=set)
-    states: dict[Tensor, Tensor] = field(default_factory=dict)
+    ties: dict[Tensor, tuple[Tensor, ...]] = field(default_factory=dict)
+    widths: dict[Tensor, int] = field(default_factory=dict)
+    centred: set[Tensor] = field(default_factory=set)
+    carried: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
         """Return the bits of an activation; None if it is only float."""
@@ -49,18 +54,34 @@ class Placement:
         It is that of its encoding in the model, else of the op that writes it; for what the graph
         is given, or is written as floats, that of the widest op that reads it, or writes its next value.
         """
-        stated_bits = given_bits(tensor)
+        stated_bits = self._stated_bits(tensor)
         if stated_bits is not None and tensor.dtype.is_fixed:
             return tensor.dtype
         dtype = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
         if dtype is None:
             dtype = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
-            following = self.states.get(tensor)
-            if following is not None and following.producer is not None and dtype is not None:
-                dtype = widest([dtype, self._port_type(following.producer, following)])
+            for tied in self.ties.get(tensor, ()):
+                if tied.producer is not None and dtype is not None:
+                    dtype = widest([dtype, self._port_type(tied.producer, tied)])
         if stated_bits is None or (dtype is not None and dtype.bits == stated_bits):
             return dtype
         return activation_type(stated_bits)
+
+    def _stated_bits(self, tensor: Tensor) -> int | None:
+        """Return the bits of a tensor's encoding in the model, or of its tie, or None."""
+        bits = given_bits(tensor)
+        return self.widths.get(tensor) if bits is None else bits
+
+    @property
+    def has_free_bytes(self) -> bool:
+        """Whether an op has 8 bits because of its own width, not because a tie has them."""
+        stated = set(self.widths)
+        for op, bits in self.fixed.items():
+            if not stated.isdisjoint(op.outputs) or (follows(op) and stated.issuperset(followed(op))):
+                stated.update(op.outputs)
+            elif bits == 8:
+                return True
+        return False
 
     def port_bits(self, op: Op, tensor: Tensor) -> int | None:
         """Return the bits in which an op writes or reads a tensor, None for floats."""
@@ -152,7 +173,7 @@ class Placement:
         return self.reasons.get(op, default)
 
 
-def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STATES) -> Placement:
+def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Placement:
     """Decide for each op of ``graph`` whether it is quantized.
 
     Ops that only move values (Reshape, Transpose, ...) stay float beside float ops, where rounding
@@ -160,10 +181,11 @@ def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STA
 
     Args:
         precision: Bit widths; ops that have none stay float.
-        states: The output with the next value of each input that holds a variable.
+        ties: Tensors that share one encoding.
     """
     placement = Placement({}, {}, {})
-    placement.states.update((graph.tensors[held], graph.tensors[name]) for held, name in states.items())
+    for tie in ties:
+        _add_tie(graph, tie, placement)
     fixed, reasons = placement.fixed, placement.reasons
     for op in graph.ops:
         if not float_tensors(op):
@@ -171,7 +193,7 @@ def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STA
         if is_udo(op):
             _place_udo(op, precision, placement)
             continue
-        bits = _taken(op, _asked(op, precision), precision)
+        bits = _taken(op, _asked(op, precision, placement.widths), precision)
         reason = "the options keep it float" if bits is None else why_float(op, bits) or _why_constants(op)
         if reason is None and precision.given_only:
             reason = _why_not_given(op)
@@ -211,7 +233,7 @@ def _second_factors(op: Op) -> list[Use]:
 
 def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
     """Place a UDO in fixed point or float, as its definition allows."""
-    asked = _asked(op, precision)
+    asked = _asked(op, precision, placement.widths)
     ports = precision.udos.ports(op, asked or precision.act_bits)
     reason = "the options keep it float" if asked is None else None
     if reason is None and precision.given_only:
@@ -222,10 +244,23 @@ def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
         placement.reasons[op] = reason or precision.udos.why_float(op)
 
 
-def _asked(op: Op, precision: Precision) -> int | None:
-    """Return the bits of an op's result: from its encoding, or as requested."""
+def _add_tie(graph: Graph, tie: Tie, placement: Placement) -> None:
+    members = tuple(graph.tensors[name] for name in tie.names if name in graph.tensors)
+    placement.ties.update(dict.fromkeys(members, members))
+    if tie.is_centred:
+        placement.centred.update(members)
+    if tie.bits is None:
+        return
+    placement.widths.update(dict.fromkeys(members, tie.bits))
+    for _, inputs in carriers(graph, members) if len(members) > 1 else ():
+        placement.carried.update((tensor, members[0]) for tensor in inputs if tensor not in members)
+
+
+def _asked(op: Op, precision: Precision, widths: Mapping[Tensor, int]) -> int | None:
+    """Return the bits of an op's result: from its encoding or tie, or as requested."""
     bits = precision.act_bits_of(op)
-    held = next((found for tensor in op.outputs if (found := given_bits(tensor)) is not None), None)
+    stated = (given_bits(tensor) or widths.get(tensor) for tensor in op.outputs)
+    held = next((stated_bits for stated_bits in stated if stated_bits is not None), None)
     return bits if bits is None or held is None else held
 
 
@@ -252,7 +287,7 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
         return fixed[op]
     widths: list[int] = []
     for tensor in followed(op):
-        held = given_bits(tensor)
+        held = given_bits(tensor) or placement.widths.get(tensor)
         writers = [tensor.producer] if tensor.producer is not None else graph.consumers(tensor)
         written = [held] if held is not None else [placement.port_bits(writer, tensor) for writer in writers]
         widths += [bits for bits in written if bits is not None]

@@ -15,11 +15,11 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.mixed.search import WidthSearch
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import NO_STATES, Placement, place
+from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import Choice
 from xdlc.quant.ranges import Decision, QuantType, Use
-from xdlc.runtime.states import next_values
+from xdlc.quant.ties import Tie, find_ties
 
 Change = Callable[[Precision], Precision]
 """Returns other bit widths than those of its argument, which it may change."""
@@ -34,22 +34,24 @@ class GraphPlan:
         precision: Bit widths of its ops.
         placement: Which ops are quantized.
         masks: The attention masks to bound.
-        states: The output with the next value of each input that holds a variable.
+        ties: Tensors that share one encoding.
         borders: Ops at inputs and outputs of a branch or loop body, which keep both float.
         decision: The stored form of tensors; None: undecided, or no sample has reached some tensors.
         unseen: Tensors that no sample has reached.
         basis: Statistics and range method that the decision was made from.
+        adopted: Stored forms of static data that another graph has decided.
     """
 
     graph: Graph
     precision: Precision
     placement: Placement
     masks: Masks
-    states: Mapping[str, str] = field(default_factory=lambda: NO_STATES)
+    ties: tuple[Tie, ...] = ()
     borders: tuple[Op, ...] = ()
     decision: Decision | None = None
     unseen: tuple[Tensor, ...] = ()
     basis: tuple[Calibration, Choice | None] | None = None
+    adopted: Mapping[Use, QuantType] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -57,24 +59,24 @@ class GraphPlan:
         graph: Graph,
         precision: Precision,
         *,
-        states: Mapping[str, str] = NO_STATES,
+        ties: tuple[Tie, ...] = (),
         bounds_masks: bool = True,
         borders: Iterable[Op] = (),
     ) -> GraphPlan:
         """Return the plan of a float graph, without decisions.
 
         Args:
-            states: The output with the next value of each input that holds a variable.
+            ties: Tensors that share one encoding.
             bounds_masks: Whether to bound attention masks.
             borders: Ops that keep inputs and outputs float.
         """
-        placement = place(graph, precision, states)
+        placement = place(graph, precision, ties)
         masks = find_masks(graph) if bounds_masks else Masks()
-        return cls(graph, precision, placement, masks, states, tuple(borders))
+        return cls(graph, precision, placement, masks, ties, tuple(borders))
 
     def with_precision(self, precision: Precision) -> GraphPlan:
         """Return the plan with other bit widths, without decisions."""
-        placement = place(self.graph, precision, self.states)
+        placement = place(self.graph, precision, self.ties)
         return replace(self, precision=precision, placement=placement, decision=None, unseen=(), basis=None)
 
     @cached_property
@@ -137,7 +139,7 @@ class GraphPlan:
         plan = GraphPlan.of(
             graph,
             self.precision,
-            states=self.states,
+            ties=self.ties,
             bounds_masks=False,
             borders=[ops[op] for op in self.borders],
         )
@@ -192,7 +194,7 @@ class Plan:
         main = GraphPlan.of(
             model.main,
             widths,
-            states=next_values(model),
+            ties=find_ties(model, options),
             bounds_masks=options.bound_attention_masks,
         )
         return cls(model, options, main)

@@ -1,16 +1,16 @@
-"""Variables of a model: values in calibration, encodings, and errors over time.
+"""Variables of a model: values in calibration, and errors over time.
 
 A sample without the value of a variable has the one that the sample before has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdlc.compare.figures import Noise
-from xdlc.ir import Graph, Model
+from xdlc.ir import Model
 from xdlc.ir.data import Array
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import is_real
@@ -74,12 +74,11 @@ class InOrder:
 def sequence_notes(
     plan: Plan, kept: Samples, engine: Engine, figures: Sequence[Figure], samples: InOrder
 ) -> Iterator[str]:
-    """Yield notes on variables: values in calibration, encodings, errors over steps.
+    """Yield notes on variables: values in calibration, errors over steps.
 
     Args:
         kept: The samples, which can be read again.
     """
-    yield from _unlike_encodings(plan.graph, plan.main.states)
     names = dict.fromkeys(chain(*samples.filled))
     if names:
         yield (
@@ -121,25 +120,13 @@ def _fed_back(
     noises = {output.name: Noise() for output in plan.graph.outputs if output.size and is_real(output)}
     exact = engine.session(plan.float_model, quantized=False)
     rounded = engine.session(plan.model, plain=True)
+    following = next_values(plan.model)
     results: list[dict[str, Array]] = []
     for sample, names in zip(steps, filled, strict=False):
-        left = [{name: result[plan.main.states[name]] for name in names} for result in results] or [{}, {}]
+        left = [{name: result[following[name]] for name in names} for result in results] or [{}, {}]
         results = [
             session.run({**sample, **values}) for session, values in zip((exact, rounded), left, strict=True)
         ]
         for name, noise in noises.items():
             noise.add(*(result[name] for result in results))
     return noises
-
-
-def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable whose input and output differ in encoding.
-
-    Args:
-        states: The output of each input that holds a variable.
-    """
-    for names in states.items():
-        ends = [graph.tensors[name] for name in names]
-        if all(end.dtype.is_fixed for end in ends) and len({(end.dtype, end.encoding) for end in ends}) > 1:
-            forms = " and ".join(f"{end.name!r} {end.dtype} {end.encoding}" for end in ends)
-            yield f"warning: a state is rounded anew in each step: {forms} have different encodings"

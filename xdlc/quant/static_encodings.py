@@ -154,7 +154,9 @@ class StaticEncodings:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
-            stated = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
+            stated = self._activations.adopted.get((op, index))
+            if stated is None:
+                stated = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
             if stated is not None:
                 form = stated
             elif rule.selects and index == 0:

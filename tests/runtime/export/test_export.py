@@ -337,7 +337,7 @@ def test_a_graph_of_several(tmp_path):
         np.testing.assert_array_equal(run(path, {"x": x})["t0"], expected)
     with pytest.raises(UsageError, match="no graph 'secnd'") as caught:
         xdlc.to_onnx(model, tmp_path / "m.onnx", graph="secnd")
-    assert caught.value.fix == "nearest: second"
+    assert caught.value.fix == "nearest: second; graphs: first, second"
 
 
 def test_what_cannot_be_written_leaves_nothing(cnn, tmp_path):

@@ -15,7 +15,7 @@ from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import CpuSession, htp
-from xdlc.runtime.htp import backend, library, process
+from xdlc.runtime.htp import CompileOptions, backend, library, process
 from xdlc.runtime.htp.options import device_option
 from xdlc.runtime.htp.validator_log import explain
 
@@ -251,7 +251,7 @@ def test_old_release_shares_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(backend, "load_htp", Old)
     with pytest.raises(BackendError) as caught:
-        backend.Htp(57, share_weights=True)
+        backend.Htp(57, options=CompileOptions(share_weights=True))
     assert "2.47" in caught.value.problem
     assert "share_weights" in (caught.value.fix or "")
 

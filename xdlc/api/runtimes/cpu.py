@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from xdlc.targets import Soc
 
 
-def _open(model: Model, where: str | None = None, **options: Any) -> AbstractContextManager[CpuSession]:
+def _open(
+    model: Model, where: str | None = None, *, graph: str | None = None, **options: Any
+) -> AbstractContextManager[CpuSession]:
     from xdlc.runtime.cpu import CpuSession
 
-    return nullcontext(CpuSession(executable(model, where), **options))
+    return nullcontext(CpuSession(executable(model, where).with_main(graph), **options))
 
 
 def _examine(name: str, _soc: Soc | None) -> RuntimeState:
@@ -33,4 +35,6 @@ def _examine(name: str, _soc: Soc | None) -> RuntimeState:
     return RuntimeState(name, library, f"{processors()} processors of this machine", (trial,))
 
 
-add_runtime(Runtime("cpu", SHARED | {"quantized", "plain", "threads"}, _open, _examine, times_ops=True))
+add_runtime(
+    Runtime("cpu", SHARED | {"graph", "quantized", "plain", "threads"}, _open, _examine, times_ops=True)
+)

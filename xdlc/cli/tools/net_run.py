@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from xdlc.registry import module_names
 
 if TYPE_CHECKING:
     from xdlc.api.runtimes import Runtime
-    from xdlc.ir import Model
+    from xdlc.ir import Graph, Model
+    from xdlc.runtime.input_list import InputList
     from xdlc.runtime.profile import Profiler
 
 _PER_OP = ("moderate", "detailed")
@@ -36,7 +37,13 @@ _PER_OP = ("moderate", "detailed")
     "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
     "OUTPUT_DIR/<graph>/Result_N then.",
 )
-@click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@click.option(
+    "--container",
+    "source",
+    type=params.INPUT_FILE,
+    required=True,
+    help="The DLC, or with --runtime htp a context binary.",
+)
 @click.option(
     "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
 )
@@ -157,13 +164,24 @@ def main(
     from xdlc.ir import Model
     from xdlc.opdefs.control_flow import outer_graphs
     from xdlc.prepare.edit import edit
+    from xdlc.runtime.htp.context_binary import described
     from xdlc.runtime.input_list import lists_of
 
     with bars.steps("reading"):
         stored = api.load(source)
         model = api.executable(stored, str(source))
-        lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
+        if not stored.graphs and "graph" in chosen.options and chosen.compiles:
+            if dims or options["enable_init_cache"]:
+                fix = "run the DLC that it was made from"
+                raise UsageError("a cache has no other dimensions or caches", where=str(source), fix=fix)
+            _, ports = described(stored, options["soc"])
+            model = Model(ports, stored.metadata, stored.records)
+        name = options.pop("graph")
+        callable_graphs = outer_graphs(model) if name is None else [model.graph_named(name)]
+        lists = lists_of(input_list, [graph.name for graph in callable_graphs])
         model = edit(model, input_dimensions=dims) if dims else model
+        if [*lists.values()] == [input_list] and name is None and "graph" in chosen.options:
+            lists = {_fitting(model, input_list, options): input_list}
     if options["enable_init_cache"] and not chosen.compiles:
         notice("--enable_init_cache has no effect: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
@@ -172,9 +190,8 @@ def main(
     with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
         for graph, path in lists.items():
-            others = {name: other for name, other in model.graphs.items() if name != graph}
             _run(
-                Model({graph: model.graphs[graph], **others}, model.metadata, model.records),
+                model.with_main(graph),
                 path,
                 output_dir / folders.get(graph, ""),
                 chosen,
@@ -210,19 +227,44 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     return chosen
 
 
+def _fitting(model: Model, listing: Path, options: Mapping[str, Any]) -> str:
+    """Return the name of the graph whose inputs have the sizes of a list's files."""
+    from xdlc.errors import XdlcError
+    from xdlc.runtime.graph_choice import alternatives
+    from xdlc.runtime.states import next_values
+
+    def fits(graph: Graph) -> bool:
+        try:
+            _read(model.with_main(graph.name), listing, options, next_values(model))
+        except XdlcError:
+            return False
+        return True
+
+    graphs = alternatives(model)
+    fitting = next((graph for graph in graphs if fits(graph)), graphs[0]) if len(graphs) > 1 else model.main
+    if len(graphs) > 1:
+        show(f"graph: {fitting.name}")
+    return fitting.name
+
+
+def _read(model: Model, listing: Path, options: Mapping[str, Any], optional: Collection[str]) -> InputList:
+    """Return the inferences of a list for the main graph."""
+    from xdlc.prepare.edit.outputs import named_inputs
+    from xdlc.runtime.input_list import read_input_list
+
+    native = options["native_in"] or named_inputs(model, options["native_names"] or "")
+    return read_input_list(listing, model.main, native=native, optional=optional)
+
+
 def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]) -> None:
     """Run the main graph on the inferences of a list."""
     from xdlc.ir.files import replace_text
-    from xdlc.prepare.edit.outputs import extra_outputs, named_inputs
-    from xdlc.runtime.input_list import read_input_list
+    from xdlc.prepare.edit.outputs import extra_outputs
     from xdlc.runtime.profile import Profiler
     from xdlc.runtime.states import next_values
 
     native = options["native_out"]
-    named = named_inputs(model, options["native_names"] or "")
-    inputs = read_input_list(
-        listing, model.main, native=options["native_in"] or named, optional=next_values(model)
-    )
+    inputs = _read(model, listing, options, next_values(model))
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],
@@ -297,5 +339,7 @@ def _session(
     if chosen.compiles and options["enable_init_cache"] and mode != "always_generate_new":
         folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
         model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
-    model = options["stored"] if chosen.name == "aip" else model
+    if not options["stored"].graphs:
+        arguments["graph"] = model.main.name
+    model = options["stored"] if chosen.name == "aip" or not options["stored"].graphs else model
     return chosen.open(model, str(options["source"]), **arguments)

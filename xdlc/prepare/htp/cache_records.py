@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from xdlc import passes
 from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
@@ -82,7 +81,7 @@ def difference(
         return "is not the one that was compiled: its bytes have another hash"
     if existing.facts.graphs != selection.graphs:
         return "is of a graph that has changed since"
-    given, wanted = (_option_words(source) for source in (existing.facts, options))
+    given, wanted = asdict(options_of_facts(existing.facts)), asdict(options)
     changed = [f"{key} {given[key]} instead of {wanted[key]}" for key in wanted if given[key] != wanted[key]]
     if changed:
         return f"was compiled with {', '.join(changed)}"
@@ -92,8 +91,9 @@ def difference(
     return None
 
 
-def _option_words(source: CacheFacts | CompileOptions) -> dict[str, Any]:
-    return {key: getattr(source, key) for key in asdict(CompileOptions())}
+def options_of_facts(facts: CacheFacts) -> CompileOptions:
+    """Return the options that a cache was compiled with."""
+    return CompileOptions(**{key: getattr(facts, key) for key in asdict(CompileOptions())})
 
 
 def check(target: Target, compiled: Compiled, where: str) -> None:

@@ -135,6 +135,7 @@ def prepare_all(
     num_hvx_threads: int | None = None,
     htp_dlbc: bool = False,
     share_weights: bool = False,
+    share_graph_weights: bool = False,
     overwrite_cache_records: bool = False,
     partition: bool = False,
     verify: bool | Mapping[str, Any] = True,
@@ -169,6 +170,9 @@ def prepare_all(
             in common, as the vendor's files for several SoCs do.  Off by default, because the vendor's
             emulation does not load such caches ("Shared weights buffer isn't supported on this
             platform"): they run on devices only, and nothing here can prove them right.
+        share_graph_weights: Whether graphs of a cache have their common weights once.  The emulation does not
+            load such caches either; they are verified in the context that compiles them, before it is
+            written.
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
         partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
@@ -197,14 +201,23 @@ def prepare_all(
         num_hvx_threads=num_hvx_threads,
         htp_dlbc=htp_dlbc,
         share_weights=share_weights,
+        share_graph_weights=share_graph_weights,
     )
     library_folder()
     result = model.clone() if isinstance(model, Model) else load(model)
     if not result.graphs:
         raise UsageError(
-            "the model holds no graph, only records", fix="give the DLC that the caches came from"
+            "the model holds no graph, only compiled caches or records, which cannot be compiled again",
+            fix="give the DLC that the caches came from",
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
+    notices = []
+    if share_graph_weights and len(result.graphs) == 1:
+        requested = [
+            replace(target, options=replace(target.options, share_graph_weights=False))
+            for target in requested
+        ]
+        notices.append(f"{spell('share_graph_weights', True)} has no effect: the model has one graph")
     runs_graphs = any(map(has_control_flow, result.graphs.values()))
     if runs_graphs:
         raise_all(verify_control_flow(result.graphs), where=name)
@@ -223,6 +236,7 @@ def prepare_all(
         "num_hvx_threads": num_hvx_threads,
         "htp_dlbc": htp_dlbc or None,
         "share_weights": share_weights or None,
+        "share_graph_weights": share_graph_weights or None,
         "partition": partition or None,
     }
     sample = None if isinstance(verify, bool) else verify
@@ -245,7 +259,8 @@ def prepare_all(
             work = CompileJobs(name, requested, existing, selections, timeout, server)
         work.do(jobs or processors(), step, len(requested))
         prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
-    return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
+    notices += [_FORGOTTEN] if forgotten else []
+    return replace(prepared, notices=(*prepared.notices, *notices))
 
 
 def _stored(

@@ -39,6 +39,7 @@ def targets(
     num_hvx_threads: int | None,
     htp_dlbc: bool,
     share_weights: bool,
+    share_graph_weights: bool = False,
 ) -> list[Target]:
     """Return the compile targets, sorted by id of the SoCs.
 
@@ -55,6 +56,7 @@ def targets(
         num_hvx_threads: Threads of the vector unit.
         htp_dlbc: Whether to compress feature maps in memory.
         share_weights: Whether to keep weights out of the caches.
+        share_graph_weights: Whether to keep weights of several graphs once in a cache.
 
     Raises:
         UsageError: If one is not known, none or both kinds are given, or an option does not fit.
@@ -65,6 +67,11 @@ def targets(
         raise UsageError(
             f"{spell('htp_archs')} and {other} exclude each other",
             fix="name architectures for caches that run on all of their SoCs, or SoCs with a size of VTCM",
+        )
+    if share_weights and share_graph_weights:
+        raise UsageError(
+            f"{spell('share_weights')} and {spell('share_graph_weights')} exclude each other",
+            fix="share weights between graphs of a cache, or between caches",
         )
     if not socs and not archs:
         raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650")
@@ -78,6 +85,7 @@ def targets(
                 num_hvx_threads,
                 htp_dlbc,
                 share_weights,
+                share_graph_weights,
                 arch_only=bool(archs),
             ),
         )

@@ -8,9 +8,11 @@ verified in parts, ops that the compiler treats apart first.
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +21,13 @@ from xdlc.compare.figures import Difference
 from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts, OutputFigures, Verification
-from xdlc.container.caches import Cache, remove_caches, shared_weights
+from xdlc.container.caches import Cache, remove_caches, shares_weights
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import Graph, Model
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.opdefs.control_flow import has_control_flow, outer_graphs, reachable
 from xdlc.options import spell
-from xdlc.prepare.htp.cache_records import held_caches
+from xdlc.prepare.htp.cache_records import held_caches, options_of_facts
 from xdlc.prepare.htp.compile_jobs import each_of
 from xdlc.prepare.htp.op_judgement import (
     USELESS,
@@ -38,13 +40,16 @@ from xdlc.prepare.htp.op_judgement import (
     wrong,
 )
 from xdlc.prepare.htp.seeded_inputs import NoInputError, seeded
+from xdlc.runtime.htp import CompileOptions
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.process import Launch, start
+from xdlc.runtime.htp.process import Launch, WorkerSession, start
 from xdlc.runtime.htp.session import CacheSession
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import EMULATED
 from xdlc.worker.process import ChildDiedError
 
+Serve = Callable[[], WorkerSession]
+"""Returns a child process with graphs that it compiled, which stays open for the next run."""
 WHOLE = 0.7
 """Share of the budget that a run of the whole network may take; parts have the rest."""
 
@@ -97,7 +102,8 @@ def verify_caches(
     def work(soc: str) -> Verification:
         own = existing[soc]
         sources = whole if own.facts is None else own.facts.graphs
-        return verify(model, own.cache, sources, verifying, name=name, timeout=timeout)
+        options = None if own.facts is None else options_of_facts(own.facts)
+        return verify(model, own.cache, sources, verifying, name=name, timeout=timeout, options=options)
 
     notices: dict[str, str] = {}
     failures: dict[str, XdlcError] = {}
@@ -163,31 +169,127 @@ def verify(
     *,
     name: str,
     timeout: float,
+    options: CompileOptions | None = None,
 ) -> Verification:
     """Run a cache and the network that it is of; return their difference.
+
+    Each graph that callers run has its share of the budget; the sample is for the main one.  A cache whose
+    graphs share weights is not loaded: its graphs are compiled once more, and run in that context.
 
     Args:
         model: The model that has the cache.
         sources: Sources of the graphs of the cache, by their name in it.
         name: What messages call the model.
         timeout: Seconds that compiling parts may take.
+        options: Options that the cache was compiled with, if they are known.
 
     Raises:
         NoInputError: If no input can be made, or neither side runs the network.
         BackendError: If an op of the cache is wrong.
     """
-    _check_runs(model, cache)
-    states: Mapping[str, Any] = model.metadata.get("states", {})
-    sample = seeded(model.main, states) if verifying.sample is None else verifying.sample
-    feeds = with_first_values(model.main, states, sample)
+    _check_runs(model, cache, options)
     graphs = {
         number: source if part.ops is None else partition_graph(source, part.ops, number)
         for number, part in sources.items()
         for source in [model.graphs[part.source]]
     }
+    outer = outer_graphs(model)
+    results: list[tuple[int, Verification]] = []
+    with ExitStack() as stack:
+        serve = None
+        if options is not None and options.share_graph_weights:
+            serve = _compiling(stack, graphs, cache.soc, options, f"{name}: {cache.soc}", timeout, verifying)
+        for graph in outer:
+            called = {inner.name for inner in reachable(graph, model.graphs)}
+            own = {number: held for number, held in graphs.items() if sources[number].source in called}
+            is_main = graph is model.main
+            limits = replace(
+                verifying,
+                sample=verifying.sample if is_main else None,
+                budget=verifying.budget / len(outer),
+            )
+            place = f"{name}: {cache.soc}" if is_main else f"{name}: {cache.soc}: graph {graph.name!r}"
+            if own:
+                alone = model.with_main(graph.name)
+                result = _of_graph(alone, cache, own, sources, limits, serve, place, timeout)
+                results.append((max(sum(map(len, own.values())), 1), result))
+    if not results:
+        raise NoInputError("it holds no graph of the model")
+    return _merged(results, compiled=serve is not None)
+
+
+def _compiling(
+    stack: ExitStack,
+    graphs: Mapping[str, Graph],
+    soc: str,
+    options: CompileOptions,
+    place: str,
+    timeout: float,
+    verifying: Verifying,
+) -> Serve:
+    """Return a function that compiles graphs when it is first called.
+
+    Args:
+        stack: Ends the process.
+    """
+
+    @functools.cache
+    def serve() -> WorkerSession:
+        served = WorkerSession.of_graphs(
+            Model(dict(graphs)), soc, options, timeout=timeout, name=place, launch=verifying.launch
+        )
+        return stack.enter_context(served)
+
+    return serve
+
+
+def _merged(results: Sequence[tuple[int, Verification]], *, compiled: bool) -> Verification:
+    """Return the verification of all graphs of a cache.
+
+    Args:
+        results: Number of ops of each graph that callers run, and its verification.
+        compiled: Whether the context that compiled the graphs ran.
+    """
+    total = sum(count for count, _ in results)
+    origins = {result.inputs for _, result in results}
+    judged = [(count, result.judged) for count, result in results if result.judged is not None]
+    return replace(
+        results[0][1],
+        inputs=max(origins),  # seeded, if any is
+        share=round(sum(count * result.share for count, result in results) / total, 4),
+        outputs={name: figures for _, result in results for name, figures in result.outputs.items()},
+        judged=round(sum(count * share for count, share in judged) / sum(count for count, _ in judged), 4)
+        if judged
+        else None,
+        compiled=compiled,
+    )
+
+
+def _of_graph(
+    model: Model,
+    cache: Cache,
+    graphs: Mapping[str, Graph],
+    sources: Mapping[str, GraphFacts],
+    verifying: Verifying,
+    serve: Serve | None,
+    place: str,
+    timeout: float,
+) -> Verification:
+    """Run the main graph of a model and its part of a cache; return their difference.
+
+    Args:
+        graphs: The graphs of the cache that are of the main graph, by their name in it.
+        sources: Sources of the graphs of the cache.
+        serve: Compiles the graphs instead of loading the cache.
+        place: What messages call the graph.
+        timeout: Seconds that compiling parts may take.
+    """
+    states: Mapping[str, Any] = model.metadata.get("states", {})
+    sample = seeded(model.main, states) if verifying.sample is None else verifying.sample
+    feeds = with_first_values(model.main, states, sample)
     count = max(sum(map(len, graphs.values())), 1)
     until = time.monotonic() + verifying.budget
-    run = _Run(model, cache, feeds, f"{name}: {cache.soc}", verifying.launch)
+    run = _Run(model, cache, feeds, place, verifying.launch, serve)
     origin = "seeded" if verifying.sample is None else "samples"
     result = Verification(cache.soc, read_entry(cache.entry).build or "", origin, 0.0, {})
     main = [
@@ -197,7 +299,8 @@ def verify(
     ]
     longest = WHOLE * verifying.budget
     if sum(map(seconds, main)) <= longest and (whole := run.whole(longest)) is not None:
-        figures = {tensor.name: _rounded(error) for tensor, error in whole.differences().items()}
+        label = "" if place.endswith(cache.soc) else f"{model.main.name}: "
+        figures = {f"{label}{tensor.name}": _rounded(error) for tensor, error in whole.differences().items()}
         ran = sum(len(graphs[number]) for number in run.observed) or count
         judged = _judged(run, whole, graphs, until, timeout)
         return replace(result, share=round(ran / count, 4), outputs=figures, judged=judged)
@@ -215,9 +318,10 @@ def _judged(run: _Run, whole: Ran, graphs: Mapping[str, Graph], until: float, ti
     return round(sum(ops for ops, _ in counts) / sum(count for _, count in counts), 4) if counts else None
 
 
-def _check_runs(model: Model, cache: Cache) -> None:
+def _check_runs(model: Model, cache: Cache, options: CompileOptions | None) -> None:
     """Refuse models that cannot run both on the host and the emulation."""
-    if cache.data is None or shared_weights(model, cache.name):
+    is_compiled = options is not None and options.share_graph_weights
+    if cache.data is None or (not is_compiled and shares_weights(model, cache)):
         raise NoInputError("the emulation loads no caches that share their weights")
     for graph in model.graphs.values():
         if any(is_udo(op) for op in graph.ops):
@@ -233,9 +337,11 @@ class _Run:
         observed: Inputs and results of the last run of each partition on the emulation, by its name.
     """
 
-    def __init__(self, model: Model, cache: Cache, feeds: Feeds, place: str, launch: Launch) -> None:
+    def __init__(
+        self, model: Model, cache: Cache, feeds: Feeds, place: str, launch: Launch, serve: Serve | None
+    ) -> None:
         self._model, self._cache, self._feeds = model, cache, feeds
-        self._place, self._launch = place, launch
+        self._place, self._launch, self._serve = place, launch, serve
         self._seconds = 0.0
         self.observed: dict[str, tuple[Feeds, Feeds]] = {}
 
@@ -278,12 +384,14 @@ class _Run:
             loop_timeout=EMULATED,
             launch=self._launch,
             observe=observe,
+            serve=self._serve,
         )
         session.served.run_timeout = limit
         try:
             return session.run(self._feeds, native=False)
         finally:
-            session.served.close()
+            if self._serve is None:
+                session.served.close()
 
     def partition(self, graph: Graph, name: str) -> Ran:
         """Return the last run of a partition, with what the host computes of its inputs."""

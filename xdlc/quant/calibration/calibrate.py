@@ -286,7 +286,7 @@ def calibrated(
     from xdlc.runtime.engine import give_back
 
     method = find_range_method(plan.options.act_quantizer_calibration)
-    chooses = method.needs_network and 8 in plan.placement.fixed.values()
+    chooses = method.needs_network and plan.placement.has_free_bytes
     compared = Spread(_most_compared(plan.graph), SAMPLE_BYTES)
     first, held_out = (Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
 

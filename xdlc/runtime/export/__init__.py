@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from xdlc.errors import UnsupportedOp, UsageError, nearest_names
+from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Model, Op, Param, Tensor
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs.model import order_of
@@ -75,7 +75,7 @@ def export(
 
     graphs = model.graphs if isinstance(model, Model) else None
     lowered = lower(
-        _chosen(model, graph),
+        model if isinstance(model, Graph) else model.graph_named(graph),
         quantized=encodings == "qdq",
         native=True,
         graphs=graphs,
@@ -99,17 +99,6 @@ def _udos(model: Model | Graph) -> dict[tuple[str, str], OpDef]:
         return {}
     packages = udo.definitions(model)
     return {(name, opdef.name): opdef for name, held in packages.items() for opdef in held.opdefs}
-
-
-def _chosen(model: Model | Graph, name: str | None) -> Graph:
-    if isinstance(model, Graph):
-        return model
-    if name is None:
-        return model.main
-    if name not in model.graphs:
-        hint = nearest_names(name, model.graphs) or f"graphs: {', '.join(model.graphs)}"
-        raise UsageError(f"there is no graph {name!r}", fix=hint)
-    return model.graphs[name]
 
 
 def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:

@@ -37,6 +37,8 @@ _USUAL_RANK = 4
 _DETAILED, _OP_TRACE = 2, 2
 """Level of a profile (QnnProfile_Level_t), and its option of an op trace (QnnProfile_ConfigOption_t)."""
 
+_PLAIN = CompileOptions()
+
 
 class Htp:
     """A backend, device and context of libQnnHtp for a SoC.
@@ -45,7 +47,7 @@ class Htp:
         soc_id: The SoC's number in the QNN API.
         step: Called with what is about to happen, for the report in case the process dies.
         binary: A context binary to start from, instead of an empty context.
-        share_weights: Whether an empty context keeps its weights apart, see ``shared_cache``.
+        options: Options of an empty context; one that shares its weights is for ``shared_cache``.
         arch: An architecture like 75, to compile for any SoC of it; ``soc_id`` does not count then.
 
     Raises:
@@ -58,12 +60,12 @@ class Htp:
         step: Callable[[str], None] = lambda text: None,
         binary: bytes | None = None,
         *,
-        share_weights: bool = False,
+        options: CompileOptions = _PLAIN,
         arch: int | None = None,
     ) -> None:
         self._step = step
         self.library = load_htp()
-        if share_weights and not (release := self.library.release).shares_weights:
+        if options.share_weights and not (release := self.library.release).shares_weights:
             raise BackendError(
                 f"the libraries of SDK {dotted(release.sdk)} write no caches that share weights",
                 fix=f"omit {spell('share_weights', True)}, or use SDK 2.50 or newer",
@@ -78,13 +80,13 @@ class Htp:
         chosen = f"SoC {soc_id}" if arch is None else f"architecture {arch}"
         self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing {chosen}")
         if binary is None:
-            options, keep = st.config_list(context_options(share_weights))
-            self._keep.extend((options, keep))
+            configs, keep = st.config_list(context_options(options))
+            self._keep.extend((configs, keep))
             self._call(
                 "contextCreate",
                 self._backend,
                 self._device,
-                options,
+                configs,
                 byref(self._context),
                 doing="creating a context",
             )
@@ -276,8 +278,8 @@ class CompiledGraph:
         outputs: Sequence[st.QnnTensor],
     ) -> None:
         self._htp, self._name, self._handle = htp, name, handle
-        self._inputs = (st.QnnTensor * len(inputs))(*inputs)
-        self._outputs = (st.QnnTensor * len(outputs))(*outputs)
+        self.inputs = (st.QnnTensor * len(inputs))(*inputs)
+        self.outputs = (st.QnnTensor * len(outputs))(*outputs)
 
     def execute(self, feeds: Sequence[Any], results: Sequence[Any]) -> None:
         """Run once, from ``feeds`` into ``results``: arrays in order, of the right types.
@@ -289,17 +291,17 @@ class CompiledGraph:
         Raises:
             BackendError: With the library's log.
         """
-        feeds = feeds if len(self._inputs) else ()
-        for tensor, array in zip((*self._inputs, *self._outputs), (*feeds, *results), strict=True):
+        feeds = feeds if len(self.inputs) else ()
+        for tensor, array in zip((*self.inputs, *self.outputs), (*feeds, *results), strict=True):
             tensor.mem_type = 0
             tensor.client_data, tensor.client_size = array.ctypes.data, array.nbytes
         self._htp._call(
             "graphExecute",
             self._handle,
-            self._inputs,
-            len(self._inputs),
-            self._outputs,
-            len(self._outputs),
+            self.inputs,
+            len(self.inputs),
+            self.outputs,
+            len(self.outputs),
             None,
             None,
             doing=f"executing graph {self._name}",

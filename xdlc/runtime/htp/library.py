@@ -325,10 +325,11 @@ class VendorLog:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self.callback = LogCallback(self._receive)
+        self.callback = LogCallback(self.receive)
         self._format = ctypes.CDLL(None).vsnprintf
 
-    def _receive(self, template: bytes, level: int, _time: int, arguments: int) -> None:
+    def receive(self, template: bytes, level: int, _time: int, arguments: int) -> None:
+        """Collect a line; the arguments are those of the library's callbacks."""
         if level > LOG_ERROR:
             return
         buffer = ctypes.create_string_buffer(8192)

@@ -25,6 +25,7 @@ class CompileOptions:
         dlbc: Whether to compress feature maps in memory (deep-learning bandwidth compression).
         share_weights: Whether to keep the weights out of the cache, in a record that caches for other SoCs
             can have in common.
+        share_graph_weights: Whether to keep weights of several graphs once in the cache.
         arch_only: Whether to compile for any SoC of the architecture instead of for the SoC.
     """
 
@@ -33,6 +34,7 @@ class CompileOptions:
     num_hvx_threads: int | None = None
     dlbc: bool = False
     share_weights: bool = False
+    share_graph_weights: bool = False
     arch_only: bool = False
 
 
@@ -40,8 +42,8 @@ class CompileOptions:
 _DEVICE_SOC, _DEVICE_ARCH = 0, 1
 _GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
 _OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
-# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 passes for a context of several SoCs.
-_CONTEXT_SHARED_WEIGHTS = 18
+# QnnHtpContext_CustomConfig_t; the second is what onnxruntime-qnn 2.7.0 passes for a context of several SoCs.
+_CONTEXT_SHARED_BY_GRAPHS, _CONTEXT_SHARED_BY_SOCS = 1, 18
 
 
 def device_option(soc_id: int, arch: int | None, offset: int) -> st.HtpConfig:
@@ -58,13 +60,16 @@ def device_option(soc_id: int, arch: int | None, offset: int) -> st.HtpConfig:
     return config
 
 
-def context_options(share_weights: bool) -> list[st.HtpConfig]:
+def context_options(options: CompileOptions) -> list[st.HtpConfig]:
     """Return the options of a context."""
-    if not share_weights:
-        return []
-    config = st.HtpConfig(option=_CONTEXT_SHARED_WEIGHTS)
-    config.words[0] = 1
-    return [config]
+    by_number = {
+        _CONTEXT_SHARED_BY_GRAPHS: options.share_graph_weights,
+        _CONTEXT_SHARED_BY_SOCS: options.share_weights,
+    }
+    configs = [st.HtpConfig(option=number) for number, is_on in by_number.items() if is_on]
+    for config in configs:
+        config.words[0] = 1
+    return configs
 
 
 def graph_options(options: CompileOptions) -> list[st.HtpConfig]:

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, each_
 from xdlc.ir import Graph, Model, TensorData, raw_data
 from xdlc.runtime.cpu import array_of
 from xdlc.runtime.htp.library import library_folder
+from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.unsupported_op import RefusedOp, problems_of
 from xdlc.worker import content
 from xdlc.worker.content import error_of
@@ -333,6 +335,38 @@ class WorkerSession:
         with stored_model(model) as path:
             served = cls(where, target.name, launch)
             served._open({"model": str(path), "graph": graph, "soc_id": target.id}, (), timeout)
+        return served
+
+    @classmethod
+    def of_graphs(
+        cls,
+        model: Model,
+        soc: str,
+        options: CompileOptions,
+        *,
+        timeout: float = OPENING,
+        name: str = "model",
+        launch: Launch = start,
+    ) -> WorkerSession:
+        """Compile all graphs of a model in one context, as a cache of them has.
+
+        Errors are those of ``of_model``.
+
+        Args:
+            model: The model.
+            soc: Name of the SoC to emulate.
+            options: Options of the compiler.
+            timeout: Seconds that compiling may take.
+            name: What messages call the model.
+            launch: Starts the child.
+        """
+        from xdlc.targets import find_soc
+
+        target = find_soc(soc)
+        with stored_model(model) as path:
+            served = cls(name, target.name, launch)
+            request = {"model": str(path), "soc_id": target.id, "options": asdict(options)}
+            served._open(request, (), timeout)
         return served
 
     @classmethod

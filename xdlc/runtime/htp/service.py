@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.container import load
-from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.errors import ConstraintError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.dynamic_dims import open_problem
@@ -38,6 +38,7 @@ def commands() -> dict[str, Any]:
     by_name: dict[str, Command] = {
         "build": _build,
         "compile": _compile,
+        "describe": _describe,
         "trace": _trace,
         "validate": _validate,
         "open": service.open,
@@ -84,8 +85,20 @@ class _Service:
                 loaded = LoadedCache(cache.read(), request["soc_id"], step)
             self._runner = loaded.runner
             return {"unsupported": [], "contents": loaded.contents()}
+        if request.get("options"):
+            htp, graphs, objections = _compiled(request, step)
+            if objections is not None:
+                return objections
+            sides = {
+                name: ([*map(GraphIO.of_struct, graph.inputs)], [*map(GraphIO.of_struct, graph.outputs)])
+                for name, graph in graphs.items()
+            }
+            runners = {name: Runner(graphs[name], *ios) for name, ios in sides.items()}
+            self._runner = lambda name: runners[name or next(iter(runners))]
+            names = {name: [[io.tensor.name for io in side] for side in ios] for name, ios in sides.items()}
+            return {"unsupported": [], "contents": {"soc_id": request["soc_id"], "graphs": names}}
         model = _model(request, step)
-        graph = _chosen(model, request["graph"])
+        graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
@@ -179,6 +192,13 @@ def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
     return {"unsupported": [], "build": build_id()}
 
 
+def _describe(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    step("describing the context binary")
+    with open(files[0], "rb", closefd=False) as file:
+        file.seek(0)
+        return {"unsupported": [], "entry": BinaryDescription(file.read()).entry()}
+
+
 def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
     """Load a model for copies of this process; the copies report its errors."""
     with contextlib.suppress(XdlcError):
@@ -206,20 +226,32 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
 
 def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     folder = Path(request["folder"])
-    model, options = _adapted(request, step), CompileOptions(**request["options"])
-    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
-    htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
-    objections = _objections(htp, list(model.graphs.values()), model, request)
+    htp, _, objections = _compiled(request, step)
     if objections is not None:
         return objections
-    for graph in model.graphs.values():
-        _check_reads_inputs(graph)
-        htp.compile(graph, options)
-    binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
+    is_shared = request["options"]["share_weights"]
+    binary = htp.shared_cache(folder / SHARED_CACHE) if is_shared else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
     return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+
+
+def _compiled(
+    request: dict[str, Any], step: Step
+) -> tuple[Htp, dict[str, CompiledGraph], dict[str, Any] | None]:
+    """Compile all graphs of a model in one context; return the graphs or a refusal."""
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
+    htp = Htp(request["soc_id"], step, options=options, arch=arch)
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return htp, {}, objections
+    graphs: dict[str, CompiledGraph] = {}
+    for graph in model.graphs.values():
+        _check_reads_inputs(graph)
+        graphs[graph.name] = htp.compile(graph, options)
+    return htp, graphs, None
 
 
 def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
@@ -251,16 +283,6 @@ def _check_reads_inputs(graph: Graph) -> None:
             where=f"graph {graph.name!r}",
             fix="run the model without a cache: its outputs are constants",
         )
-
-
-def _chosen(model: Model, name: str | None) -> Graph:
-    if name is None:
-        return model.main
-    if name not in model.graphs:
-        raise UsageError(
-            f"there is no graph {name!r}", fix=nearest_names(name, model.graphs) or "leave the name out"
-        )
-    return model.graphs[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""Models with several graphs: which one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import xdlc
+from tests.prepare.edit.test_link import WEIGHT, scaling
+from xdlc.cli.tools.net_run import main
+from xdlc.cli.tools.to_onnx import main as to_onnx
+from xdlc.errors import UsageError, XdlcError
+
+
+def feeds(size: int) -> dict[str, Any]:
+    return {"x": np.full((size, 64), size, np.float32)}
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Path:
+    xdlc.link([scaling(1), scaling(3)], notify=lambda _: None).save(tmp_path / "both.dlc")
+    return tmp_path / "both.dlc"
+
+
+def test_shapes_choose_the_graph(both: Path) -> None:
+    for size in (1, 3):
+        np.testing.assert_array_equal(xdlc.run(both, feeds(size))["y"], np.tile(WEIGHT * size, (size, 1)))
+    with xdlc.Session(both) as session:
+        assert session.graph.name == "main_1x64"
+        for size in (3, 1, 3):
+            assert session.run(feeds(size))["y"].shape == (size, 64)
+            assert session.submit(feeds(size)).result()["y"].shape == (size, 64)
+        assert session.profile(feeds(3), runs=1).ops
+        with pytest.raises(UsageError, match="2, 64") as error:
+            session.run(feeds(2))
+        assert "main_1x64" in error.value.fix
+        assert "main_3x64" in error.value.fix
+        with pytest.raises(XdlcError, match="'z'"):
+            session.run({"z": np.ones((3, 64), np.float32)})
+
+
+def test_names_choose_the_graph(both: Path) -> None:
+    with xdlc.Session(both, graph="main_3x64") as session:
+        assert session.graph.name == "main_3x64"
+        assert session.run(feeds(3))["y"].shape == (3, 64)
+        with pytest.raises(UsageError):
+            session.run(feeds(1))
+    with pytest.raises(UsageError, match="'main'") as error:
+        xdlc.Session(both, graph="main")
+    assert "main_1x64, main_3x64" in error.value.fix
+    with pytest.raises(UsageError, match="graph"):
+        xdlc.Session(both, "aip", graph="main_3x64")
+
+
+@pytest.mark.parametrize("words", [[], ["--graph", "main_3x64"]])
+def test_net_run_chooses_a_graph(both: Path, words: list[str]) -> None:
+    feeds(3)["x"].tofile(both.with_name("x.raw"))
+    both.with_name("list.txt").write_text(f"x:={both.with_name('x.raw')}\n")
+    common = ["--container", str(both), "--input_list", str(both.with_name("list.txt"))]
+    target = both.with_name("out")
+    result = CliRunner().invoke(main, [*common, "--output_dir", str(target), *words])
+    assert result.exit_code == 0, result.output
+    found = np.fromfile(target / "Result_0" / "y.raw", "<f4").reshape(3, 64)
+    np.testing.assert_array_equal(found, np.tile(WEIGHT * 3, (3, 1)))
+    wrong = CliRunner().invoke(main, [*common, "--output_dir", str(target), "--graph", "main_1x64"])
+    assert wrong.exit_code == 2
+    unknown = CliRunner().invoke(main, [*common, "--output_dir", str(target), "--graph", "other"])
+    assert unknown.exit_code == 2
+    assert "main_1x64" in unknown.output
+
+
+def test_onnx_has_one_graph_by_name(both: Path) -> None:
+    words = ["-i", str(both), "-o", str(both.with_suffix(".onnx"))]
+    assert CliRunner().invoke(to_onnx, [*words, "--graph", "main_3x64"]).exit_code == 0
+    unknown = CliRunner().invoke(to_onnx, [*words, "--graph", "main"])
+    assert unknown.exit_code == 2
+    assert "main_3x64" in unknown.output

@@ -1,0 +1,83 @@
+"""``xdlc-llm`` on a small bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.bundles import (
+    facts_of,
+    parts_with_graphs,
+    small_bundle,
+    small_decoder,
+    tokenizer_json,
+    written,
+)
+from xdlc.cli.tools import llm
+from xdlc.errors import UsageError
+
+
+def invoke(*words: object, code: int = 0, text: str | None = None) -> Result:
+    result = CliRunner().invoke(llm.main, [*map(str, words)], input=text)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def with_tokenizer(folder: Path, **more: Any) -> Path:
+    pytest.importorskip("tokenizers")
+    decoder = small_decoder()
+    facts = facts_of(decoder, **more)
+    written(folder, facts, parts_with_graphs(decoder), tokenizer=tokenizer_json())
+    return folder
+
+
+def test_run_prints_the_tokens_that_follow(tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    words = ["run", tmp_path, "--tokens", "5,17,80", "--max_new_tokens", 4, "--engine", "host"]
+    tokens = invoke(*words).stdout.split()
+    assert len(tokens) == 4
+    sampled = [invoke(*words, "--temperature", 9, "--seed", seed).stdout for seed in (1, 1, 2)]
+    assert sampled[0] == sampled[1] != sampled[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--prompt", "a", "--tokens", "1"],
+        ["--tokens", "1,x"],
+        ["--tokens", "99"],
+        ["--prompt", "a"],
+        ["--tokens", "1", "--engine", "genie"],
+    ],
+)
+def test_run_refuses_what_it_cannot_run(words: list[str], tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    result = invoke("run", tmp_path, *words, code=UsageError.exit_code)
+    assert "fix:" in result.stderr
+
+
+@pytest.mark.frameworks
+def test_texts_are_continued_and_answered(tmp_path: Path) -> None:
+    folder = with_tokenizer(tmp_path, bos=1, chat_template="{{ messages[-1]['content'] }} w9")
+    options = ["--max_new_tokens", 3, "--engine", "host"]
+    text = invoke("run", folder, "--prompt", "w5 w17", *options).stdout
+    ids = invoke("run", folder, "--tokens", "1,5,17", *options).stdout.split()
+    assert text.split() == [f"w{token}" for token in ids]
+    said = invoke("chat", folder, *options, text="w5 w17\n\nw5\n").stdout.splitlines()
+    ids = invoke("run", folder, "--tokens", "1,5,17,9", *options).stdout.split()
+    assert said[0].split() == [f"w{token}" for token in ids]
+    assert len(said) == 2
+
+
+@pytest.mark.frameworks
+def test_eval_compares_engines_and_bundles(tmp_path: Path) -> None:
+    folder = with_tokenizer(tmp_path / "bundle")
+    (tmp_path / "text").write_text("w5 w17 w80 w3 w42 w9 w61 w1 w2")
+    words = ["eval", folder, "--text", tmp_path / "text", "--window", 5, "--reference", folder]
+    rows = invoke(*words).stdout.splitlines()
+    assert [row.split()[0] for row in rows[3:]] == ["reference", "float", "host"]
+    assert all(row.split()[2:4] == ["1.0000", "100.0"] for row in rows[3:])

@@ -1,0 +1,116 @@
+"""Generation by the graphs of small decoders, on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.bundles import CONTEXT, PROMPT, parts_with_graphs, small_bundle, small_decoder
+from tests.support.decoders import Stepper, random_weights, whole_models
+from xdlc.errors import UsageError
+from xdlc.llm.evaluation import evaluate
+from xdlc.llm.generation import Runner, Sampling, answer
+from xdlc.llm.network import Length
+from xdlc.llm.running import begun, opened, runner_of
+
+TEXT = [5, 17, 80, 3, 42, 9, 61]
+
+
+def greedy(family: str, prompt: list[int], count: int) -> list[int]:
+    """Return tokens that a graph of one token at a time chooses."""
+    decoder = small_decoder(family)
+    stepper = Stepper(decoder, whole_models(decoder, random_weights(decoder), [Length(1, CONTEXT)]))
+    tokens = [*prompt]
+    for place in range(len(prompt) + count - 1):
+        logits = stepper.step([tokens[place]])[-1]
+        if place + 1 >= len(prompt):
+            tokens.append(int(logits.argmax()))
+    return tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize(("family", "borders"), [("llama", ()), ("llama", (1,)), ("gpt2", (1,))])
+def test_prompt_and_token_graphs_of_parts_choose_the_tokens_of_one_graph(
+    family: str, borders: tuple[int, ...], tmp_path: Path
+) -> None:
+    bundle = small_bundle(tmp_path, family, borders)
+    with opened(bundle, "host") as ask:
+        assert list(ask(TEXT, 6)) == greedy(family, TEXT, 6)
+        assert list(ask(TEXT[:3], 4)) == greedy(family, TEXT[:3], 4)
+
+
+def test_an_answer_ends_with_an_end_token_or_the_context(tmp_path: Path) -> None:
+    expected = greedy("llama", TEXT, 6)
+    first = expected.index(expected[3])
+    with opened(small_bundle(tmp_path, eos=(expected[3],)), "host") as ask:
+        assert list(ask(TEXT, 6)) == expected[:first]
+    with opened(small_bundle(tmp_path), "host") as ask:
+        assert len(list(ask(TEXT, 100))) == CONTEXT - len(TEXT) + 1
+
+
+@pytest.mark.parametrize("tokens", [[], [96], [-1], [1] * (CONTEXT + 1)])
+def test_tokens_that_no_graph_processes_are_refused(tokens: list[int], tmp_path: Path) -> None:
+    with opened(small_bundle(tmp_path), "host") as ask, pytest.raises(UsageError):
+        list(ask(tokens, 2))
+
+
+def test_a_prompt_is_processed_only_where_it_differs(tmp_path: Path) -> None:
+    fed: list[int] = []
+
+    class Counting(Runner):
+        def feed(self, tokens):  # type: ignore[no-untyped-def]
+            fed.append(len(tokens))
+            return super().feed(tokens)
+
+    decoder = small_decoder()
+    parts = parts_with_graphs(decoder)
+    with runner_of(small_bundle(tmp_path), "host") as runner:
+        counting = Counting(parts, decoder.rope, runner._open)
+        choose = Sampling().chooser()
+        whole = list(answer(counting, TEXT, 1, choose, ()))
+        assert list(answer(counting, [*TEXT[:5], 1, 2], 1, choose, ())) != whole
+        assert list(answer(counting, TEXT, 1, choose, ())) == whole
+    assert fed == [7, 1, 2, 1, 2, 1]
+
+
+def test_sampling_keeps_to_its_limits_and_its_seed() -> None:
+    logits = np.array([0.0, 3.0, 2.0, 1.0, -5.0])
+    assert Sampling().chooser()(logits) == 1
+
+    def drawn(**options: float) -> list[int]:
+        choose = Sampling(**{"temperature": 1.0, **options}).chooser()  # type: ignore[arg-type]
+        return [choose(logits) for _ in range(60)]
+
+    assert drawn() == drawn()
+    assert drawn(seed=1) != drawn(seed=2)
+    assert set(drawn(top_k=2)) == {1, 2}
+    assert set(drawn(top_p=0.6)) == {1}
+    assert len(set(drawn(temperature=50.0))) == 5
+
+
+def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
+    with runner_of(small_bundle(tmp_path), "host") as runner:
+        result = evaluate(runner, TEXT, window=4)
+        runner.rewind(0)
+        logits = [row for part in (TEXT[:3], TEXT[4:6]) for row in (runner.rewind(0), runner.feed(part))[1]]
+    following = [*TEXT[1:4], *TEXT[5:7]]
+    shares = [np.exp(row - row.max()) for row in np.array(logits, np.float64)]
+    losses = [-np.log(share[token] / share.sum()) for share, token in zip(shares, following, strict=True)]
+    assert result.tokens == 5
+    assert len(result.perplexities) == 2
+    assert result.perplexity == pytest.approx(np.exp(np.mean(losses)))
+    assert result.equality(result) == 1
+    with pytest.raises(UsageError):
+        evaluate(runner, TEXT, window=CONTEXT + 1)
+
+
+def test_a_text_begins_with_its_first_token_once(tmp_path: Path) -> None:
+    facts = small_bundle(tmp_path, bos=7).facts
+    assert begun([1, 2], facts) == begun([7, 1, 2], facts) == [7, 1, 2]
+    assert begun([1], small_bundle(tmp_path).facts) == [1]
+
+
+def test_parts_have_graphs_of_the_prompt_and_of_a_token() -> None:
+    (part,) = parts_with_graphs(small_decoder())
+    assert [*part.graphs] == [f"prompt_ar{PROMPT}_cl{CONTEXT}_1_of_1", f"token_ar1_cl{CONTEXT}_1_of_1"]

@@ -1,0 +1,108 @@
+"""The vendor's runtime of language models, beside our own loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import facts_of, parts_with_graphs, small_decoder, tokenizer_json, written
+from tests.support.htp_models import needs_htp
+from xdlc.container import caches
+from xdlc.errors import BackendError, UsageError
+from xdlc.ir import Model, TensorData
+from xdlc.llm import genie
+from xdlc.llm.bundle import Bundle, genie_config
+from xdlc.llm.generation import Sampling
+from xdlc.llm.running import opened
+from xdlc.prepare.htp import prepare
+
+TEXT = [(7 * token) % 96 for token in range(3, 43)]
+KEYS = {
+    "llama": {"max_position_embeddings": 128, "head_dim": 32},
+    "gpt2": {"n_positions": 128, "n_embd": 128},
+}
+"""Smaller heads make the runtime on x86 choose other tokens."""
+LONG = (TEXT * 3)[:97]
+SIZES = {"prompt": 32, "context": 128}
+
+
+def context_of(model: Model) -> TensorData:
+    (cache,) = caches(prepare(model, ["sm8650"], verify=False))
+    assert cache.data is not None
+    return cache.data
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    decoder = small_decoder(request.param, **KEYS[request.param])
+    parts = parts_with_graphs(decoder, (1,), **SIZES)
+    binaries = {"sm8650": [*map(context_of, parts)]}
+    folder = tmp_path_factory.mktemp("bundle")
+    return written(folder, facts_of(decoder, **SIZES), parts, binaries=binaries, tokenizer=tokenizer_json())
+
+
+@needs_htp
+@pytest.mark.slow
+def test_all_engines_choose_the_same_tokens(bundle: Bundle) -> None:
+    answers = {}
+    for engine in ("genie", "htp", "host", "float"):
+        with opened(bundle, engine) as ask:
+            answers[engine] = [list(ask(TEXT, 8)), list(ask(TEXT[:5], 4))]
+    assert answers["genie"] == answers["htp"] == answers["host"] == answers["float"]
+    assert len(answers["genie"][0]) == 8
+
+
+@needs_htp
+@pytest.mark.slow
+def test_an_answer_ends_with_the_context_and_a_longer_prompt_is_refused(bundle: Bundle) -> None:
+    with opened(bundle, "genie", sampling=Sampling(temperature=0.7, top_k=5)) as ask:
+        assert 0 < len(list(ask(LONG, 200))) <= SIZES["context"] - len(LONG) + 1
+        with pytest.raises(UsageError):
+            list(ask(TEXT * 4, 4))
+        with pytest.raises(UsageError):
+            list(ask([96], 4))
+        assert list(ask(TEXT, 3))
+
+
+@needs_htp
+@pytest.mark.slow
+def test_texts_times_and_shared_weights(bundle: Bundle, tmp_path: Path) -> None:
+    config = genie_config(bundle.facts, [path.with_suffix(".bin").name for path in bundle.parts])
+    with genie.Dialog(bundle.folder / "sm8650", config) as dialog:
+        text = "".join(dialog.text("w5 w17 w80", 4))
+        tokens = genie.times_of(dialog.profile(), "GenieDialog_query")
+        assert text
+        assert tokens("num-generated-tokens") == 4
+        assert 0 < (tokens("time-to-first-token") or 0) < 60
+    bad = genie_config(bundle.facts, ["missing.bin"])
+    with pytest.raises(BackendError):
+        genie.Dialog(tmp_path, bad)
+    bad["dialog"]["engine"]["other"] = 1
+    with pytest.raises(BackendError, match="other"):
+        genie.Dialog(tmp_path, bad)
+
+
+@needs_htp
+@pytest.mark.slow
+def test_binaries_for_a_device_alone_are_compiled_anew(tmp_path: Path) -> None:
+    decoder = small_decoder(num_hidden_layers=1, **KEYS["llama"])
+    parts, notices = parts_with_graphs(decoder, **SIZES), list[str]()
+    shared = written(
+        tmp_path,
+        facts_of(decoder, **SIZES),
+        parts,
+        binaries={"sm8650": [context_of(parts[0])]},
+        is_shared=True,
+        tokenizer=tokenizer_json(),
+    )
+    with opened(shared, notify=notices.append) as ask, opened(shared, "host") as ask_host:
+        assert list(ask(TEXT, 4)) == list(ask_host(TEXT, 4))
+    assert len(notices) == 1
+
+
+def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genie, "library_folder", lambda: tmp_path)
+    assert not genie.is_installed()
+    with pytest.raises(BackendError, match="libGenie"):
+        genie.Dialog(tmp_path, {})

@@ -1,0 +1,74 @@
+"""Caches of several graphs: verification of each, and common weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.support.htp_models import cnn, needs_htp
+from xdlc.container import cache_provenance, caches
+from xdlc.errors import UsageError
+from xdlc.ir import Model
+
+NAMES = ("prompt", "token")
+
+
+@pytest.fixture(scope="module")
+def both() -> Model:
+    return xdlc.link([cnn(quantized=True), cnn(quantized=True)], list(NAMES))
+
+
+def prepared(model: Model, **options: Any) -> tuple[Model, list[str]]:
+    notices: list[str] = []
+    return xdlc.prepare(model, ["sm8650"], notify=notices.append, **options), notices
+
+
+@needs_htp
+def test_each_graph_is_verified(both: Model) -> None:
+    model, notices = prepared(both)
+    (facts,) = cache_provenance.read(model).values()
+    assert facts.verified is not None
+    assert facts.verified.share == 1.0
+    assert list(facts.verified.outputs) == ["y", "token: y"]
+    assert not facts.verified.compiled
+    assert not notices
+    feeds = {"x": np.ones((1, 8, 8, 4), np.float32)}
+    for name in NAMES:
+        with xdlc.Session(model, "htp", graph=name) as session:
+            assert session.graph.name == name
+            assert session._engine.record == "htp.cache.sm8650.0"  # type: ignore[attr-defined]
+            np.testing.assert_allclose(session.run(feeds)["y"], xdlc.run(both, feeds)["y"], atol=0.05)
+
+
+@needs_htp
+def test_graphs_share_weights_and_are_verified_where_they_are_compiled(both: Model) -> None:
+    apart, (model, notices) = prepared(both, verify=False)[0], prepared(both, share_graph_weights=True)
+    (facts,) = cache_provenance.read(model).values()
+    assert facts.share_graph_weights
+    assert facts.verified is not None
+    assert facts.verified.compiled
+    assert facts.verified.share == 1.0
+    assert list(facts.verified.outputs) == ["y", "token: y"]
+    assert not notices
+    sizes = [cache.data.nbytes for each in (apart, model) for cache in caches(each) if cache.data is not None]
+    assert sizes[1] < sizes[0]
+    heard: list[str] = []
+    with xdlc.Session(model, "htp", notify=heard.append) as session:
+        assert session._engine.record is None  # type: ignore[attr-defined]
+    assert any("share their weights" in text for text in heard)
+    kept, notices = prepared(model, share_graph_weights=True)
+    assert any("kept" in text for text in notices)
+    assert cache_provenance.read(kept) == cache_provenance.read(model)
+
+
+@needs_htp
+def test_one_graph_has_nothing_to_share() -> None:
+    model, notices = prepared(cnn(quantized=True), share_graph_weights=True, verify=False)
+    assert len(notices) == 1
+    (facts,) = cache_provenance.read(model).values()
+    assert not facts.share_graph_weights
+    with pytest.raises(UsageError, match="exclude each other"):
+        prepared(cnn(quantized=True), share_graph_weights=True, share_weights=True)

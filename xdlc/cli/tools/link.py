@@ -1,0 +1,64 @@
+"""``xdlc-link``: graphs of several DLCs in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xdlc.cli import bars, params
+from xdlc.cli.output_path import check_target
+from xdlc.cli.tool import notice, show, tool
+
+
+def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[Path, str]:
+    """Parse values like ``NAME=FILE``.
+
+    Raises:
+        BadValue: If one has another form, or its file is named twice.
+    """
+    named: dict[Path, str] = {}
+    for value in values:
+        name, equals, file = value.partition("=")
+        if not (name and equals and file):
+            raise params.BadValue(f"{value!r} is not NAME=FILE", "write a name, = and a file: prompt=a.dlc")
+        path = params.INPUT_FILE.convert(file, _param, _ctx)
+        if path in named:
+            raise params.BadValue(f"{file!r} is named twice", "name the graph of a file once")
+        named[path] = name
+    return named
+
+
+@tool(
+    "xdlc-link",
+    epilog="The first graph is the main one. Caches are dropped: prepare the result, and each cache holds "
+    "all graphs.",
+)
+@click.argument("sources", metavar="DLC...", nargs=-1, type=params.INPUT_FILE)
+@click.option(
+    "--graph",
+    "named",
+    multiple=True,
+    callback=_named,
+    metavar="NAME=FILE",
+    help="DLC whose graph gets a name, one of the arguments or another one. Repeatable.  [default: the "
+    "graph's own name; where several have one, with their shapes, or the name of the file]",
+)
+@click.option("-o", "--output_dlc", "target", type=params.OUTPUT_FILE, required=True, help="The result.")
+def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> None:
+    """Put the graphs of several DLCs into one.
+
+    Equal weights are stored once. Names of inputs and outputs stay.
+    """
+    from xdlc import api
+
+    check_target(target)
+    paths = list(dict.fromkeys((*sources, *named)))
+    with bars.steps("linking"):
+        linked = api.link(paths, [named.get(path) for path in paths], notify=notice)
+    with bars.steps("writing"):
+        api.save(linked, target)
+    for graph in linked.graphs.values():
+        ports = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in graph.inputs)
+        show(f"graph {graph.name}: {len(graph)} ops, inputs {ports}")
+    show(f"written: {target}")

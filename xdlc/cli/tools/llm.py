@@ -1,0 +1,267 @@
+"""``xdlc-llm``: language models from a checkpoint to answers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdlc import __version__
+from xdlc.cli import bars, params, text
+from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.errors import UsageError
+from xdlc.options import spell
+from xdlc.options.language_models import BuildOptions
+
+if TYPE_CHECKING:
+    from xdlc.llm.bundle import Bundle
+    from xdlc.llm.tokenizer import Tokenizer
+
+BUNDLE = params.FilePath(file_okay=False, path_type=Path)
+_LONGEST_TEXT = 64 << 20
+_ENGINES = ("auto", "genie", "htp", "host", "float")
+_EVALUATED = ("float", "host", "htp")
+
+_SAMPLING = (
+    click.option(
+        "--engine",
+        type=click.Choice(_ENGINES),
+        default="auto",
+        show_default=True,
+        help="genie: the vendor's runtime of language models on the emulation; htp: the emulation of a SoC; "
+        "host: this machine; float: this machine without rounding. auto is genie where it is installed, "
+        "else host.",
+    ),
+    click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]"),
+    click.option(
+        "--max_new_tokens",
+        type=click.IntRange(1),
+        default=256,
+        show_default=True,
+        help="Most tokens of an answer.",
+    ),
+    click.option(
+        "--temperature",
+        type=params.NumberRange(0),
+        default=0.0,
+        show_default=True,
+        help="Divisor of the logits; 0 chooses the likeliest token.",
+    ),
+    click.option("--top_k", type=click.IntRange(0), default=0, help="Tokens to choose from.  [default: all]"),
+    click.option(
+        "--top_p",
+        type=params.NumberRange(0, 1, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Share of probability to choose from.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0), default=42, show_default=True, help="Seed of random numbers."
+    ),
+)
+
+
+def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    """Parse a number of parts, or ``auto``."""
+    if value is None or value == "auto":
+        return value
+    if not (value.isascii() and value.isdecimal() and 0 < len(value) < 5):
+        raise params.BadValue(f"{value!r} is no number of parts", "write auto, or a number like 4")
+    return int(value)
+
+
+@tool("xdlc-llm build")
+@click.argument("source", metavar="SOURCE", type=params.MODEL)
+@click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
+@params.flags_of(BuildOptions, settings={"splits": {"type": str, "callback": _splits}})
+def build(source: Path, output: Path, **options: Any) -> None:
+    """Build a bundle from a folder of Hugging Face or a GGUF file.
+
+    Nothing of the folder is executed. A build that was interrupted goes on where it ended.
+    """
+    from xdlc.llm.building import build as built
+
+    with bars.steps("reading", "part") as step:
+        bundle = built(source, output, notify=notice, step=step, **params.stated(options))
+    for check in bundle.facts.checks:
+        show(f"checked: {check}")
+    show(f"written: {bundle.folder}")
+
+
+@tool("xdlc-llm run")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--prompt", metavar="TEXT", help="Text to continue.")
+@click.option("--tokens", metavar="ID,ID..", help="Token ids to continue, all of them; ids are printed.")
+@params.all_of(*_SAMPLING)
+def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
+    """Continue a text or token ids."""
+    if (prompt is None) == (tokens is None):
+        raise UsageError("one of two is needed", fix=f"pass {spell('prompt')} or {spell('tokens')}")
+    from xdlc.llm.bundle import read_bundle
+    from xdlc.llm.running import begun
+
+    bundle = read_bundle(source)
+    if tokens is not None:
+        with _answering(bundle, options) as ask:
+            for token in ask(_ids(tokens), max_new_tokens):
+                click.echo(token)
+        return
+    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+        begin = begun(tokenizer.encode(prompt or ""), bundle.facts)
+        _stream(tokenizer.pieces(ask(begin, max_new_tokens)))
+
+
+@tool("xdlc-llm chat")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--system", metavar="TEXT", help="First message, of the role system.")
+@params.all_of(*_SAMPLING)
+def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
+    """Talk to a language model: a line from standard input is a message."""
+    from xdlc.llm.bundle import read_bundle
+    from xdlc.llm.running import begun
+
+    bundle = read_bundle(source)
+    messages = [{"role": "system", "content": system}] if system is not None else []
+    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+        for line in _lines():
+            messages.append({"role": "user", "content": line})
+            answer = ask(begun(tokenizer.conversation(messages), bundle.facts), max_new_tokens)
+            content = _stream(tokenizer.pieces(answer))
+            messages.append({"role": "assistant", "content": content})
+
+
+@tool("xdlc-llm eval")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--text", "listing", type=params.INPUT_FILE, required=True, help="Text in UTF-8.")
+@click.option(
+    "--engine",
+    "engines",
+    type=click.Choice(_EVALUATED),
+    multiple=True,
+    help="Engine to evaluate: float, host or htp. Repeatable.  [default: float and host]",
+)
+@click.option("--reference", type=BUNDLE, help="Bundle to compare with, on the host: of float weights.")
+@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]")
+@click.option("--window", type=click.IntRange(2), metavar="N", help="Tokens of a window.  [default: context]")
+@click.option(
+    "--max_tokens", type=click.IntRange(2), default=4096, show_default=True, help="Most tokens of the text."
+)
+def evaluate(
+    source: Path,
+    listing: Path,
+    engines: tuple[str, ...],
+    reference: Path | None,
+    soc: str | None,
+    window: int | None,
+    max_tokens: int,
+) -> None:
+    """Print perplexities on a text, and how often the likeliest tokens are equal."""
+    from xdlc.llm.bundle import read_bundle
+    from xdlc.llm.evaluation import evaluate as measured
+    from xdlc.llm.running import runner_of
+
+    bundle = read_bundle(source)
+    with _tokenizer(bundle) as tokenizer:
+        tokens = tokenizer.encode(_content(listing), special=False)[:max_tokens]
+    cases = [(name, bundle, name) for name in engines or ("float", "host")]
+    if reference is not None:
+        cases.insert(0, ("reference", read_bundle(reference), "host"))
+    rows: list[tuple[str, ...]] = []
+    first = None
+    for title, evaluated, engine in cases:
+        with (
+            bars.steps("evaluating", "token") as step,
+            runner_of(evaluated, engine, soc=soc, notify=notice) as runner,
+        ):
+            result = measured(runner, tokens, window=window, bos=bundle.facts.bos, step=step)
+        first = first or result
+        worst = max(result.perplexities)
+        ratio = math.exp(result.loss - first.loss)
+        same = f"{100 * result.equality(first):.1f} %"
+        rows.append((title, f"{result.perplexity:.4f}", f"{ratio:.4f}", same, f"{worst:.4f}"))
+    show(f"{len(tokens)} tokens of {listing}; ratio and equal tokens against {rows[0][0]}")
+    for line in text.table(
+        ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
+    ):
+        show(line)
+
+
+def _ids(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
+        raise UsageError("are not token ids", where=spell("tokens"), fix=f"write {spell('tokens', '1,2,3')}")
+    return [int(word) for word in words]
+
+
+@contextmanager
+def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int], int], Iterator[int]]]:
+    from xdlc.llm.generation import Sampling
+    from xdlc.llm.running import opened
+
+    engine, soc = options.pop("engine"), options.pop("soc")
+    ask: Callable[[Sequence[int], int], Iterator[int]]
+    with ExitStack() as stack:
+        with bars.steps("loading"):
+            sampling = Sampling(**options)
+            ask = stack.enter_context(opened(bundle, engine, soc=soc, sampling=sampling, notify=notice))
+        yield ask
+
+
+def _tokenizer(bundle: Bundle) -> Tokenizer:
+    from xdlc.llm.tokenizer import Tokenizer
+
+    if bundle.tokenizer is None:
+        raise UsageError(
+            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
+        )
+    return Tokenizer(bundle.tokenizer, bundle.facts.chat_template, bundle.facts.special)
+
+
+def _content(path: Path) -> str:
+    from xdlc.ir.files import read_bytes
+
+    content = read_bytes(path, _LONGEST_TEXT)
+    return content[:_LONGEST_TEXT].decode("utf-8", "replace")
+
+
+def _lines() -> Iterator[str]:
+    """Yield lines of standard input that are not empty, with a prompt on a terminal."""
+    while True:
+        if sys.stdin.isatty():
+            click.echo("> ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def _stream(pieces: Iterator[str]) -> str:
+    """Print an answer as it comes; return it."""
+    parts = []
+    for piece in pieces:
+        click.echo("\n".join(map(text.clean, piece.split("\n"))), nl=False)
+        parts.append(piece)
+    click.echo()
+    return "".join(parts)
+
+
+@click.group(
+    "xdlc-llm",
+    cls=ToolGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": text.WIDTH},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Build language models for the vendor's runtime, talk to them, and evaluate them."""
+
+
+main.add_command(build, "build")
+main.add_command(run, "run")
+main.add_command(chat, "chat")
+main.add_command(evaluate, "eval")

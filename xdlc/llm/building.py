@@ -1,0 +1,400 @@
+"""Building of bundles: from a checkpoint to context binaries, part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from xdlc.container import load
+from xdlc.container.caches import caches
+from xdlc.errors import UsageError
+from xdlc.ir import Model, TensorData
+from xdlc.ir.derived_data import Dequantized
+from xdlc.ir.dtype import FLOAT16, SFIXED8
+from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.llm.calibration import Calibrated
+from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
+from xdlc.llm.decoder import Decoder, read_decoder
+from xdlc.llm.genie_rules import check_genie
+from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.tokenizer import Tokenizer
+from xdlc.options import spell
+from xdlc.quant.weights_only import block_quantized
+from xdlc.targets import find_soc
+from xdlc.version import VERSION
+from xdlc.worker.temporary import TemporaryFolder, temporary_files
+
+Step: TypeAlias = Callable[[str, int, int], None]
+Notify: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How weights and activations are stored.
+
+    Attributes:
+        bits: Bits of weights; 16: floats.
+        block: Input channels that share a scale; 0: all of an output channel.
+        is_fixed: Whether activations are fixed point of 16 bits instead of float16, with calibrated ranges.
+    """
+
+    bits: int
+    block: int = 0
+    is_fixed: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the quantizer, for fixed-point activations."""
+        blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
+        return {"weights_bitwidth": self.bits, **blocks}
+
+    def nbytes(self, shape: Sequence[int]) -> int:
+        """Return the bytes of a parameter, with the scales of its blocks."""
+        elements = math.prod(shape)
+        if len(shape) < 2 or self.bits == 16:
+            return 2 * elements
+        return elements * self.bits // 8 + (2 * elements // self.block if self.block else 0)
+
+
+FORMS: Mapping[str, Form] = {
+    "fp16": Form(16),
+    "w4b32": Form(4, 32),
+    "w8": Form(8, is_fixed=True),
+    "w4": Form(4, 32, is_fixed=True),
+}
+"""Forms by the words of ``--weights``."""
+PART_BYTES = 400 << 20
+"""Bytes of the weights of a part, beyond which parts are split at layers."""
+
+
+def build(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    targets: Sequence[str] = ("sm8650",),
+    context: int = 4096,
+    prompt_tokens: int = 128,
+    weights: str = "w4b32",
+    kv: int | None = None,
+    splits: int | str = "auto",
+    text: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    notify: Notify = lambda text: None,
+    step: Step = lambda title, done, total: None,
+) -> Bundle:
+    """Build a bundle of a language model.
+
+    What a build that was interrupted has finished is kept by the next one with the same arguments.
+
+    Args:
+        source: A folder of Hugging Face, or a GGUF file.
+        output: The folder to write.
+        targets: SoCs to compile for, by name.
+        context: Most tokens of a conversation.
+        prompt_tokens: Tokens of a prompt that are processed at a time.
+        weights: A key of ``FORMS``.
+        kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
+        splits: Number of parts with a context binary each; ``auto``: by the size of weights.
+        text: Text in UTF-8 to calibrate with; needed with fixed-point activations.
+        verify: Whether context binaries are verified against the host.
+        notify: Called with each notice.
+        step: Called with what is done, and how many parts are done of all.
+
+    Raises:
+        UsageError: If an option does not fit.
+        XdlcError: If the checkpoint is damaged or not supported, or a step fails.
+    """
+    form = FORMS.get(weights)
+    if form is None:
+        raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
+    for name in targets:
+        find_soc(name)
+    step("reading", 0, 0)
+    checkpoint = open_checkpoint(source)
+    for notice in checkpoint.notices:
+        notify(notice)
+    decoder = read_decoder(checkpoint.config)
+    lengths = _lengths(decoder, context, prompt_tokens)
+    unread = check_parameters(decoder, checkpoint.weights)
+    if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
+        notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
+    parts = _split(decoder, form, splits)
+    request = _Request(checkpoint, decoder, form, tuple(lengths), tuple(targets), verify)
+    bits = _kv_bits(form, kv)
+    return _built(request, parts, Path(output), text, weights, bits, notify, step)
+
+
+def _kv_bits(form: Form, bits: int | None) -> int:
+    """Return the bits of cached keys and values.
+
+    Raises:
+        UsageError: If the form has no such caches.
+    """
+    if bits not in (None, 8, 16):
+        raise UsageError(f"{spell('kv')} is {bits!r}", fix="use 8 or 16")
+    if bits == 8 and not form.is_fixed:
+        raise UsageError(
+            "caches of 8 bits need activations of 16 bits", fix=f"use {spell('weights', 'w8')} or w4"
+        )
+    return bits or (8 if form.is_fixed else 16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What to build.
+
+    Attributes:
+        lengths: Lengths of the graphs.
+        targets: SoCs to compile for.
+        verifies: Whether context binaries are verified.
+    """
+
+    checkpoint: Checkpoint
+    decoder: Decoder
+    form: Form
+    lengths: tuple[Length, ...]
+    targets: tuple[str, ...]
+    verifies: bool
+
+    def fingerprint(self, parts: Sequence[Part]) -> str:
+        """Return a digest of what the files of parts depend on."""
+        place = Path(self.checkpoint.where)
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        lengths = [(length.tokens, length.context) for length in self.lengths]
+        layers = [(part.layers.start, part.layers.stop) for part in parts]
+        facts = (VERSION, stats, lengths, layers, self.form.bits, self.form.block, self.form.is_fixed)
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+PROGRESS = "build.json"
+"""File of a bundle under construction with the fingerprint of its parts."""
+_LONGEST, _LONGEST_TEXT = 1 << 16, 16 << 20
+
+
+def _built(
+    request: _Request,
+    parts: Sequence[Part],
+    folder: Path,
+    text: str | os.PathLike[str] | None,
+    weights: str,
+    kv_bits: int,
+    notify: Notify,
+    step: Step,
+) -> Bundle:
+    source = _Source(request, text, kv_bits, notify)
+    make_folder(folder)
+    _begin(folder, request.fingerprint(parts))
+    total = len(parts) * (1 + len(request.targets))
+    compiled: list[Future[None]] = []
+    done = 0
+    with ThreadPoolExecutor(1) as compiling:
+        for part in parts:
+            step(f"building part {part.number} of {part.count}", done, total)
+            path = part_path(folder, part.number, part.count)
+            source.part(part, path)
+            check_genie([load(path)])
+            done += 1
+            for soc in request.targets:
+                file = binary_path(folder, soc, part.number, part.count)
+                if not file.is_file():
+                    compiled.append(compiling.submit(_compile, path, soc, file, request.verifies, notify))
+        for job in compiled:
+            step("compiling", done, total)
+            job.result()
+            done += 1
+    models = [load(part_path(folder, part.number, part.count)) for part in parts]
+    check_genie(models)
+    facts = _facts(request, weights, kv_bits)
+    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
+    (folder / PROGRESS).unlink(missing_ok=True)
+    return bundle
+
+
+def _begin(folder: Path, fingerprint: str) -> None:
+    """Remove files of another build from a folder, and state which build this is."""
+    place = folder / PROGRESS
+    before = read_bytes(place, _LONGEST)[:_LONGEST].decode("utf-8", "replace") if place.is_file() else ""
+    if before.strip() == fingerprint:
+        return
+    for pattern in ("decoder_*_of_*.dlc", "*/decoder_*_of_*.bin"):
+        for file in folder.glob(pattern):
+            file.unlink()
+    replace_text(place, f"{fingerprint}\n")
+
+
+class _Source:
+    """Makes the parts of a request, in order.
+
+    Args:
+        text: Text in UTF-8 to calibrate with.
+        kv_bits: Bits of keys and values of past tokens.
+    """
+
+    def __init__(
+        self, request: _Request, text: str | os.PathLike[str] | None, kv_bits: int, notify: Notify
+    ) -> None:
+        self._request, self._notify = request, notify
+        form = request.form
+        self._calibrated: Calibrated | None = None
+        if form.is_fixed:
+            tokens = _tokens(request.checkpoint, text)
+            options = {**form.options, "target": request.targets[0]} if request.targets else form.options
+            self._calibrated = Calibrated(request.decoder, tokens, request.lengths, kv_bits, options, notify)
+
+    def _weights(self) -> Weights:
+        """Return the parameters, none of which is in memory."""
+        weights, form = self._request.checkpoint.weights, self._request.form
+        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, _packer(form))
+
+    def part(self, part: Part, path: Path) -> None:
+        """Write a part, unless it is there."""
+        request = self._request
+        if path.is_file():
+            if self._calibrated is not None:
+                self._calibrated.skip(part, self._weights(), load(path))
+            return
+        if self._calibrated is not None:
+            model = self._calibrated.part(part, self._weights())
+        else:
+            model = _float_part(request, part, self._weights(), self._notify)
+        model.save(path)
+
+
+def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list[int]:
+    """Return the tokens of a text to calibrate with.
+
+    Raises:
+        UsageError: If there is no text, or no tokenizer for it.
+    """
+    if text is None:
+        raise UsageError(
+            "activations of 16 bits are calibrated with a text, and none is given",
+            fix=f"pass {spell('text', 'FILE')}, or keep floats with {spell('weights', 'w4b32')}",
+        )
+    if checkpoint.tokenizer is None:
+        raise UsageError(
+            "the checkpoint has no tokenizer.json, which the text needs",
+            where=checkpoint.where,
+            fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
+        )
+    content = read_bytes(Path(text), _LONGEST_TEXT)[:_LONGEST_TEXT].decode("utf-8", "replace")
+    with temporary_files():
+        temporary = TemporaryFolder()
+    with temporary as folder:
+        path = Path(folder, "tokenizer.json")
+        replace_file(path, checkpoint.tokenizer)
+        with Tokenizer(path) as tokenizer:
+            return tokenizer.encode(content, special=False)
+
+
+def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
+    """Return a part with float activations, of one graph for each length."""
+    model, *others = [
+        part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
+    ]
+    for another in others:
+        model.add_graph(another.main)
+    return model
+
+
+def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
+    """Return the function that stores weights as integers; None keeps floats."""
+    if form.bits == 16:
+        return None
+
+    def pack(data: TensorData) -> TensorData:
+        integers, encoding = block_quantized(data, form.bits, form.block)
+        return Dequantized(integers, SFIXED8, encoding)
+
+    return pack
+
+
+def _compile(path: Path, soc: str, file: Path, verifies: bool, notify: Notify) -> None:
+    """Compile a part for a SoC; write its context binary."""
+    from xdlc.prepare.htp import prepare
+
+    make_folder(file.parent)
+    prepared = prepare(path, [soc], verify=verifies, jobs=1, notify=notify)
+    (cache,) = (cache for cache in caches(prepared) if cache.soc == soc)
+    if cache.data is None:
+        raise ValueError(f"the cache for {soc} has no content")
+    replace_file(file, cache.data.write_to)
+
+
+def _facts(request: _Request, weights: str, kv_bits: int) -> Facts:
+    decoder, checkpoint = request.decoder, request.checkpoint
+    ends = checkpoint.generation.get("eos_token_id") or []
+    return Facts(
+        family=decoder.type,
+        vocab=decoder.vocab,
+        context=request.lengths[0].context,
+        prompt_tokens=request.lengths[0].tokens,
+        layers=decoder.layers,
+        kv_heads=decoder.kv_heads,
+        head_dim=decoder.head_dim,
+        weights=weights,
+        kv_bits=kv_bits,
+        rope=decoder.rope,
+        bos=checkpoint.generation.get("bos_token_id"),
+        eos=tuple(ends),
+        chat_template=checkpoint.chat_template,
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
+
+
+def _lengths(decoder: Decoder, context: int, prompt_tokens: int) -> list[Length]:
+    """Return the lengths of the graphs.
+
+    Raises:
+        UsageError: If they do not fit.
+    """
+    if not 1 <= prompt_tokens < context:
+        raise UsageError(
+            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', context)} do not fit",
+            fix="process 1 or more tokens at a time, and fewer than the context has",
+        )
+    if context > decoder.positions:
+        raise UsageError(
+            f"{spell('context')} is {context}, the model was made for {decoder.positions} tokens",
+            fix=f"use {spell('context', decoder.positions)} or less",
+        )
+    return [Length(tokens, context) for tokens in dict.fromkeys((prompt_tokens, 1))]
+
+
+def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
+    """Return the parts of a decoder.
+
+    Raises:
+        UsageError: If there are more parts than layers.
+    """
+    if splits == "auto":
+        return parts_of(decoder, _borders(decoder, form))
+    if not isinstance(splits, int) or not 1 <= splits <= decoder.layers:
+        raise UsageError(
+            f"{spell('splits')} is {splits!r}", fix=f"give auto, or a number of 1 to {decoder.layers}"
+        )
+    return parts_of(decoder, [decoder.layers * index // splits for index in range(1, splits)])
+
+
+def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
+    """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
+    each = parts_of(decoder, range(1, decoder.layers + 1))
+    total = 0
+    for part in each:
+        nbytes = sum(map(form.nbytes, parameters(decoder, part).values()))
+        if total and total + nbytes > PART_BYTES:
+            yield part.layers.start
+            total = 0
+        total += nbytes

@@ -1,0 +1,376 @@
+"""Bundles: folders of language models for the vendor's runtime, with facts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import ModelError, StorageError
+from xdlc.ir import Model
+from xdlc.ir.files import read_bytes, replace_file
+from xdlc.json_fields import Fields, Node, Scope, json_value
+from xdlc.llm.decoder import Rope
+from xdlc.llm.readme import readme
+from xdlc.targets import find_soc
+
+FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
+CONFIG, EXTENSIONS = "genie_config.json", "htp_backend_ext_config.json"
+_LONGEST_FACTS = 1 << 20
+_MOST_TOKENS = 1 << 24
+_MOST_PARTS = 256
+_AGAIN = "build the bundle again: xdlc-llm build"
+_SCALINGS: Mapping[str, Sequence[str]] = {
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "longrope": (
+        "short_factor",
+        "long_factor",
+        "original_max_position_embeddings",
+        "max_position_embeddings",
+    ),
+}
+"""Scalings of rotary positions that the vendor's runtime computes, with their facts."""
+_BY_PAIR = ("short_factor", "long_factor")
+"""Facts with a number for each pair of rotated elements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Facts about a language model that its runtime has to know.
+
+    Attributes:
+        family: Family of the decoder, like ``llama``.
+        vocab: Number of tokens that the logits are of.
+        context: Tokens of the context.
+        prompt_tokens: Tokens that the prompt graph reads at a time.
+        layers: Number of layers.
+        kv_heads: Heads of keys and values.
+        head_dim: Elements of a head.
+        weights: Form of the weights, like ``w4``.
+        kv_bits: Bits of a cached element.
+        rope: Rotary positions as inputs of the graph; None if it computes positions from ``position_ids``.
+        bos: Token that every text begins with; None without one.
+        eos: Tokens that end an answer.
+        chat_template: Template of a conversation, in Jinja.
+        special: Texts of special tokens by the names that templates use, like ``bos_token``.
+        checks: Sentences on what was verified.
+        perplexities: Perplexity by what ran the model, measured while it was built.
+    """
+
+    family: str
+    vocab: int
+    context: int
+    prompt_tokens: int
+    layers: int
+    kv_heads: int
+    head_dim: int
+    weights: str
+    kv_bits: int
+    rope: Rope | None = None
+    bos: int | None = None
+    eos: tuple[int, ...] = ()
+    chat_template: str | None = None
+    special: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    perplexities: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The context binaries for a SoC.
+
+    Attributes:
+        binaries: Their files, by part.
+        is_shared: Whether graphs share their weights: such binaries load on a device only.
+    """
+
+    binaries: tuple[Path, ...]
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle on the disk.
+
+    Attributes:
+        folder: Its folder.
+        facts: Facts about its model.
+        parts: The DLCs, in the order of the layers.
+        targets: Context binaries by SoC.
+        tokenizer: The tokenizer's file; None without one.
+    """
+
+    folder: Path
+    facts: Facts
+    parts: tuple[Path, ...]
+    targets: Mapping[str, Target]
+    tokenizer: Path | None
+
+
+def part_path(folder: Path, number: int, count: int) -> Path:
+    """Return the DLC of a part, by its number from 1."""
+    return folder / f"decoder_{number}_of_{count}.dlc"
+
+
+def binary_path(folder: Path, soc: str, number: int, count: int) -> Path:
+    """Return the context binary of a part for a SoC."""
+    return folder / soc / part_path(folder, number, count).with_suffix(".bin").name
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those around it.
+
+    Raises:
+        StorageError: If the system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        raise StorageError(problem, where=str(folder), fix=fix) from error
+
+
+def write_bundle(
+    folder: Path,
+    facts: Facts,
+    parts: Sequence[Model],
+    targets: Sequence[str] = (),
+    tokenizer: bytes | None = None,
+    *,
+    is_shared: bool = False,
+) -> Bundle:
+    """Write what a bundle has beside its DLCs and context binaries, the facts last.
+
+    Args:
+        folder: The folder, with the files of ``part_path`` and ``binary_path``.
+        facts: Facts about the model.
+        parts: The models of its DLCs, in the order of the layers.
+        targets: The SoCs that it has context binaries for.
+        tokenizer: Content of ``tokenizer.json``.
+        is_shared: Whether graphs of a binary share their weights.
+
+    Raises:
+        StorageError: If a file cannot be written.
+    """
+    files: dict[Path, bytes] = {} if tokenizer is None else {folder / TOKENIZER: tokenizer}
+    for soc in targets:
+        names = [path.name for path in _binaries(folder, soc, len(parts))]
+        files[folder / soc / CONFIG] = _json(genie_config(facts, names))
+        files[folder / soc / EXTENSIONS] = extensions(soc)
+        if tokenizer is not None:
+            files[folder / soc / TOKENIZER] = tokenizer
+    bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)
+    record = {
+        "facts": asdict(facts),
+        "parts": len(parts),
+        "targets": {soc: {"is_shared": is_shared} for soc in targets},
+        "has_tokenizer": tokenizer is not None,
+    }
+    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: _json(record)}
+    for path, content in files.items():
+        replace_file(path, content)
+    return bundle
+
+
+def _bundle(
+    folder: Path, facts: Facts, count: int, targets: Mapping[str, bool], has_tokenizer: bool
+) -> Bundle:
+    """Return a bundle; ``targets`` states whether graphs share weights, by SoC."""
+    parts = tuple(part_path(folder, number, count) for number in range(1, count + 1))
+    binaries = {soc: Target(_binaries(folder, soc, count), shared) for soc, shared in targets.items()}
+    return Bundle(folder, facts, parts, binaries, folder / TOKENIZER if has_tokenizer else None)
+
+
+def _binaries(folder: Path, soc: str, count: int) -> tuple[Path, ...]:
+    return tuple(binary_path(folder, soc, number, count) for number in range(1, count + 1))
+
+
+def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration of a dialog, as ``genie_config.json`` has it.
+
+    Args:
+        facts: Facts about the model.
+        binaries: Files of the context binaries.
+    """
+    backend = {
+        "version": 1,
+        "use-mmap": True,
+        "spill-fill-bufsize": 0,
+        "mmap-budget": 0,
+        "poll": True,
+        "cpu-mask": "0xe0",
+        "kv-dim": facts.head_dim,
+        "allow-async-init": False,
+    }
+    end = list(facts.eos) or [-1]
+    return {
+        "dialog": {
+            "version": 1,
+            "type": "basic",
+            "context": {
+                "version": 1,
+                "size": facts.context,
+                "n-vocab": facts.vocab,
+                "bos-token": -1 if facts.bos is None else facts.bos,
+                "eos-token": end[0] if len(end) == 1 else end,
+            },
+            "sampler": sampler(),
+            "tokenizer": {"version": 1, "path": TOKENIZER},
+            "engine": {
+                "version": 1,
+                "n-threads": 3,
+                "backend": {
+                    "version": 1,
+                    "type": "QnnHtp",
+                    "QnnHtp": backend,
+                    "extensions": EXTENSIONS,
+                },
+                "model": {
+                    "version": 1,
+                    "type": "binary",
+                    "binary": {"version": 1, "ctx-bins": list(binaries)},
+                    "positional-encoding": _positions(facts.rope),
+                },
+            },
+        }
+    }
+
+
+def sampler(temperature: float = 0, top_k: int = 1, top_p: float = 1, seed: int = 42) -> dict[str, Any]:
+    """Return the sampler of a configuration; a temperature of 0 is greedy."""
+    is_greedy = not temperature
+    return {
+        "version": 1,
+        "seed": seed,
+        "temp": 1.0 if is_greedy else temperature,
+        "top-k": 1 if is_greedy else top_k,  # the runtime draws from several in spite of "greedy"
+        "top-p": 1.0 if is_greedy else top_p,
+        "greedy": is_greedy,
+    }
+
+
+def _positions(rope: Rope | None) -> dict[str, Any]:
+    if rope is None:
+        return {"type": "absolute"}
+    positions: dict[str, Any] = {"type": "rope", "rope-dim": rope.dim // 2, "rope-theta": rope.theta}
+    if rope.scaling != "default":
+        numbers = {name: rope.facts[name] for name in _SCALINGS[rope.scaling]}
+        if "max_position_embeddings" in numbers:
+            longest = numbers.pop("max_position_embeddings")
+            numbers["factor"] = longest / numbers["original_max_position_embeddings"]
+        dashed = {name.replace("_", "-"): value for name, value in numbers.items()}
+        positions["rope-scaling"] = {"rope-type": rope.scaling, **dashed}
+    return positions
+
+
+def extensions(soc: str) -> bytes:
+    """Return the configuration of the HTP backend for a SoC."""
+    target = find_soc(soc)
+    core = {"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}
+    device = {"soc_model": target.id, "dsp_arch": target.capabilities.name, "cores": [core]}
+    return _json({"devices": [device]})
+
+
+def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
+    """Return a bundle; its content is checked, as bundles come from anyone.
+
+    Raises:
+        StorageError: If it has no ``xdlc_llm.json`` that can be read.
+        ModelError: If a fact is missing or wrong; a ProblemList of several.
+    """
+    place = Path(folder)
+    path = place / FACTS
+    if not path.is_file():
+        raise StorageError(f"is no bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
+    content = read_bytes(path, _LONGEST_FACTS)
+    try:
+        if len(content) > _LONGEST_FACTS:
+            raise ValueError(f"it has more than {_LONGEST_FACTS >> 20} MiB")
+        value = json_value(content.decode("utf-8"))
+    except ValueError as error:
+        raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
+    scope = Scope(str(path))
+    with scope.collected():
+        top = Fields(Node(value), "the bundle", scope, ("facts", "parts", "targets", "has_tokenizer"))
+        for name in ("facts", "parts", "targets"):
+            top.require(name, "...")
+        facts, count = _facts(top, scope), top.whole("parts") or 0
+        if not 0 < count <= _MOST_PARTS:
+            top.report("parts", f"parts has to be from 1 to {_MOST_PARTS}, found {count}", _AGAIN)
+        targets: dict[str, bool] = {}
+        for name, node in top.members("targets").items():
+            entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
+            targets[find_soc(name).name] = entry.flag("is_shared")
+    assert facts is not None  # or a problem was raised
+    return _bundle(place, facts, count, targets, top.flag("has_tokenizer"))
+
+
+def _facts(top: Fields, scope: Scope) -> Facts | None:
+    """Return the facts; None after a report."""
+    node = top.node("facts")
+    if node is None:
+        return None
+    if isinstance(node.value, dict):  # null is another word for a missing fact
+        node = Node({name: value for name, value in node.value.items() if value is not None}, node.path)
+    entry = Fields(node, "facts", scope, [member.name for member in fields(Facts)])
+    if not entry.ok:
+        return None
+    values: dict[str, Any] = {}
+    for member in fields(Facts):
+        if member.name not in entry:
+            if member.default is MISSING and member.default_factory is MISSING:
+                entry.require(member.name, "...")
+            continue
+        if member.type == "int":
+            values[member.name] = _count(entry, member.name)
+        elif member.type in ("str", "str | None"):
+            values[member.name] = entry.text(member.name)
+    if "bos" in entry:
+        values["bos"] = entry.whole("bos")
+    values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
+    values["checks"] = entry.strings("checks")
+    special = entry.members("special")
+    values["special"] = {name: text.value for name, text in special.items() if isinstance(text.value, str)}
+    figures = Fields(entry.node("perplexities") or Node({}), "perplexities", scope)
+    values["perplexities"] = {name: figures.number(name) or 0.0 for name in entry.members("perplexities")}
+    if (rope := entry.node("rope")) is not None:
+        values["rope"] = _rope(Fields(rope, "rope", scope, ("theta", "dim", "scaling", "facts")))
+    if entry.is_faulty:
+        return None
+    facts = Facts(**values)
+    if facts.prompt_tokens >= facts.context:
+        entry.report("prompt_tokens", "prompt_tokens has to be below context", _AGAIN)
+    return facts
+
+
+def _count(entry: Fields, name: str) -> int:
+    number = entry.whole(name)
+    if number is not None and not 0 < number <= _MOST_TOKENS:
+        entry.report(name, f"{name} has to be from 1 to {_MOST_TOKENS}, found {number}", _AGAIN)
+    return number or 0
+
+
+def _rope(entry: Fields) -> Rope:
+    dim, theta = _count(entry, "dim"), entry.number("theta") or 0.0
+    if dim % 2 or theta <= 0:
+        entry.report("dim", "rope needs an even dim and a positive theta", _AGAIN)
+    scaling = entry.one_of("scaling", _SCALINGS) or "default"
+    facts: dict[str, Any] = {}
+    stated = Fields(entry.node("facts") or Node({}), "facts of rope", entry.scope)
+    for name in (*_SCALINGS[scaling], *(["attention_factor"] if "attention_factor" in stated else [])):
+        stated.require(name, "8.0")
+        numbers = stated.numbers(name) or [0.0]
+        if len(numbers) != (dim // 2 if name in _BY_PAIR else 1) or min(numbers) <= 0:
+            stated.report(name, f"{name} has to be positive, of as many numbers as it scales", _AGAIN)
+        number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
+        facts[name] = numbers if name in _BY_PAIR else number
+    return Rope(theta, dim, scaling, facts)
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(content, indent=1)}\n".encode()

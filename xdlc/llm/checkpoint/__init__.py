@@ -1,0 +1,44 @@
+"""Checkpoints of language models, read without executing anything of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from xdlc.converter import formats
+from xdlc.errors import StorageError, UsageError
+from xdlc.llm.checkpoint.folder import open_folder
+from xdlc.llm.checkpoint.gguf_model import open_gguf
+from xdlc.llm.checkpoint.model import Checkpoint, Weight
+
+__all__ = ["Checkpoint", "Weight", "open_checkpoint"]
+
+
+def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Open a folder of Hugging Face with config.json and safetensors, or a GGUF file.
+
+    Weights stay in their files until they are read.
+
+    Raises:
+        UsageError: If it is something else.
+        ModelError: If it is damaged, or a part is missing.
+        UnsupportedOp: If its weights have a form that is not supported.
+        StorageError: If it cannot be read.
+    """
+    place = Path(path)
+    try:
+        form = formats.recognize(place)
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix="check the path"
+        ) from error
+    if place.is_dir():
+        return open_folder(place)
+    if form is formats.GGUF:
+        return open_gguf(place)
+    fix = "name a folder with config.json and *.safetensors, or a GGUF file"
+    if form is formats.SAFETENSORS or place.name == "config.json":
+        fix = f"name its folder: {place.parent}"
+    raise UsageError(
+        f"is {form.name if form else 'no checkpoint of a language model'}", where=str(path), fix=fix
+    )

@@ -1,0 +1,186 @@
+"""Folders of Hugging Face: configuration, safetensors, tokenizer; no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.weights import beside
+from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.files import read_bytes
+from xdlc.json_fields import fits, shown
+from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object
+from xdlc.llm.checkpoint.packed import packed_weights
+from xdlc.llm.checkpoint.safetensors import read_safetensors
+from xdlc.llm.checkpoint.tokenizer import check_tokenizer
+
+_MOST_CONFIG = 1 << 22
+_MOST_TOKENIZER = 48 << 20
+_MOST_VALUES = 1 << 18
+_MOST_SHARDS = 1 << 10
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_SAVE = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+_PREFIXES = {"gpt2": "transformer."}
+"""Prefix of the decoder's parameters, which checkpoints of the decoder alone omit; default: ``model.``."""
+_HEAD = "lm_head."
+_NESTED = {
+    "language_model.model.": "model.",
+    "model.language_model.": "model.",
+    "language_model.lm_head.": "lm_head.",
+}
+"""Prefixes of a decoder's parameters in models of text and images."""
+_BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
+"""Ends of names of tensors that old checkpoints have and that are no parameters."""
+
+
+def open_folder(folder: Path) -> Checkpoint:
+    """Open a folder with config.json, safetensors and, maybe, a tokenizer.
+
+    Raises:
+        XdlcError: As ``open_checkpoint`` does.
+    """
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            "has no config.json", where=str(folder), fix="name a folder of Hugging Face, or a GGUF file"
+        )
+    config = _json(folder, "config.json") or {}
+    where = str(folder / "config.json")
+    family = config.get("model_type")
+    if not isinstance(family, str) or not family:
+        raise ModelError(
+            "has no model_type", where=where, fix="get the config.json of the model, not of an adapter"
+        )
+    notices: list[str] = []
+    tensors = _decoder_alone(_weights(folder), folder, notices)
+    prefix = _PREFIXES.get(family, "model.")
+    if not any(name.startswith(prefix) for name in tensors):
+        tensors = {name if name.startswith(_HEAD) else prefix + name: data for name, data in tensors.items()}
+    tensors = {name: data for name, data in tensors.items() if not name.endswith(_BUFFERS)}
+    stated = config.pop("quantization_config", None)
+    weights: Mapping[str, Weight] = {name: Weight(data) for name, data in tensors.items()}
+    if stated is not None:
+        weights = packed_weights(stated, tensors, str(folder))
+    template, settings = _text(folder, "chat_template.jinja"), _json(folder, "tokenizer_config.json") or {}
+    tokenizer = _content(folder, "tokenizer.json", _MOST_TOKENIZER)
+    if tokenizer is not None:
+        check_tokenizer(tokenizer, str(folder / "tokenizer.json"))
+    elif any((folder / name).is_file() for name in ("tokenizer.model", "vocab.json")):
+        notices.append(
+            f"{folder}: its tokenizer has no tokenizer.json; write it with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
+    return Checkpoint(
+        where=str(folder),
+        config=config,
+        weights=weights,
+        tokenizer=tokenizer,
+        chat_template=template or _template(settings.get("chat_template")),
+        generation=_generation(config, _json(folder, "generation_config.json") or {}, folder),
+        notices=tuple(notices),
+    )
+
+
+def _content(folder: Path, name: str, most: int) -> bytes | None:
+    """Return the bytes of a file of the folder; None if it does not exist."""
+    if not (folder / name).is_file():
+        return None
+    where = str(folder / name)
+    content = read_bytes(beside(folder / "config.json", name, where), most)
+    if len(content) > most:
+        raise ModelError(f"has more than {most} bytes", where=where, fix="get the file again")
+    return content
+
+
+def _json(folder: Path, name: str) -> dict[str, Any] | None:
+    content = _content(folder, name, _MOST_CONFIG)
+    return None if content is None else json_object(content, str(folder / name), _MOST_VALUES)
+
+
+def _text(folder: Path, name: str) -> str | None:
+    content = _content(folder, name, _MOST_CONFIG)
+    try:
+        return None if content is None else content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"is not UTF-8: {error}", where=str(folder / name), fix="get the file again"
+        ) from error
+
+
+def _weights(folder: Path) -> dict[str, ir.TensorData]:
+    index = _json(folder, _INDEX)
+    if index is None:
+        if (folder / _SINGLE).is_file():
+            return read_safetensors(beside(folder / "config.json", _SINGLE, str(folder)))
+        if any(folder.glob("pytorch_model*.bin")):
+            problem = "its weights are pickles, which can hold code, and none are safetensors"
+            raise UnsupportedOp(
+                problem, where=str(folder), fix=f"write them as safetensors with transformers: {_SAVE}"
+            )
+        raise ModelError(f"has no {_SINGLE}", where=str(folder), fix="get the whole folder")
+    where, shards = str(folder / _INDEX), index.get("weight_map")
+    if not isinstance(shards, dict) or not fits(shards, {"*": str}):
+        raise ModelError(
+            "has no weight_map from names of tensors to files", where=where, fix="get the file again"
+        )
+    names = sorted(set(shards.values()))
+    if len(names) > _MOST_SHARDS:
+        raise ModelError(
+            f"names {len(names)} files, more than {_MOST_SHARDS}", where=where, fix="merge its files"
+        )
+    weights: dict[str, ir.TensorData] = {}
+    for shard in names:
+        tensors = read_safetensors(beside(folder / _INDEX, shard, where))
+        weights |= {name: data for name, data in tensors.items() if shards.get(name) == shard}
+    missing = [name for name in shards if name not in weights]
+    if missing:
+        problem = f"{shown(missing[0])} and {len(missing) - 1} more are not in the files that it names"
+        raise ModelError(problem, where=where, fix="get the whole folder again")
+    return weights
+
+
+def _decoder_alone(
+    tensors: dict[str, ir.TensorData], folder: Path, notices: list[str]
+) -> dict[str, ir.TensorData]:
+    """Return the tensors of a decoder, without those of images beside it."""
+    nested = {}
+    for name, data in tensors.items():
+        for prefix, own in _NESTED.items():
+            if name.startswith(prefix):
+                nested[own + name.removeprefix(prefix)] = data
+    if not nested:
+        return tensors
+    nested |= {name: data for name, data in tensors.items() if name.startswith(_HEAD)}
+    notices.append(f"{folder}: {len(tensors) - len(nested)} tensors beside the decoder are omitted")
+    return nested
+
+
+def _template(stated: Any) -> str | None:
+    """Return the chat template of tokenizer_config.json, the default of several."""
+    if isinstance(stated, list):
+        by_name = {
+            each.get("name"): each.get("template")
+            for each in stated
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
+        }
+        stated = by_name.get("default")
+    return stated if isinstance(stated, str) else None
+
+
+def _generation(config: dict[str, Any], stated: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return generation_config.json with token ids of config.json that it omits."""
+    text = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
+    ids: dict[str, list[int]] = {}
+    for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        stated_ids = [each[key] for each in (stated, config, text) if each and each.get(key) is not None]
+        value: Any = stated_ids[0] if stated_ids else []
+        ids[key] = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, int) and not isinstance(each, bool) for each in ids[key]):
+            problem = f"{key} is neither a whole number nor a list of them"
+            raise ModelError(
+                problem, where=str(folder), fix="get generation_config.json and config.json again"
+            )
+    first = {key: ids[key][0] if ids[key] else None for key in ("bos_token_id", "pad_token_id")}
+    return {**stated, **first, "eos_token_id": ids["eos_token_id"]}

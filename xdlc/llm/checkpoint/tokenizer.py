@@ -1,0 +1,33 @@
+"""Tokenizers in the form of tokenizer.json, the file of Hugging Face's tokenizers."""
+
+from __future__ import annotations
+
+from xdlc.errors import ModelError
+from xdlc.llm.checkpoint.model import json_object
+
+_MOST_VALUES = 5 << 19
+"""Values of a tokenizer.json; Gemma's has 1.8 million."""
+_MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
+
+
+def check_tokenizer(content: bytes, where: str) -> None:
+    """Check that untrusted bytes are a tokenizer.json with a model and its vocabulary.
+
+    Raises:
+        ModelError: If they are not.
+    """
+    model = json_object(content, where, _MOST_VALUES).get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if not isinstance(vocabulary, dict | list) or not vocabulary:
+        raise ModelError("has no model with a vocabulary", where=where, fix="get tokenizer.json again")
+    kind = model.get("type", "BPE") if isinstance(model, dict) else None
+    if kind not in _MODELS:
+        raise ModelError(
+            f"has a model of type {str(kind)[:40]!r}", where=where, fix=f"use one of {', '.join(_MODELS)}"
+        )
+    if isinstance(vocabulary, dict) and not all(
+        type(token) is int and 0 <= token < 1 << 24 for token in vocabulary.values()
+    ):
+        raise ModelError(
+            "has tokens whose ids are no whole numbers", where=where, fix="get tokenizer.json again"
+        )

@@ -1,0 +1,94 @@
+"""Evaluation of decoders on a text: perplexity, equality of likeliest tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.errors import UsageError
+from xdlc.llm.generation import Runner
+
+Array = Any  # numpy.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Figures of a decoder on a text.
+
+    Attributes:
+        perplexities: Perplexity of each window of the text.
+        tokens: Number of predicted tokens.
+        loss: Mean negative logarithm of the probability of a token.
+        likeliest: The likeliest token at each place.
+    """
+
+    perplexities: tuple[float, ...]
+    tokens: int
+    loss: float
+    likeliest: tuple[int, ...]
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity of the whole text."""
+        return math.exp(self.loss)
+
+    def equality(self, reference: Evaluation) -> float:
+        """Return the share of places where both have the same likeliest token."""
+        pairs = list(zip(self.likeliest, reference.likeliest, strict=True))
+        return sum(own == other for own, other in pairs) / len(pairs)
+
+
+def evaluate(
+    runner: Runner,
+    tokens: Sequence[int],
+    *,
+    window: int | None = None,
+    bos: int | None = None,
+    step: Callable[[str, int, int], None] = lambda title, done, total: None,
+) -> Evaluation:
+    """Return figures of a decoder on a text, whose windows have no past.
+
+    Args:
+        runner: The decoder.
+        tokens: The text.
+        window: Tokens of a window; default: the context.
+        bos: Token that is put in front of each window.
+        step: Called with a title, tokens that are done, and all tokens.
+
+    Raises:
+        UsageError: If the text has fewer than two tokens, or a window does not fit into the context.
+    """
+    import numpy
+
+    width = window or runner.context
+    if len(tokens) < 2 or not 1 < width <= runner.context:
+        raise UsageError(
+            f"{len(tokens)} tokens are evaluated in windows of {width}",
+            fix=f"use a text of two tokens or more, and windows of 2 to {runner.context} tokens",
+        )
+    losses: list[float] = []
+    perplexities: list[float] = []
+    likeliest: list[int] = []
+    for part in _windows(tokens, width, bos):
+        step("evaluating", len(likeliest), len(tokens))
+        runner.rewind(0)
+        logits = runner.feed(part[:-1]).astype(numpy.float64)
+        largest = logits.max(axis=-1, keepdims=True)
+        sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
+        own = sums - logits[numpy.arange(len(logits)), part[1:]]
+        losses += own.tolist()
+        perplexities.append(math.exp(float(own.mean())))
+        likeliest += numpy.argmax(logits, axis=-1).tolist()
+    loss = math.fsum(losses) / len(losses)
+    return Evaluation(tuple(perplexities), len(losses), loss, tuple(likeliest))
+
+
+def _windows(tokens: Sequence[int], width: int, bos: int | None) -> Iterator[list[int]]:
+    """Yield windows of at least two tokens."""
+    front = [] if bos is None else [bos]
+    for start in range(0, len(tokens), width - len(front)):
+        part = [*front, *tokens[start : start + width - len(front)]]
+        if len(part) > 1:
+            yield part

@@ -1,0 +1,264 @@
+"""Generation of tokens by graphs of decoders, as the vendor's runtime does it.
+
+Past keys and values stand in front and new ones last; a prompt that does not fill a graph is padded on the
+right.  Quantized values return as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from xdlc.errors import ModelError, UsageError
+from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.ir.quantization import quantized_limits, to_float
+from xdlc.llm.decoder import Rope
+from xdlc.llm.layout import (
+    COSINES,
+    IDS,
+    LOGITS,
+    MASK,
+    POSITIONS,
+    SINES,
+    cache_name,
+    graphs_of,
+)
+from xdlc.llm.network import MASKED
+
+Array = Any  # numpy.ndarray
+
+
+class Engine(Protocol):
+    """Runs a graph."""
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by name."""
+
+
+Open = Callable[[int, Graph], Engine]
+"""Opens a graph of a part, by the part's number from 0."""
+
+
+class Runner:
+    """A decoder on an engine, with the keys and values of the tokens so far.
+
+    Args:
+        parts: The parts, which ``check_genie`` accepts.
+        rope: Rotary positions; None if graphs have learned ones.
+        open_graph: Opens a graph when it runs first.
+
+    Attributes:
+        tokens: The tokens so far.
+        context: Most tokens; 0 where no graph has keys and values of past ones.
+    """
+
+    def __init__(self, parts: Sequence[Model], rope: Rope | None, open_graph: Open) -> None:
+        self._graphs = [graphs_of(part) for part in parts]
+        self._rope, self._open = rope, open_graph
+        self._engines: dict[tuple[int, int], Engine] = {}
+        self._cache: dict[str, Array] = {}
+        self.tokens: list[int] = []
+        self._sizes = [*self._graphs[0]]
+        self.context = self._make_cache()
+
+    def _make_cache(self) -> int:
+        """Fill the caches with zeros; return the length of the context."""
+        import numpy
+
+        context = 0
+        for graphs in self._graphs:
+            size, graph = list(graphs.items())[-1]
+            for tensor in graph.inputs:
+                cache = cache_name(tensor.name)
+                if cache is not None:
+                    shape = list(tensor.shape)
+                    shape[cache.axis] += size
+                    context = shape[cache.axis]
+                    self._cache[tensor.name] = numpy.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
+        return context
+
+    def rewind(self, count: int) -> None:
+        """Forget the tokens after the first ones."""
+        del self.tokens[count:]
+
+    def feed(self, tokens: Sequence[int]) -> Array:
+        """Append tokens; return the logits after each of them: [tokens, vocab].
+
+        Raises:
+            UsageError: If the context has no space for them.
+        """
+        import numpy
+
+        rows, rest = [], list(tokens)
+        while rest:
+            size = self._size(len(rest))
+            rows.append(self._step(rest[:size], size))
+            rest = rest[size:]
+        return numpy.concatenate(rows)
+
+    def _size(self, count: int) -> int:
+        """Return the length of the graph that processes the next tokens."""
+        past = len(self.tokens)
+        fitting = [size for size in self._sizes if past + size <= self.context]
+        if not fitting or past + count > self.context:
+            raise UsageError(
+                f"{past + count} tokens are more than the context of {self.context} has space for",
+                fix="shorten the prompt, or build a bundle with a longer context",
+            )
+        return min((size for size in fitting if size >= count), default=max(fitting))
+
+    def _step(self, tokens: Sequence[int], size: int) -> Array:
+        values = self.run(tokens, size)
+        logits = next(tensor for tensor in self._graphs[-1][size].outputs if tensor.name == LOGITS)
+        array = values[LOGITS].reshape(size, -1)[: len(tokens)]
+        if logits.dtype.is_fixed and logits.encoding is not None:
+            return to_float(array, logits.encoding, where=f"tensor {LOGITS!r}")
+        return array.astype("float32")
+
+    def run(
+        self, tokens: Sequence[int], size: int, values: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Append tokens; return outputs that are no caches, as graphs store them.
+
+        Args:
+            tokens: At most ``size`` tokens.
+            size: Tokens that the graphs process at a time.
+            values: Inputs that no part before computes, by name.
+        """
+        known = dict(values or {})
+        past, count = len(self.tokens), len(tokens)
+        for number, graphs in enumerate(self._graphs):
+            graph = graphs[size]
+            if (number, size) not in self._engines:
+                self._engines[number, size] = self._open(number, graph)
+            feeds = {tensor.name: self._input(tensor, tokens, size, known) for tensor in graph.inputs}
+            results = self._engines[number, size].run(feeds, native=True)
+            for tensor in graph.outputs:
+                cache = cache_name(tensor.name)
+                if cache is None:
+                    known[tensor.name] = results[tensor.name]
+                    continue
+                name = f"{tensor.name.removesuffix('_out')}_in"
+                _along(self._cache[name], cache.axis, past, past + count)[...] = _along(
+                    results[tensor.name], cache.axis, 0, count
+                )
+        self.tokens += tokens
+        return known
+
+    def _input(self, tensor: Tensor, tokens: Sequence[int], size: int, values: Mapping[str, Array]) -> Array:
+        """Return the array of an input; ``values`` are those of the parts before."""
+        import numpy
+
+        past, count = len(self.tokens), len(tokens)
+        cache = cache_name(tensor.name)
+        if cache is not None:
+            return _along(self._cache[tensor.name], cache.axis, 0, self.context - size)
+        if tensor.name == IDS:
+            ids = numpy.zeros(tensor.shape, tensor.dtype.numpy)
+            ids.reshape(-1)[:count] = tokens
+            return ids
+        if tensor.name == MASK:
+            return _mask(tensor, past, count, size)
+        places = numpy.minimum(numpy.arange(past, past + size), self.context - 1)
+        if tensor.name == POSITIONS:
+            return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
+        if tensor.name in (COSINES, SINES) and self._rope is not None:
+            angles = places[:, None] * numpy.asarray(self._rope.frequencies(self.context))[None]
+            turned = numpy.cos(angles) if tensor.name == COSINES else numpy.sin(angles)
+            turned = (turned * self._rope.magnitude).astype(numpy.float32).reshape(tensor.shape)
+            return turned if tensor.dtype.is_fixed else turned.astype(tensor.dtype.numpy)
+        if tensor.name not in values:
+            raise ModelError("no part before computes it", where=f"input {tensor.name!r}")
+        return values[tensor.name]
+
+
+def _along(array: Array, axis: int, start: int, stop: int) -> Array:
+    return array[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _stored_zero(tensor: Tensor) -> int:
+    return -tensor.encoding.offset if isinstance(tensor.encoding, ScaleOffset) else 0
+
+
+def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
+    """Return a mask: tokens see those before and themselves, the padding nothing."""
+    import numpy
+
+    seen = numpy.zeros((size, tensor.shape[-1]), bool)
+    seen[:count, :past] = True
+    seen[:count, -size:] = numpy.tri(size, dtype=bool)[:count]
+    if tensor.dtype.is_fixed:
+        low, _ = quantized_limits(tensor)
+        values = numpy.where(seen, _stored_zero(tensor), low)
+    else:
+        values = numpy.where(seen, 0.0, MASKED)
+    return values.astype(tensor.dtype.numpy).reshape(tensor.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Choice of a token by its logits.
+
+    Attributes:
+        temperature: Divisor of the logits; 0 chooses the largest.
+        top_k: Number of tokens to choose from; 0: all.
+        top_p: Share of probability to choose from, largest first.
+        seed: Seed of the random numbers.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 42
+
+    def chooser(self) -> Callable[[Array], int]:
+        """Return a function from logits to a token."""
+        import numpy
+
+        random = numpy.random.default_rng(self.seed)
+
+        def choose(logits: Array) -> int:
+            if not self.temperature:
+                return int(numpy.argmax(logits))
+            order = numpy.argsort(-logits, kind="stable")[: self.top_k or None]
+            scores = logits[order].astype(numpy.float64) / self.temperature
+            shares = numpy.exp(scores - scores[0])
+            shares /= shares.sum()
+            before = numpy.cumsum(shares) - shares
+            shares = numpy.where(before < self.top_p, shares, 0.0)
+            return int(random.choice(order, p=shares / shares.sum()))
+
+        return choose
+
+
+def answer(
+    runner: Runner, prompt: Sequence[int], most: int, choose: Callable[[Array], int], ends: Sequence[int]
+) -> Iterator[int]:
+    """Yield the tokens that follow a prompt, without the one that ends them.
+
+    Tokens that the prompt has in common with those so far are not computed again.
+
+    Args:
+        runner: The decoder.
+        prompt: All tokens of the conversation, at least one.
+        most: Largest number of tokens.
+        choose: Chooses a token by its logits.
+        ends: Tokens that end the answer.
+
+    Raises:
+        UsageError: If the prompt does not fit into the context.
+    """
+    same = 0
+    while same < min(len(prompt) - 1, len(runner.tokens)) and prompt[same] == runner.tokens[same]:
+        same += 1
+    runner.rewind(same)
+    logits = runner.feed(prompt[same:])
+    for _ in range(most):
+        token = choose(logits[-1])
+        if token in ends:
+            return
+        yield token
+        if len(runner.tokens) == runner.context:
+            return
+        logits = runner.feed([token])

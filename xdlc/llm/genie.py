@@ -1,0 +1,141 @@
+"""Dialogs of the vendor's runtime of language models, each in a child process."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from xdlc.errors import BackendError
+from xdlc.runtime.htp.library import INSTALL, library_folder
+from xdlc.worker.process import ChildDiedError, Process
+
+SERVICE = "xdlc.llm.genie_service"
+_LIBRARY = "libGenie.so"
+OPENING = 1800.0
+"""Seconds that loading the context binaries may take."""
+RUNNING = 600.0
+"""Seconds that the prompt, or one token, may take."""
+
+
+def is_installed() -> bool:
+    """Return whether this machine has the vendor's runtime of language models."""
+    try:
+        return (library_folder() / _LIBRARY).is_file()
+    except BackendError:
+        return False
+
+
+class Dialog:
+    """A conversation with context binaries on the emulation of a SoC.
+
+    Use it as a context manager, or call ``close``: the child process lives until then.
+
+    Args:
+        folder: Folder that the relative paths of the configuration start at.
+        config: Configuration as ``genie_config.json`` has it.
+
+    Attributes:
+        version: API version of the library.
+
+    Raises:
+        BackendError: If the library is missing, or refuses the configuration or the binaries.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], config: Mapping[str, Any]) -> None:
+        library = library_folder()
+        if not (library / _LIBRARY).is_file():
+            raise BackendError(f"{library} has no {_LIBRARY}", fix=f"install it: {INSTALL}")
+        self._where = str(folder)
+        self._process = Process(SERVICE)
+        try:
+            text, place = json.dumps(config), str(Path(folder).absolute())
+            answer = self._ask("open", OPENING, config=text, folder=place, library=str(library))
+        except BaseException:
+            self._process.end()
+            raise
+        self.version: tuple[int, ...] = tuple(answer["version"])
+
+    def tokens(self, prompt: Sequence[int], most: int) -> Iterator[int]:
+        """Yield the tokens of an answer as they come; the last may be an end token.
+
+        Args:
+            prompt: Token ids; the library puts the first token of the vocabulary's texts in front by itself.
+            most: Largest number of tokens.
+        """
+        self._ask("start", RUNNING, tokens=[int(token) for token in prompt], most=most)
+        yield from self._pieces()
+
+    def text(self, prompt: str, most: int) -> Iterator[str]:
+        """Yield the text of an answer as it comes, by the library's own tokenizer."""
+        self._ask("start", RUNNING, text=prompt, most=most)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a piece may end within a character
+        yield from (decoder.decode(bytes.fromhex(piece)) for piece in self._pieces())
+        yield decoder.decode(b"", final=True)
+
+    def _pieces(self) -> Iterator[Any]:
+        from time import monotonic
+
+        until, is_done = monotonic() + RUNNING, False
+        while not is_done:
+            answer = self._ask("more", RUNNING)
+            if answer["pieces"]:
+                until = monotonic() + RUNNING
+            elif monotonic() > until:
+                self._process.end()
+                raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
+            yield from answer["pieces"]
+            is_done = answer["is_done"]
+
+    def reset(self) -> None:
+        """Forget the conversation."""
+        self._ask("reset", RUNNING)
+
+    def profile(self) -> dict[str, Any]:
+        """Return the library's own times: loading, first token, tokens per second."""
+        profile: dict[str, Any] = self._ask("profile", RUNNING)["profile"]
+        return profile
+
+    def close(self) -> None:
+        """End the child process."""
+        self._process.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, command: str, timeout: float, **request: Any) -> dict[str, Any]:
+        try:
+            return self._process.ask({"do": command, **request}, timeout=timeout)
+        except ChildDiedError as error:
+            problem = f"the vendor's runtime of language models {error.how}{error.tail}"
+            raise BackendError(problem, where=self._where) from error
+        except BackendError as error:
+            printed = "; ".join(self._process.printed() if self._process.is_alive else ())
+            problem = f"{error.problem}; it printed {printed!r}" if printed else error.problem
+            raise BackendError(problem, where=error.where or self._where, fix=error.fix) from error
+
+
+def times_of(profile: Mapping[str, Any], event: str) -> Callable[[str], float | None]:
+    """Return a function from names to values of the last event of a kind, in seconds."""
+    components = profile.get("components")
+    events = [
+        entry
+        for component in (components if isinstance(components, list) else ())
+        if isinstance(component, dict)
+        for entry in component.get("events", ())
+        if isinstance(entry, dict) and entry.get("type") == event
+    ]
+
+    def value(name: str) -> float | None:
+        measured = events[-1].get(name) if events else None
+        number = measured.get("value") if isinstance(measured, dict) else None
+        unit = measured.get("unit") if isinstance(measured, dict) else None
+        return None if number is None else float(number) / (1e6 if unit == "us" else 1)
+
+    return value

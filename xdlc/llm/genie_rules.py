@@ -1,0 +1,238 @@
+"""Rules of the vendor's runtime for decoders, checked before they are compiled.
+
+The runtime reports most faults late and in words of its own, and some not at all: keys and values that come
+back with another encoding make wrong tokens without a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdlc.errors import ConstraintError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Encoding, Graph, Model, ScaleOffset, Tensor
+from xdlc.ir import dtype as dt
+from xdlc.llm.layout import (
+    COSINES,
+    IDS,
+    LOGITS,
+    MASK,
+    POSITIONS,
+    SINES,
+    cache_name,
+    graphs_of,
+    next_name,
+    ports,
+)
+
+_FIXED = (IDS, MASK, COSINES, SINES, POSITIONS, LOGITS)
+_TIE = "quantize all graphs together, with one encoding for both"
+_PLACE = re.compile(r"_([1-9]\d{0,5})_of_([1-9]\d{0,5})$")
+_ZERO = 128
+"""Value that the runtime fills 8-bit caches with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A graph of a part.
+
+    Attributes:
+        part: Number of the part, from 1, by the graph's name if that states it.
+        count: Number of parts, likewise.
+        graph: The graph.
+        tokens: Tokens that it processes at a time.
+    """
+
+    part: int
+    count: int
+    graph: Graph
+    tokens: int
+
+    def error(self, problem: str, fix: str, tensor: str = "") -> ConstraintError:
+        """Return a fault of the graph or of one of its tensors."""
+        inner = f", tensor {tensor!r}" if tensor else ""
+        return ConstraintError(problem, where=f"graph {self.graph.name!r}{inner}", fix=fix)
+
+
+def check_genie(parts: Sequence[Model]) -> None:
+    """Check that the vendor's runtime loads a decoder and computes right tokens.
+
+    Args:
+        parts: The parts, in the order of the layers; or some of them, whose graphs are named
+            ``.._2_of_3``.
+
+    Raises:
+        ConstraintError: If it would not; a ProblemList of all reasons.
+        ModelError: If a graph is no graph of a decoder.
+    """
+    places: list[_Place] = []
+    problems: list[XdlcError] = []
+    lengths = [set(graphs_of(part)) for part in parts]
+    for number, part in enumerate(parts):
+        for tokens, graph in graphs_of(part).items():
+            stated = _PLACE.search(graph.name)
+            place, count = map(int, stated.groups()) if stated else (number + 1, len(parts))
+            places.append(_Place(place, count, graph, tokens))
+        if lengths[number] != lengths[0]:
+            here, first = (", ".join(map(str, sorted(length))) for length in (lengths[number], lengths[0]))
+            problem = f"part {number + 1} processes {here} tokens at a time, part 1 {first}"
+            problems.append(ConstraintError(problem, fix="give all parts graphs of the same lengths"))
+    joints = _joints(parts)
+    for spot in places:
+        problems += _names(spot, joints if len(parts) == spot.count else None)
+        problems += _types(spot)
+        problems += _shapes(spot)
+        problems += _caches(spot)
+    problems += _equal_encodings(places)
+    raise_all(problems)
+
+
+def _joints(parts: Sequence[Model]) -> list[set[str]]:
+    """Return for each part the names of outputs that only a part after it can read."""
+    return [
+        {
+            tensor.name
+            for graph in part.graphs.values()
+            for tensor in graph.outputs
+            if tensor.name != LOGITS and not cache_name(tensor.name)
+        }
+        for part in parts
+    ]
+
+
+def _names(place: _Place, joints: Sequence[set[str]] | None) -> Iterator[XdlcError]:
+    """Yield faults of names; ``joints``: those of all parts, None without some."""
+    inputs = {tensor.name for tensor in place.graph.inputs}
+    outputs = {tensor.name for tensor in place.graph.outputs}
+    needed = {IDS: inputs} if place.part == 1 else {}
+    needed |= {LOGITS: outputs} if place.part == place.count else {}
+    if any(cache_name(name) for name in inputs):
+        needed[MASK] = inputs
+    if (COSINES in inputs) != (SINES in inputs):
+        needed |= {COSINES: inputs, SINES: inputs}
+    for name, side in needed.items():
+        if name not in side:
+            kind = "output" if side is outputs else "input"
+            hint = nearest_names(name, side)
+            fix = f"rename the {kind} {hint.removeprefix('nearest: ')}" if hint else f"name the {kind} so"
+            yield place.error(f"has no {kind} {name!r}, which the runtime looks up", fix)
+    before = set[str]().union(*(joints or [])[: place.part - 1])
+    for name in sorted(inputs if joints is not None or place.part == 1 else ()):
+        if name not in _FIXED and name not in before and not cache_name(name):
+            hint = nearest_names(name, (*_FIXED, *before, "past_key_0_in", "past_value_0_in"))
+            yield place.error(
+                "has an input that the runtime does not know and no part before computes",
+                hint or f"inputs are {', '.join(_FIXED[:-1])}, past_key_N_in, past_value_N_in",
+                name,
+            )
+    caches = {name for name in inputs | outputs if cache_name(name)}
+    for name in sorted(caches):
+        pair = next_name(name) if name.endswith("_in") else f"{name.removesuffix('_out')}_in"
+        if pair not in caches:
+            yield place.error(f"has no counterpart {pair!r}", f"add {pair!r}, or rename it so", name)
+    if not caches and place.count == 1:
+        fix = "name them past_key_0_in, past_key_0_out, past_value_0_in, past_value_0_out and so on"
+        yield place.error("has no keys and values of past tokens", fix)
+
+
+def _types(place: _Place) -> Iterator[XdlcError]:
+    for name, tensor in ports(place.graph).items():
+        if name in (IDS, POSITIONS):
+            if tensor.dtype is not dt.INT32:
+                fix = "convert the model with an int32 input"
+                yield place.error(f"is {tensor.dtype}, the runtime writes int32", fix, name)
+        elif tensor.dtype.bits > 32 or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
+            fix = "quantize the model, or convert it to floats of 16 or 32 bits"
+            yield place.error(f"is {tensor.dtype}, the runtime takes floats and fixed point", fix, name)
+
+
+def _shapes(place: _Place) -> Iterator[XdlcError]:
+    named = ports(place.graph)
+    context = named[MASK].shape[-1] if MASK in named else 0
+    tokens = place.tokens
+    past = context - tokens
+    expected: dict[str, tuple[int | None, ...]] = {
+        IDS: (1, tokens),
+        POSITIONS: (1, tokens),
+        MASK: (1, 1, tokens, context),
+        COSINES: (1, 1, tokens, None),
+        SINES: (1, 1, tokens, None),
+        LOGITS: (1, tokens, None),
+    }
+    for name in named:
+        if (cache := cache_name(name)) and MASK in named:
+            length = past if cache.is_input else tokens
+            expected[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
+    for name, shape in expected.items():
+        if name in named and not _fits(named[name].shape, shape):
+            form = ", ".join("any" if size is None else str(size) for size in shape)
+            fix = f"give it the shape [{form}]"
+            yield place.error(f"has shape {list(named[name].shape)}", fix, name)
+
+
+def _fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
+    return len(shape) == len(expected) and all(
+        size in (None, own) for own, size in zip(shape, expected, strict=True)
+    )
+
+
+def _caches(place: _Place) -> Iterator[XdlcError]:
+    """Yield faults of keys and values, which return as they are stored."""
+    named = ports(place.graph)
+    widths: dict[int, str] = {}
+    for name, tensor in named.items():
+        cache = cache_name(name)
+        if cache is None:
+            continue
+        widths.setdefault(tensor.dtype.bits, name)
+        if tensor.dtype.bits == 8 and tensor.dtype.is_fixed and _zero(tensor) != _ZERO:
+            yield place.error(
+                f"has its zero at {_zero(tensor)}, the runtime fills caches of 8 bits with {_ZERO}",
+                "quantize it with symmetric encodings",
+                name,
+            )
+        pair = named.get(next_name(name)) if cache.is_input else None
+        if pair is not None and _meaning(pair) != _meaning(tensor):
+            yield place.error(
+                f"is {_words(tensor)}, {pair.name!r} is {_words(pair)}: the runtime hands values back as "
+                "they are stored, and every later token would be wrong without a message",
+                _TIE,
+                name,
+            )
+    if len(widths) > 1:
+        listed = ", ".join(f"{name!r} {bits} bits" for bits, name in sorted(widths.items()))
+        yield place.error(f"has caches of several widths: {listed}", "give all caches one width")
+
+
+def _equal_encodings(places: Sequence[_Place]) -> Iterator[XdlcError]:
+    """Yield inputs and outputs of one name that graphs store in different ways."""
+    first: dict[str, tuple[_Place, Tensor]] = {}
+    for place in places:
+        for name, tensor in ports(place.graph).items():
+            before, stored = first.setdefault(name, (place, tensor))
+            if _meaning(stored) != _meaning(tensor):
+                yield place.error(
+                    f"is {_words(tensor)}, and {_words(stored)} in graph {before.graph.name!r}",
+                    _TIE,
+                    name,
+                )
+
+
+def _meaning(tensor: Tensor) -> tuple[dt.DType, Encoding | None]:
+    return tensor.dtype, tensor.encoding
+
+
+def _zero(tensor: Tensor) -> int | None:
+    """Return the stored value of 0.0; of signed types, as unsigned ones have it."""
+    if not isinstance(tensor.encoding, ScaleOffset):
+        return None
+    signed = 1 << (tensor.dtype.bits - 1) if tensor.dtype.kind == "sfixed" else 0
+    return signed - tensor.encoding.offset
+
+
+def _words(tensor: Tensor) -> str:
+    encoding = tensor.encoding
+    if isinstance(encoding, ScaleOffset):
+        return f"{tensor.dtype} of scale {encoding.scale:.6g} and offset {encoding.offset}"
+    return str(tensor.dtype)

@@ -1,0 +1,153 @@
+"""Service of ``xdlc.worker`` with the vendor's runtime: one dialog, one process."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from xdlc.errors import BackendError, UsageError, XdlcError
+from xdlc.runtime.htp.library import INSTALL, VendorLog, check_folder
+from xdlc.worker.limits import watch_memory
+
+LIBRARY = "libGenie.so"
+PATIENCE = 1.0
+"""Seconds after which ``more`` answers without a token."""
+_LOG_ERROR = 1
+_WHOLE = 0  # GENIE_DIALOG_SENTENCE_COMPLETE
+_CONTEXT_EXCEEDED = 4  # GENIE_STATUS_WARNING_CONTEXT_EXCEEDED
+_LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint32, c_uint64, c_void_p)
+_TextCallback = ctypes.CFUNCTYPE(None, c_char_p, c_uint32, c_void_p)
+_TokenCallback = ctypes.CFUNCTYPE(None, POINTER(c_uint32), c_uint32, c_uint32, c_void_p)
+_Allocate = ctypes.CFUNCTYPE(None, c_size_t, POINTER(c_void_p))
+
+
+def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]]:
+    """Return the functions of the process by request."""
+    watch_memory()
+    dialog = _Dialog()
+    return {
+        "open": dialog.open,
+        "start": dialog.start,
+        "more": dialog.more,
+        "reset": dialog.reset,
+        "profile": dialog.profile,
+    }
+
+
+class _Dialog:
+    """The dialog of the process, with the answer that is under way."""
+
+    def __init__(self) -> None:
+        self._log = VendorLog()
+        self._on_log = _LogCallback(lambda _handle, *arguments: self._log.receive(*arguments))
+        self._on_text = _TextCallback(lambda text, _code, _user: self._add((text or b"").hex()))
+        self._on_tokens = _TokenCallback(self._add_tokens)
+        self._dialog, self._profile = c_void_p(), c_void_p()
+        self._changed = threading.Condition()
+        self._pieces: list[Any] = []
+        self._is_done, self._is_answering = True, False
+        self._problem: XdlcError | None = None
+
+    def open(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Load the library and the context binaries.
+
+        Relative paths start at the folder of the request.
+        """
+        check_folder(request["library"])
+        os.chdir(request["folder"])
+        try:
+            self._genie = ctypes.CDLL(os.path.join(request["library"], LIBRARY), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise BackendError(f"{LIBRARY} cannot be loaded: {error}", fix=INSTALL) from error
+        log, config = c_void_p(), c_void_p()
+        self._call("GenieLog_create", None, self._on_log, c_uint32(_LOG_ERROR), byref(log))
+        self._call("GenieDialogConfig_createFromJson", request["config"].encode(), byref(config))
+        self._call("GenieDialogConfig_bindLogger", config, log)
+        self._call("GenieProfile_create", None, byref(self._profile))
+        self._call("GenieDialogConfig_bindProfiler", config, self._profile)
+        self._call("GenieDialog_create", config, byref(self._dialog))
+        parts = ("Major", "Minor", "Patch")
+        return {"version": [getattr(self._genie, f"Genie_getApi{part}Version")() for part in parts]}
+
+    def start(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Start an answer to tokens or a text, of which ``more`` returns the pieces."""
+        self._call("GenieDialog_setMaxNumTokens", self._dialog, c_uint32(request["most"]))
+        self._pieces, self._is_done, self._problem = [], False, None
+        self._is_answering = False
+        threading.Thread(target=self._answer, args=[request], daemon=True).start()
+        return {}
+
+    def more(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return the pieces of the answer since the last call, and whether it has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pieces or self._is_done, PATIENCE)
+            pieces, self._pieces = self._pieces, []
+            if self._problem is not None and not pieces:
+                raise self._problem
+            return {"pieces": pieces, "is_done": self._is_done and self._problem is None}
+
+    def reset(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Forget the conversation."""
+        self._call("GenieDialog_reset", self._dialog)
+        return {}
+
+    def profile(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return the library's own times."""
+        buffers = []
+
+        def allocate(size: int, address: Any) -> None:
+            buffers.append(ctypes.create_string_buffer(max(size, 1)))
+            address[0] = ctypes.addressof(buffers[-1])
+
+        text = c_char_p()
+        self._call("GenieProfile_getJsonData", self._profile, _Allocate(allocate), byref(text))
+        return {"profile": json.loads(text.value or b"{}")}
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        problem: XdlcError | None = None
+        try:
+            if "tokens" in request:
+                tokens = (c_uint32 * len(request["tokens"]))(*request["tokens"])
+                query = tokens, c_uint32(len(tokens)), c_uint32(_WHOLE), self._on_tokens, None
+                self._call("GenieDialog_tokenQuery", self._dialog, *query)
+            else:
+                text = request["text"].encode()
+                self._call("GenieDialog_query", self._dialog, text, c_uint32(_WHOLE), self._on_text, None)
+        except XdlcError as error:
+            problem = error
+        with self._changed:
+            self._problem, self._is_done = problem, True
+            self._changed.notify()
+
+    def _add_tokens(self, tokens: Any, count: int, _code: int, _user: int | None) -> None:
+        self._add(*(int(tokens[index]) for index in range(count)))
+
+    def _add(self, *pieces: Any) -> None:
+        with self._changed:
+            self._pieces += pieces
+            self._is_answering |= bool(pieces)
+            self._changed.notify()
+
+    def _call(self, name: str, *arguments: object) -> None:
+        """Call a function; raise its status, with what the library logs, as an error."""
+        try:
+            function = getattr(self._genie, name)
+        except AttributeError as error:
+            raise BackendError(f"{LIBRARY} has no function {name}", fix=f"install it: {INSTALL}") from error
+        status = function(*arguments)
+        lines = self._log.take()
+        if status == _CONTEXT_EXCEEDED and self._is_answering:
+            return  # the answer ends with the context
+        if status == _CONTEXT_EXCEEDED:
+            raise UsageError(
+                "the prompt is too long for the context",
+                fix="shorten it: the runtime processes a whole prompt, padded, in front of the answer",
+            )
+        if status:
+            reason = "; ".join(lines) or "without a message"
+            raise BackendError(f"{name} failed with status {status}: {reason}")

@@ -1,0 +1,94 @@
+"""Inputs and outputs of decoders by name, as the vendor's runtime reads them.
+
+``xdlc.llm.network`` describes them, and writes graphs with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdlc.errors import ModelError
+from xdlc.ir import Graph, Model, Tensor
+
+IDS, MASK, LOGITS = "input_ids", "attention_mask", "logits"
+COSINES, SINES, POSITIONS = "position_ids_cos", "position_ids_sin", "position_ids"
+_CACHE = re.compile(r"past_(?P<role>key|value)_(?P<layer>\d{1,6})_(?P<side>in|out)")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheName:
+    """The name of an input or output with keys or values of a layer.
+
+    Attributes:
+        is_key: Whether it has keys, whose tokens are along axis 3; those of values are along axis 2.
+        layer: Number of the layer.
+        is_input: Whether it is the input.
+    """
+
+    is_key: bool
+    layer: int
+    is_input: bool
+
+    @property
+    def axis(self) -> int:
+        """Axis of the tokens."""
+        return 3 if self.is_key else 2
+
+
+def cache_name(name: str) -> CacheName | None:
+    """Return the parts of a name like ``past_key_0_in``; None if it is another.
+
+    Example:
+        >>> cache_name("past_value_12_out"), cache_name("logits")
+        (CacheName(is_key=False, layer=12, is_input=False), None)
+    """
+    match = _CACHE.fullmatch(name)
+    return match and CacheName(match["role"] == "key", int(match["layer"]), match["side"] == "in")
+
+
+def next_name(name: str) -> str:
+    """Return the output with the next values of an input like ``past_key_0_in``."""
+    return f"{name.removesuffix('_in')}_out"
+
+
+def ports(graph: Graph) -> Mapping[str, Tensor]:
+    """Return the inputs and outputs of a graph by name."""
+    return {tensor.name: tensor for tensor in (*graph.inputs, *graph.outputs)}
+
+
+def tokens_of(graph: Graph) -> int:
+    """Return the tokens that a graph processes at a time.
+
+    Raises:
+        ModelError: If it has neither a mask, nor token ids, nor logits, of the right rank.
+    """
+    named = ports(graph)
+    for name, rank, axis in ((MASK, 4, 2), (IDS, 2, 1), (LOGITS, 3, 1)):
+        if name in named and named[name].rank == rank:
+            return named[name].shape[axis]
+    raise ModelError(
+        f"is no graph of a decoder: it has no {MASK}, {IDS} or {LOGITS}",
+        where=f"graph {graph.name!r}",
+        fix="name inputs and outputs as docs/llm.md lists them",
+    )
+
+
+def graphs_of(model: Model) -> dict[int, Graph]:
+    """Return the graphs of a part by their tokens at a time, most first.
+
+    Raises:
+        ModelError: If one is no graph of a decoder, or two process as many.
+    """
+    graphs: dict[int, Graph] = {}
+    for graph in model.graphs.values():
+        if graphs.setdefault(tokens_of(graph), graph) is not graph:
+            problem = f"processes as many tokens at a time as {graphs[tokens_of(graph)].name!r}"
+            raise ModelError(problem, where=f"graph {graph.name!r}", fix="build contexts of one length each")
+    return dict(sorted(graphs.items(), reverse=True))
+
+
+def token_graph(model: Model) -> Graph:
+    """Return the graph that processes the fewest tokens at a time."""
+    return [*graphs_of(model).values()][-1]

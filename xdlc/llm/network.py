@@ -1,0 +1,747 @@
+"""Networks of decoders, written with canonical operators.
+
+A part of a decoder has some of its layers; the first has the embedding, the last the head.  Its graphs
+process some tokens at a time, after those whose keys and values they get.  Names and layouts of inputs
+and outputs are those that the vendor's runtime of language models reads (quic/ai-hub-models,
+``_shared/llm/model.py``):
+
+=========================  =================================  ==========================================
+``input_ids``              int32 [1, tokens]                  the tokens
+``attention_mask``         [1, 1, tokens, context]            0 where a token sees another; the past first
+``position_ids_cos, _sin`` [1, 1, tokens, rotated / 2]        of the angles of positions
+``position_ids``           int32 [1, tokens]                  of learned positions
+``past_key_N_in``          [kv_heads, 1, head_dim, past]      ``past_key_N_out`` has those of the tokens
+``past_value_N_in``        [kv_heads, 1, past, head_dim]      ``past_value_N_out`` likewise
+``logits``                 [1, tokens, vocab]
+=========================  =================================  ==========================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdlc.converter.operators.registry import CanonicalHandlers
+from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
+from xdlc.converter.session.context import Source
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
+from xdlc.ir import ArrayData, Model, TensorData
+from xdlc.ir.derived_data import fill
+from xdlc.ir.dtype import FLOAT32, INT32, UINT8, DType
+from xdlc.llm.decoder import Decoder
+from xdlc.options import spell
+from xdlc.runtime.onnx_evaluator import limited
+
+if TYPE_CHECKING:
+    from xdlc.llm.checkpoint import Weight
+
+_OPSET = 24
+_TOOL = "xdlc-llm"
+LARGEST_BYTE, ZERO_BYTE = 127, 128
+"""Largest magnitude of an embedding in 8 bits, and its zero."""
+HEAD_ROWS = 1 << 14
+"""Tokens whose logits one op computes: the compiler needs memory for the largest op."""
+_FLOAT16 = 10
+"""TensorProto.FLOAT16."""
+MASKED = -100.0
+"""Value of the mask where a token does not see another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Consecutive layers of a decoder.
+
+    Attributes:
+        number: Its number, from 1.
+        count: Number of parts.
+        layers: Its layers.
+        first, last: Whether it has the embedding, and the head.
+    """
+
+    number: int
+    count: int
+    layers: range
+
+    @property
+    def first(self) -> bool:
+        """Whether it has the embedding."""
+        return self.number == 1
+
+    @property
+    def last(self) -> bool:
+        """Whether it has the head."""
+        return self.number == self.count
+
+    @property
+    def input(self) -> str:
+        """Name of the value that it reads of the part before."""
+        return f"hidden_{self.number - 1}"
+
+    @property
+    def output(self) -> str:
+        """Name of the value that the next part reads."""
+        return f"hidden_{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Sizes of a graph.
+
+    Attributes:
+        tokens: Tokens that it processes at a time.
+        context: Most tokens that attention spans: those and the past.
+    """
+
+    tokens: int
+    context: int
+
+    @property
+    def past(self) -> int:
+        """Past tokens whose keys and values it gets."""
+        return self.context - self.tokens
+
+    def graph_name(self, part: Part) -> str:
+        """Return the name of the graph of a part."""
+        kind = "token" if self.tokens == 1 else "prompt"
+        return f"{kind}_ar{self.tokens}_cl{self.context}_{part.number}_of_{part.count}"
+
+
+class Weights:
+    """Parameters of a checkpoint by name, each of them once.
+
+    Args:
+        weights: The parameters by name; their shapes have been checked (``check_parameters``).
+        dtype: Type of floats.
+        pack: Stores the weights of a linear map, [outputs, inputs], as integers; None keeps them.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, Weight],
+        dtype: DType = FLOAT32,
+        pack: Callable[[TensorData], TensorData] | None = None,
+    ) -> None:
+        self._weights, self.dtype, self._pack = weights, dtype, pack
+        self._data: dict[tuple[str, str], TensorData] = {}
+
+    @property
+    def packs(self) -> bool:
+        """Whether weights are stored as integers."""
+        return self._pack is not None
+
+    def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
+        """Return a parameter as floats, always the same object for the same name.
+
+        Args:
+            shape: The shape that the config makes it have.
+            change: Changes the parameter.
+        """
+        return self._once("", name, lambda floats: floats if change is None else change(floats))
+
+    def linear(
+        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+    ) -> TensorData:
+        """Return the weights of a linear map: [outputs, inputs]; integers of the checkpoint are kept.
+
+        Args:
+            shape: The shape that they have, as they are stored.
+            is_transposed: Whether they are stored as [inputs, outputs].
+            start: First output that is wanted, of a map that has more of them than ``shape``.
+        """
+        key = f"linear {start}", name
+        if key not in self._data:
+            weight = self._weights[name]
+            if weight.shape != tuple(shape):
+                weight = weight.part(start, start + shape[0])
+            floats = weight.floats().transpose((1, 0)) if is_transposed else weight.floats()
+            if weight.encoding is None:
+                floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats)
+            self._data[key] = floats
+        return self._data[key]
+
+    def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
+        """Return a table in bytes, and the largest magnitude of each row: [rows, 1]."""
+        largest = self._once("largest", name, lambda floats: _by_rows(floats, _largest, (shape[0], 1)))
+        whole = self._once("rows", name, lambda floats: _by_rows(floats, _bytes, shape, "uint8"), UINT8)
+        return whole, largest
+
+    def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
+        if (form, name) not in self._data:
+            changed = change(self._weights[name].floats())
+            self._data[form, name] = changed.cast((dtype or self.dtype).numpy)
+        return self._data[form, name]
+
+
+def _by_rows(
+    data: TensorData, function: Callable[[Any], Any], shape: Sequence[int], dtype: str = "float32"
+) -> TensorData:
+    import numpy as np
+
+    return data.transform(function, shape=tuple(shape), dtype=np.dtype(dtype), by_rows=True)
+
+
+def _largest(rows: Any) -> Any:
+    """Return the largest magnitude of each row, as float16 has it."""
+    import numpy as np
+
+    largest = np.abs(rows.astype(np.float32)).max(axis=1, keepdims=True)
+    return np.maximum(largest, np.finfo(np.float16).tiny).astype(np.float16).astype(np.float32)
+
+
+def _bytes(rows: Any) -> Any:
+    import numpy as np
+
+    whole = np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE)
+    return (np.clip(whole, -LARGEST_BYTE, LARGEST_BYTE) + ZERO_BYTE).astype(np.uint8)
+
+
+class _Shapes(Weights):
+    """Zeros in place of parameters, whose shapes are noted."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
+        self.shapes[name] = tuple(shape)
+        return fill(ArrayData(_zero()), shape)
+
+    def linear(
+        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+    ) -> TensorData:
+        rows = self.shapes.get(name, (0, 0))[0] if start else 0
+        return self.data(name, (rows + shape[0], *shape[1:]))
+
+
+def _zero() -> Any:
+    import numpy as np
+
+    return np.zeros((), np.float32)
+
+
+def parameters(decoder: Decoder, part: Part | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the parameters that a part reads, by name; default: all of a decoder."""
+    shapes = _Shapes()
+    _Decoder(decoder, shapes, part or parts_of(decoder, [])[0], Length(1, 2)).graph()
+    return shapes.shapes
+
+
+def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[str]:
+    """Check that a checkpoint has all parameters in the right shapes; return names of the others.
+
+    Raises:
+        ModelError: If parameters are missing, or have other shapes than the config makes them; several
+            problems make a ProblemList.
+    """
+    shapes = parameters(decoder)
+    problems: list[XdlcError] = []
+    for name, shape in shapes.items():
+        if name not in weights:
+            text = f"the checkpoint has no parameter {name!r}"
+            problems.append(ModelError(text, fix="load the whole checkpoint, with all its files"))
+        elif weights[name].shape != shape:
+            text = (
+                f"parameter {name!r} has shape {list(weights[name].shape)}, the config makes it {list(shape)}"
+            )
+            problems.append(ModelError(text, fix="load config.json and weights of one checkpoint"))
+    raise_all(problems)
+    return [name for name in weights if name not in shapes]
+
+
+Change = Callable[[TensorData], TensorData]
+
+
+@dataclass(slots=True)
+class _Net:
+    """Nodes and constants of a graph under construction; values are names.
+
+    Attributes:
+        dtype: Type of floats.
+    """
+
+    dtype: DType
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, TensorData] = field(default_factory=dict)
+    inputs: list[GraphInput] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    scope: str = ""
+
+    def add(self, type: str, name: str, inputs: Sequence[str], /, domain: str = "", **attributes: Any) -> str:
+        """Add an operator with one output, which has its name."""
+        return self.add_many(type, name, inputs, [name], domain, **attributes)[0]
+
+    def add_many(
+        self,
+        type: str,
+        name: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        /,
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[str]:
+        """Add an operator; names of nodes and outputs follow the scope."""
+        place = f"{self.scope}{name}"
+        names = [f"{self.scope}{output}" for output in outputs]
+        opset = 1 if domain else _OPSET
+        self.nodes.append(Node(type, list(inputs), names, attributes, place, domain, opset))
+        return names
+
+    def array(self, name: str, values: Any, dtype: str | None = None) -> str:
+        """Add a constant; default: of the type of floats."""
+        import numpy as np
+
+        return self.constant(name, ArrayData(np.asarray(values, dtype or self.dtype.numpy)))
+
+    def constant(self, name: str, data: TensorData) -> str:
+        """Add a constant, unless there is one of the name."""
+        self.constants.setdefault(name, data)
+        return name
+
+    def input(self, name: str, dtype: DType, *dims: int) -> str:
+        """Add an input."""
+        self.inputs.append(GraphInput(name, dtype, dims))
+        return name
+
+    def output(self, type: str, name: str, inputs: Sequence[str], /, **attributes: Any) -> None:
+        """Add an operator whose result is an output of the graph."""
+        scope, self.scope = self.scope, ""
+        self.outputs.append(self.add(type, name, inputs, **attributes))
+        self.scope = scope
+
+    def shaped(self, name: str, value: str, *dims: int) -> str:
+        """Add a Reshape."""
+        return self.add("Reshape", name, [value, self.array(f"shape_{dims}", dims, "int64")])
+
+    def scaled(self, name: str, value: str, factor: float) -> str:
+        """Return a value times a number."""
+        if factor == 1.0:
+            return value
+        return self.add("Mul", name, [value, self.array(f"factor_{factor!r}", factor)])
+
+    def capped(self, name: str, value: str, cap: float) -> str:
+        """Return ``cap * tanh(value / cap)``; the value itself if the cap is 0."""
+        if not cap:
+            return value
+        bounded = self.add("Tanh", f"{name}.tanh", [self.scaled(f"{name}.inner", value, 1 / cap)])
+        return self.scaled(name, bounded, cap)
+
+
+class _Decoder:
+    """Writes the graph of a part of a decoder."""
+
+    def __init__(self, decoder: Decoder, weights: Weights, part: Part, length: Length) -> None:
+        self._decoder, self._weights, self._part, self._length = decoder, weights, part, length
+        self._names = decoder.family.names
+        self._net = _Net(weights.dtype)
+        self._built: dict[str, Any] = {}
+
+    def graph(self) -> SourceGraph:
+        """Return the graph."""
+        decoder, net, part, length = self._decoder, self._net, self._part, self._length
+        tokens = length.tokens
+        if part.first:
+            stream = self._embedded(net.input("input_ids", INT32, 1, tokens))
+        else:
+            hidden = net.input(part.input, net.dtype, 1, tokens, decoder.hidden)
+            stream = net.shaped("hidden", hidden, tokens, decoder.hidden)
+        if part.layers:
+            net.input("attention_mask", net.dtype, 1, 1, tokens, length.context)
+            if decoder.rope is not None:
+                for name in ("position_ids_cos", "position_ids_sin"):
+                    net.input(name, net.dtype, 1, 1, tokens, decoder.rope.dim // 2)
+        for layer in part.layers:
+            net.scope = f"layer_{layer}."
+            stream = self._layer(stream, layer)
+        net.scope = ""
+        if part.last:
+            self._head(stream)
+        else:
+            shape = net.array("hidden_shape", [1, tokens, decoder.hidden], "int64")
+            net.output("Reshape", part.output, [stream, shape])
+        return SourceGraph(net.inputs, net.outputs, net.nodes, net.constants)
+
+    def _embedded(self, ids: str) -> str:
+        decoder, net, tokens = self._decoder, self._net, self._length.tokens
+        flat = net.shaped("ids", ids, tokens)
+        stream = self._rows(flat)
+        stream = net.scaled("scaled_embedding", stream, decoder.embedding_factor)
+        if self._names.positions:
+            places = net.shaped("positions", net.input("position_ids", INT32, 1, tokens), tokens)
+            name = f"{self._names.positions}.weight"
+            data = self._weights.data(name, (decoder.positions, decoder.hidden))
+            learned = net.add("Gather", "position_embedding", [net.constant(name, data), places], axis=0)
+            stream = net.add("Add", "positioned_embedding", [stream, learned])
+        return stream
+
+    def _rows(self, ids: str) -> str:
+        """Return the embeddings of tokens."""
+        decoder, net = self._decoder, self._net
+        name, shape = f"{self._names.embedding}.weight", (decoder.vocab, decoder.hidden)
+        if not self._weights.packs:
+            table = net.constant(name, self._weights.data(name, shape))
+            return net.add("Gather", "embedding", [table, ids], axis=0)
+        whole, largest = self._weights.rows(name, shape)
+        rows = net.add("Gather", "embedding_rows", [net.constant(name, whole), ids], axis=0)
+        step = net.array("embedding_step", 1 / LARGEST_BYTE, "float32")
+        zero = net.array("embedding_zero", ZERO_BYTE, "uint8")
+        parts = net.add("DequantizeLinear", "embedding_parts", [rows, step, zero])
+        if net.dtype is not FLOAT32:
+            parts = net.add("Cast", "embedding_cast", [parts], to=_FLOAT16)
+        scales = [net.constant(f"{name}.largest", largest), ids]
+        return net.add("Mul", "embedding", [parts, net.add("Gather", "embedding_scales", scales, axis=0)])
+
+    def _layer(self, stream: str, layer: int) -> str:
+        names = self._names
+        normal = self._normalized("attention_norm", stream, names.before_attention, layer)
+        attended = self._attention(normal, layer)
+        attended = self._normalized("after_attention_norm", attended, names.after_attention, layer)
+        stream = self._added("attention_sum", stream, attended)
+        normal = self._normalized("mlp_norm", stream, names.before_mlp, layer)
+        result = self._normalized("after_mlp_norm", self._mlp(normal, layer), names.after_mlp, layer)
+        return self._added("mlp_sum", stream, result)
+
+    def _added(self, name: str, stream: str, branch: str) -> str:
+        branch = self._net.scaled(f"{name}.scaled", branch, self._decoder.residual_factor)
+        return self._net.add("Add", name, [stream, branch])
+
+    def _parameter(self, layer: int, name: str) -> str:
+        return f"{self._names.layer.format(layer)}.{name}"
+
+    def _normalized(self, name: str, value: str, parameter: str, layer: int) -> str:
+        """Return a value normalized along its last axis; itself if the family has no such norm."""
+        if not parameter:
+            return value
+        return self._norm(name, value, self._parameter(layer, parameter), self._decoder.hidden)
+
+    def _norm(self, name: str, value: str, parameter: str, width: int) -> str:
+        decoder, net = self._decoder, self._net
+        weight = f"{parameter}.weight"
+        if decoder.family.unit_norms:
+            data = self._weights.data(weight, (width,), _one_more)
+        else:
+            data = self._weights.data(weight, (width,))
+        inputs = [value, net.constant(weight, data)]
+        if decoder.family.layer_norm:
+            bias = f"{parameter}.bias"
+            inputs.append(net.constant(bias, self._weights.data(bias, (width,))))
+            return net.add("LayerNormalization", name, inputs, axis=-1, epsilon=decoder.epsilon)
+        return net.add("RMSNormalization", name, inputs, axis=-1, epsilon=decoder.epsilon)
+
+    def _linear(self, name: str, value: str, parameter: str, sizes: tuple[int, int], has_bias: bool) -> str:
+        """Return a linear map; ``sizes`` are those of its input and output."""
+        net, inner, outer = self._net, *sizes
+        weight = f"{parameter}.weight"
+        is_transposed = self._decoder.family.transposed
+        shape = (inner, outer) if is_transposed else (outer, inner)
+        data = self._weights.linear(weight, shape, is_transposed=is_transposed)
+        inputs = [value, net.constant(weight, data)]
+        if has_bias:
+            bias = f"{parameter}.bias"
+            inputs.append(net.constant(bias, self._weights.data(bias, (outer,))))
+        return net.add("Gemm", name, inputs, transB=1)
+
+    def _attention(self, value: str, layer: int) -> str:
+        decoder, net, tokens = self._decoder, self._net, self._length.tokens
+        groups, shared, dim = decoder.kv_heads, decoder.heads // decoder.kv_heads, decoder.head_dim
+        queries, keys, values = self._projections(value, layer)
+        if decoder.family.query_key_norm == "all":
+            queries = self._head_norm(
+                "query_norm", queries, layer, self._names.query_norm, decoder.heads * dim
+            )
+            keys = self._head_norm("key_norm", keys, layer, self._names.key_norm, groups * dim)
+        queries = net.shaped("query_heads", queries, tokens, groups, shared, dim)
+        queries = net.add("Transpose", "queries", [queries], perm=[1, 2, 0, 3])
+        keys = self._heads("key", keys)
+        values = self._heads("value", values)
+        if decoder.family.query_key_norm == "head":
+            queries = self._head_norm("query_norm", queries, layer, self._names.query_norm, dim)
+            keys = self._head_norm("key_norm", keys, layer, self._names.key_norm, dim)
+        queries = net.scaled("scaled_queries", queries, decoder.attention_scale)
+        if decoder.rotates[layer]:
+            angles = self._angles(layer)
+            queries, keys = self._rotated("query", queries, angles), self._rotated("key", keys, angles)
+        lying = net.add("Transpose", "keys", [keys], perm=[0, 1, 3, 2])
+        all_keys = self._joined("key", lying, layer, 3)
+        all_values = self._joined("value", values, layer, 2)
+        scores = net.add("MatMul", "scores", [queries, all_keys])
+        scores = net.capped("capped_scores", scores, decoder.attention_cap)
+        masked = net.add("Add", "masked_scores", [scores, self._mask(layer)])
+        shares = net.add("Softmax", "attention", [masked], axis=-1)
+        attended = net.add("MatMul", "attended", [shares, all_values])
+        attended = net.add("Transpose", "attended_tokens", [attended], perm=[2, 0, 1, 3])
+        width = decoder.heads * dim
+        flat = net.shaped("attended_heads", attended, tokens, width)
+        sizes = width, decoder.hidden
+        name = self._parameter(layer, self._names.output)
+        return self._linear("output", flat, name, sizes, "output" in decoder.biases)
+
+    def _projections(self, value: str, layer: int) -> list[str]:
+        """Return queries, keys and values of all heads."""
+        decoder, net, dim = self._decoder, self._net, self._decoder.head_dim
+        widths = [decoder.heads * dim, decoder.kv_heads * dim, decoder.kv_heads * dim]
+        parameters = [self._parameter(layer, name) for name in self._names.qkv]
+        has_bias = "qkv" in decoder.biases
+        roles = ["query", "key", "value"]
+        if len(parameters) == len(roles):
+            return [
+                self._linear(f"{role}_projection", value, parameter, (decoder.hidden, width), has_bias)
+                for role, parameter, width in zip(roles, parameters, widths, strict=True)
+            ]
+        sizes = decoder.hidden, sum(widths)
+        projected = self._linear("projections", value, parameters[0], sizes, has_bias)
+        lengths = net.array(f"widths_{widths}", widths, "int64")
+        outputs = [f"{role}_projection" for role in roles]
+        return net.add_many("Split", "split_projections", [projected, lengths], outputs, axis=-1)
+
+    def _heads(self, role: str, value: str) -> str:
+        """Return keys or values by head: [kv_heads, 1, tokens, head_dim]."""
+        decoder, net, tokens = self._decoder, self._net, self._length.tokens
+        split = net.shaped(f"{role}_split", value, tokens, decoder.kv_heads, 1, decoder.head_dim)
+        return net.add("Transpose", f"{role}_heads", [split], perm=[1, 2, 0, 3])
+
+    def _head_norm(self, name: str, value: str, layer: int, parameter: str, width: int) -> str:
+        return self._norm(name, value, self._parameter(layer, parameter), width)
+
+    def _rotated(self, role: str, value: str, angles: Sequence[str]) -> str:
+        """Return queries or keys with rotated pairs: element i belongs to i + rotated / 2.
+
+        Args:
+            angles: Names of cosines and sines.
+        """
+        decoder, net = self._decoder, self._net
+        rope = decoder.rope
+        if rope is None:
+            raise ValueError("a decoder without rotary embeddings rotates")
+        half, rest = rope.dim // 2, decoder.head_dim - rope.dim
+        widths = [half, half, *([rest] if rest else [])]
+        lengths = net.array(f"widths_{widths}", widths, "int64")
+        names = [f"{role}_{place}" for place in ("front", "back", "rest")[: len(widths)]]
+        front, back, *others = net.add_many("Split", f"{role}_halves", [value, lengths], names, axis=-1)
+        cos, sin = angles
+        products = {
+            f"{half_name}_{angle}": net.add("Mul", f"{role}_{half_name}_{angle}", [half_value, angle_value])
+            for half_name, half_value in (("front", front), ("back", back))
+            for angle, angle_value in (("cos", cos), ("sin", sin))
+        }
+        turned = [
+            net.add("Sub", f"{role}_turned_front", [products["front_cos"], products["back_sin"]]),
+            net.add("Add", f"{role}_turned_back", [products["back_cos"], products["front_sin"]]),
+        ]
+        return net.add("Concat", f"{role}_rotated", [*turned, *others], axis=-1)
+
+    def _shared(self, name: str, build: Callable[[], Any]) -> Any:
+        """Return what a function adds outside of layers, once for the graph."""
+        if name not in self._built:
+            scope, self._net.scope = self._net.scope, ""
+            self._built[name] = build()
+            self._net.scope = scope
+        return self._built[name]
+
+    def _past(self) -> str:
+        """Return 1 for each past token that there is, else 0: [1, past].
+
+        The first token sees all of them.
+        """
+        net = self._net
+        row = self._sliced("first_row", "attention_mask", (2, 3), (1, self._length.past))
+        bounds = [net.array("mask_low", -1.0), net.array("mask_high", 0.0)]
+        hidden = net.add("Clip", "past_hidden", [row, *bounds])
+        seen = net.add("Add", "past_seen", [hidden, net.array("one", 1.0)])
+        return net.shaped("past", seen, 1, self._length.past)
+
+    def _sliced(self, name: str, value: str, axes: Sequence[int], ends: Sequence[int]) -> str:
+        net = self._net
+        bounds = {"starts": [0] * len(axes), "ends": ends, "axes": axes}
+        edges = [net.array(f"{name}_{key}", numbers, "int64") for key, numbers in bounds.items()]
+        return net.add("Slice", name, [value, *edges])
+
+    def _angles(self, layer: int) -> Sequence[str]:
+        """Return names of the cosines and sines of a layer."""
+        decoder = self._decoder
+        if decoder.windows[layer] is None or decoder.local_rope == decoder.rope:
+            return "position_ids_cos", "position_ids_sin"
+        return self._shared("angles", self._local_angles)  # type: ignore[no-any-return]
+
+    def _local_angles(self) -> tuple[str, str]:
+        """Return cosines and sines of layers with a window, whose rotary embeddings are no inputs.
+
+        The number of past tokens selects a row of a table; the angles of tokens follow by the addition
+        theorems.
+        """
+        import numpy as np
+
+        rope, net, length = self._decoder.local_rope, self._net, self._length
+        if rope is None:
+            raise ValueError("a decoder without rotary embeddings rotates")
+        frequencies = np.asarray(rope.frequencies(length.context))
+        past = self._shared("past", self._past)
+        before = net.add("Concat", "seen_before", [net.array("ones", [[1.0]]), past], axis=1)
+        after = net.add("Concat", "seen_after", [past, net.array("zeros", [[0.0]])], axis=1)
+        border = net.add("Sub", "first_position", [before, after])
+        cos, sin = (
+            net.add("Gemm", f"first_{name}", [border, net.array(f"table_{name}", table)], transB=1)
+            for name, table in zip(("cos", "sin"), _turns(frequencies, length.past + 1), strict=True)
+        )
+        own_cos, own_sin = (
+            net.array(f"own_{name}", table.T * rope.magnitude)
+            for name, table in zip(("cos", "sin"), _turns(frequencies, length.tokens), strict=True)
+        )
+
+        def product(left: str, right: str) -> str:
+            return net.add("Mul", f"{left}_{right}", [left, right])
+
+        local_cos = net.add("Sub", "local_cos", [product(cos, own_cos), product(sin, own_sin)])
+        local_sin = net.add("Add", "local_sin", [product(sin, own_cos), product(cos, own_sin)])
+        shape = 1, 1, length.tokens, rope.dim // 2
+        return net.shaped("local_cos_rows", local_cos, *shape), net.shaped(
+            "local_sin_rows", local_sin, *shape
+        )
+
+    def _mask(self, layer: int) -> str:
+        """Return the mask of a layer."""
+        window = self._decoder.windows[layer]
+        if window is None or window >= self._length.context:
+            return "attention_mask"
+        return self._shared(f"mask_of_{window}", lambda: self._window_mask(window))  # type: ignore[no-any-return]
+
+    def _window_mask(self, window: int) -> str:
+        """Return the mask of layers with a window.
+
+        Token i sees no past token c that has ``window - i - 1`` past tokens after it.
+        """
+        import numpy as np
+
+        net, length = self._net, self._length
+        past = self._shared("past", self._past)
+        nothing = net.array("zeros", [[0.0]])
+        padded = net.add("Concat", f"padded_{window}", [past, nothing], axis=1)
+        later = np.arange(length.past)[None] + window - 1 - np.arange(length.tokens)[:, None]
+        places = net.array(f"later_{window}", np.clip(later, 0, length.past), "int32")
+        hidden = net.add("Gather", f"hidden_{window}", [padded, places], axis=1)
+        hidden = net.shaped(f"hidden_rows_{window}", hidden, 1, 1, length.tokens, length.past)
+        hidden = net.scaled(f"hidden_{window}_scaled", hidden, MASKED)
+        fresh = net.array("unmasked", np.zeros((1, 1, length.tokens, length.tokens)))
+        whole = net.add("Concat", f"hidden_all_{window}", [hidden, fresh], axis=3)
+        return net.add("Add", f"mask_of_{window}", ["attention_mask", whole])
+
+    def _joined(self, role: str, value: str, layer: int, axis: int) -> str:
+        """Output the keys or values of the tokens; return those after the past ones."""
+        decoder, net, past = self._decoder, self._net, self._length.past
+        groups, dim = decoder.kv_heads, decoder.head_dim
+        dims = (groups, 1, dim, past) if role == "key" else (groups, 1, past, dim)
+        before = net.input(f"past_{role}_{layer}_in", net.dtype, *dims)
+        net.output("Identity", f"past_{role}_{layer}_out", [value])
+        return net.add("Concat", f"all_{role}s", [before, value], axis=axis)
+
+    def _mlp(self, value: str, layer: int) -> str:
+        decoder, net = self._decoder, self._net
+        parameters = [self._parameter(layer, name) for name in self._names.gate_up]
+        has_bias = "gate_up" in decoder.biases
+        gated = len(parameters) == 2 or decoder.type == "phi3"
+        sizes = decoder.hidden, decoder.inner
+        if not gated:
+            up = self._linear("up", value, parameters[0], sizes, has_bias)
+            inner = self._activated("activation", up)
+        else:
+            if len(parameters) == 2:
+                gate, up = (
+                    self._linear(role, value, parameter, sizes, has_bias)
+                    for role, parameter in zip(("gate", "up"), parameters, strict=True)
+                )
+            else:
+                both = self._linear("gate_up", value, parameters[0], (sizes[0], 2 * sizes[1]), has_bias)
+                lengths = net.array("inner_widths", [sizes[1]] * 2, "int64")
+                gate, up = net.add_many("Split", "split_gate_up", [both, lengths], ["gate", "up"], axis=-1)
+            inner = net.add("Mul", "gated", [self._activated("activation", gate), up])
+        name = self._parameter(layer, self._names.down)
+        return self._linear("down", inner, name, sizes[::-1], "down" in decoder.biases)
+
+    def _activated(self, name: str, value: str) -> str:
+        net, kind = self._net, self._decoder.activation
+        if kind == "relu":
+            return net.add("Relu", name, [value])
+        if kind == "silu":
+            return net.add("Swish", name, [value])
+        approximate = "tanh" if kind == "gelu_tanh" else "none"
+        return net.add("Gelu", name, [value], approximate=approximate)
+
+    def _head(self, stream: str) -> None:
+        decoder, net, names, tokens = self._decoder, self._net, self._names, self._length.tokens
+        normal = self._norm("norm", stream, names.norm, decoder.hidden)
+        name = f"{names.embedding if decoder.tied else names.head}.weight"
+        pieces: list[str] = []
+        for number, start in enumerate(range(0, decoder.vocab, HEAD_ROWS)):
+            shape = min(HEAD_ROWS, decoder.vocab - start), decoder.hidden
+            place = f"_{number}" if decoder.vocab > HEAD_ROWS else ""
+            data = self._weights.linear(name, shape, start=start)
+            weight = net.constant(f"{names.head}{place}.weight", data)
+            pieces.append(net.add("Gemm", f"head{place}", [normal, weight], transB=1))
+        logits = pieces[0] if len(pieces) == 1 else net.add("Concat", "head", pieces, axis=1)
+        logits = net.scaled("scaled_logits", logits, decoder.logits_factor)
+        logits = net.capped("capped_logits", logits, decoder.logits_cap)
+        sizes = net.array("logits_shape", [1, tokens, decoder.vocab], "int64")
+        net.output("Reshape", "logits", [logits, sizes])
+
+
+def _turns(frequencies: Any, count: int) -> tuple[Any, Any]:
+    """Return cosines and sines of positions: [pairs, positions]."""
+    import numpy as np
+
+    angles = frequencies[:, None] * np.arange(count)[None]
+    return np.cos(angles), np.sin(angles)
+
+
+def _one_more(data: TensorData) -> TensorData:
+    return data.transform(lambda array: array + array.dtype.type(1), by_rows=True)
+
+
+def part_model(
+    decoder: Decoder,
+    weights: Weights,
+    part: Part,
+    length: Length,
+    notify: Callable[[str], None] | None = None,
+) -> Model:
+    """Return the float model of a part, of one graph.
+
+    Args:
+        weights: The parameters; models of the same part share their data.
+
+    Raises:
+        UnsupportedOp: If a layer sees fewer tokens than the graph processes at a time.
+    """
+    _check_windows(decoder, length.tokens)
+    graph = _Decoder(decoder, weights, part, length).graph()
+    source = Source(decoder.type, _TOOL, graph=length.graph_name(part))
+    diagnostics = Diagnostics()
+    with limited():
+        imported = import_model(
+            SourceModel(source, graph, CanonicalHandlers(), Options()), _TOOL, diagnostics
+        )
+        return finish(imported, diagnostics, notify=notify)
+
+
+def _check_windows(decoder: Decoder, tokens: int) -> None:
+    narrowest = min((window for window in decoder.windows if window is not None), default=math.inf)
+    if tokens > narrowest:
+        raise UnsupportedOp(
+            f"layers see {narrowest} tokens, the prompt is processed by {tokens}",
+            fix=f"process at most {narrowest} tokens at a time with {spell('prompt_tokens')}",
+        )
+
+
+def parts_of(decoder: Decoder, borders: Iterable[int]) -> list[Part]:
+    """Return the parts of a decoder.
+
+    Args:
+        borders: First layers of all parts but the first, in ascending order; the number of layers makes
+            the head a part of its own.
+    """
+    edges = [0, *borders, decoder.layers]
+    count = len(edges) - 1
+    return [Part(number, count, range(*edges[number - 1 : number + 1])) for number in range(1, count + 1)]

@@ -1,0 +1,66 @@
+"""The README of a bundle: sizes, traffic, checks, and what a device needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Graph, Model
+from xdlc.llm.layout import cache_name, token_graph
+
+if TYPE_CHECKING:
+    from xdlc.llm.bundle import Bundle
+
+_MB = 1e6
+
+
+def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
+    """Return the text for a bundle that is written."""
+    facts = bundle.facts
+    graphs = [token_graph(part) for part in parts]
+    weights, cache = sum(map(weight_bytes, graphs)), sum(map(cache_bytes, graphs))
+    lines = [
+        f"# {facts.family}, {facts.weights}",
+        "",
+        f"{facts.layers} layers, {facts.vocab} tokens, context of {facts.context} tokens; the prompt is read "
+        f"{facts.prompt_tokens} tokens at a time. Made by xdlc-llm.",
+        "",
+        "| | MB |",
+        "|---|---|",
+        f"| weights that a token reads | {weights / _MB:.1f} |",
+        f"| cache of keys and values, {facts.kv_bits} bits | {cache / _MB:.1f} |",
+        f"| DRAM traffic of a token at a full context, at least | {(weights + cache) / _MB:.1f} |",
+    ]
+    for soc, target in bundle.targets.items():
+        size = sum(path.stat().st_size for path in target.binaries)
+        sharing = "weights shared by its graphs" if target.is_shared else "weights stored for each graph"
+        lines.append(f"| context binaries for {soc}, {sharing} | {size / _MB:.1f} |")
+    lines += ["", "Here: `xdlc-llm chat .`, or `xdlc-llm run . --prompt TEXT`.", ""]
+    for soc in bundle.targets:
+        lines += [
+            f"On a device with {soc}: copy the folder `{soc}`, and from the vendor's SDK `genie-t2t-run`, "
+            "`libGenie.so`, `libQnnHtp.so`, `libQnnHtpNetRunExtensions.so`, `libQnnSystem.so`, the stub and "
+            "the skel of the DSP's generation; then in that folder:",
+            "",
+            '    LD_LIBRARY_PATH=. ADSP_LIBRARY_PATH=. ./genie-t2t-run -c genie_config.json -p "Hello"',
+            "",
+        ]
+    lines += ["Checks:", "", *(f"- {check}" for check in facts.checks or ("none",))]
+    return "\n".join(lines) + "\n"
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Return the bytes of stored tensors that a run reads; of a table it reads rows."""
+    tables = {op.inputs[0] for op in graph.ops if op.type == "Gather"}
+    tables -= {tensor for op in graph.ops if op.type != "Gather" for tensor in op.inputs}
+    total = 0
+    for tensor in graph.tensors.values():
+        if tensor.is_static and tensor not in tables:
+            bits = getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
+            total += tensor.size * bits // 8
+    return total
+
+
+def cache_bytes(graph: Graph) -> int:
+    """Return the bytes of the keys and values that a run reads."""
+    return sum(tensor.nbytes for tensor in graph.inputs if cache_name(tensor.name))

@@ -1,0 +1,223 @@
+"""Engines of bundles: the vendor's runtime, the emulation of a SoC, the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from xdlc.container import caches, load
+from xdlc.errors import UsageError
+from xdlc.ir import Graph, MappedData, MappedFile, Model
+from xdlc.ir.files import replace_file
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
+from xdlc.llm.generation import Engine, Runner, Sampling, answer
+from xdlc.llm.genie_rules import check_genie
+from xdlc.options import spell
+from xdlc.targets import find_soc
+
+EngineName: TypeAlias = Literal["auto", "genie", "htp", "host", "float"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+"""Engines: the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
+Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
+"""Yields the tokens that follow those of a conversation, at most as many as it is given."""
+_Notify = Callable[[str], None]
+
+
+@contextmanager
+def opened(
+    bundle: Bundle,
+    engine: str = "auto",
+    *,
+    soc: str | None = None,
+    sampling: Sampling | None = None,
+    notify: _Notify = lambda text: None,
+) -> Iterator[Answer]:
+    """Yield the function that answers with a bundle on an engine.
+
+    Args:
+        bundle: The bundle.
+        engine: One of ``ENGINES``; ``auto``: the vendor's runtime if this machine has it, else the host.
+        soc: SoC to emulate; default: the first one of the bundle.
+        sampling: Choice of tokens; default: the likeliest.
+        notify: Called with each notice.
+
+    Raises:
+        UsageError: If the engine or the SoC is not known.
+        ConstraintError: If the vendor's runtime would compute wrong tokens.
+        BackendError: If the engine is missing or fails.
+    """
+    from xdlc.llm import genie
+
+    chosen, sampling = _chosen(bundle, engine), sampling or Sampling()
+    if chosen != "genie":
+        with runner_of(bundle, chosen, soc=soc, notify=notify) as runner:
+            choose = sampling.chooser()
+
+            def follow(prompt: Sequence[int], most: int) -> Iterator[int]:
+                check_tokens(prompt, bundle)
+                yield from answer(runner, prompt, most, choose, bundle.facts.eos)
+
+            yield follow
+        return
+    check_genie([load(part) for part in bundle.parts])
+    with _loadable(bundle, soc, notify) as folder:
+        config = genie_config(bundle.facts, [path.with_suffix(".bin").name for path in bundle.parts])
+        dialog_config = config["dialog"]
+        dialog_config["sampler"] = sampler(
+            sampling.temperature, sampling.top_k or bundle.facts.vocab, sampling.top_p, sampling.seed
+        )
+        dialog_config["context"]["bos-token"] = -1  # prompts have it
+        if bundle.tokenizer is None:
+            raise UsageError(
+                "the vendor's runtime opens no bundle without tokenizer.json",
+                where=str(bundle.folder),
+                fix=f"choose {spell('engine', 'host')}",
+            )
+        dialog_config["tokenizer"]["path"] = str(bundle.tokenizer.absolute())
+        with genie.Dialog(folder, config) as dialog:
+
+            def ask(prompt: Sequence[int], most: int) -> Iterator[int]:
+                check_tokens(prompt, bundle)
+                dialog.reset()
+                yield from dialog.tokens(prompt, most)
+
+            yield ask
+
+
+def _chosen(bundle: Bundle, engine: str) -> str:
+    from xdlc.llm import genie
+
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}", fix=f"use one of {', '.join(ENGINES)}")
+    if engine != "auto":
+        return engine
+    has_binaries = bool(bundle.targets) and bundle.tokenizer is not None
+    return "genie" if has_binaries and genie.is_installed() else "host"
+
+
+@contextmanager
+def runner_of(
+    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: _Notify = lambda text: None
+) -> Iterator[Runner]:
+    """Yield the graphs of a bundle on the engine ``host``, ``float`` or ``htp``.
+
+    Args:
+        bundle: The bundle.
+        engine: The engine.
+        soc: SoC to emulate; default: the first one of the bundle.
+        notify: Called with each notice.
+
+    Raises:
+        UsageError: If the engine or the SoC is not known.
+        ConstraintError: If graphs do not fit together.
+        BackendError: If the engine is missing or fails.
+    """
+    parts = [load(part) for part in bundle.parts]
+    check_genie(parts)
+    rope = bundle.facts.rope
+    if engine == "htp":
+        with _emulated(bundle, soc, notify) as open_graph:
+            yield Runner(parts, rope, open_graph)
+        return
+    if engine not in ("host", "float"):
+        fix = "use host, float or htp"
+        raise UsageError(f"the engine {engine!r} returns no logits", fix=fix)
+    yield Runner(parts, rope, lambda part, graph: _on_host(parts[part], graph, quantized=engine == "host"))
+
+
+def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
+    from xdlc.runtime.cpu import CpuSession
+
+    first = {graph.name: graph}
+    return CpuSession(Model({**first, **part.graphs}, part.metadata, part.records), quantized=quantized)
+
+
+@contextmanager
+def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
+    """Yield the function that opens a graph of the context binaries."""
+    from contextlib import ExitStack
+
+    from xdlc.runtime.htp.process import WorkerSession
+
+    with _loadable(bundle, soc, notify) as folder, ExitStack() as sessions:
+        served: dict[int, WorkerSession] = {}
+
+        def open_graph(part: int, graph: Graph) -> Engine:
+            if part not in served:
+                file = MappedFile(folder / bundle.parts[part].with_suffix(".bin").name)
+                content = MappedData(file, 0, (file.size,), _bytes())
+                session = WorkerSession.of_cache(content, name=str(file.path))
+                served[part] = sessions.enter_context(session)
+            return _Emulated(served[part], graph.name)
+
+        yield open_graph
+
+
+def _bytes() -> Any:
+    import numpy
+
+    return numpy.dtype(numpy.uint8)
+
+
+class _Emulated:
+    """A graph of a context binary."""
+
+    def __init__(self, session: Any, graph: str) -> None:
+        self._session, self._graph = session, graph
+
+    def run(self, feeds: Any, *, native: bool = False) -> dict[str, Any]:
+        results: dict[str, Any] = self._session.run(feeds, native=native, graph=self._graph)
+        return results
+
+
+@contextmanager
+def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
+    """Yield a folder with context binaries that load on this machine.
+
+    Those whose graphs share weights load on a device only: the parts are compiled for this run then.
+    """
+    if soc is None and not bundle.targets:
+        problem = "the bundle has no context binaries"
+        raise UsageError(problem, where=str(bundle.folder), fix=f"name a SoC: {spell('soc', 'sm8650')}")
+    name = find_soc(soc).name if soc else next(iter(bundle.targets))
+    target = bundle.targets.get(name)
+    if target is not None and not target.is_shared:
+        yield bundle.folder / name
+        return
+    from xdlc.prepare.htp import prepare
+    from xdlc.worker.temporary import TemporaryFolder, temporary_files
+
+    reason = "has none for it" if target is None else "has those whose graphs share weights, for a device"
+    notify(f"context binaries for {name} are compiled for this run: the bundle {reason}")
+    with temporary_files():
+        temporary = TemporaryFolder()
+    with temporary as folder:
+        for part in bundle.parts:
+            compiled = prepare(load(part), [name], verify=False, notify=notify)
+            (cache,) = (cache for cache in caches(compiled) if cache.soc == name)
+            if cache.data is not None:
+                replace_file(Path(folder, part.with_suffix(".bin").name), cache.data.write_to)
+        replace_file(Path(folder, EXTENSIONS), extensions(name))
+        yield Path(folder)
+
+
+def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
+    """Return tokens of a text after the one that every text begins with."""
+    front = [] if facts.bos is None or list(tokens[:1]) == [facts.bos] else [facts.bos]
+    return [*front, *tokens]
+
+
+def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:
+    """Check token ids before an engine gets them.
+
+    Raises:
+        UsageError: If there are none, or one is not in the vocabulary.
+    """
+    if not tokens:
+        raise UsageError("the prompt has no token", fix="give at least one")
+    vocab = bundle.facts.vocab
+    for token in tokens:
+        if not 0 <= token < vocab:
+            raise UsageError(f"token {token} is not in the vocabulary of {vocab}", fix="give other token ids")

@@ -1,0 +1,81 @@
+"""Service of ``xdlc.worker`` with a tokenizer and chat templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdlc.errors import BackendError, ModelError, UsageError
+
+_LONGEST_TEXT = 16 << 20
+_AGAIN = "use the tokenizer.json of the checkpoint"
+
+
+def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]]:
+    """Return the functions of the process by request."""
+    service = _Texts()
+    return {
+        "open": service.open,
+        "encode": service.encode,
+        "decode": service.decode,
+        "render": service.render,
+    }
+
+
+class _Texts:
+    """The tokenizer of the process."""
+
+    def __init__(self) -> None:
+        self._tokenizer: Any = None
+
+    def open(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Load a tokenizer from a file."""
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise BackendError(
+                "texts need the package tokenizers, which is not installed", fix="pip install tokenizers"
+            ) from error
+        with open(files[0], "rb") as file:
+            file.seek(0)
+            content = file.read()
+        try:
+            self._tokenizer = Tokenizer.from_buffer(content)
+        except Exception as error:  # the library raises Exception itself
+            raise ModelError(f"cannot be read: {error}", fix=_AGAIN) from error
+        return {"vocab": self._tokenizer.get_vocab_size()}
+
+    def encode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return the tokens of a text."""
+        special = request["special"]
+        return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
+
+    def decode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return the text of tokens."""
+        try:
+            return {"text": self._tokenizer.decode(request["tokens"], skip_special_tokens=True)}
+        except Exception as error:  # likewise
+            raise ModelError(f"cannot decode tokens: {error}", fix=_AGAIN) from error
+
+    def render(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return a conversation as text, by a template in Jinja's sandbox."""
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def refuse(message: str) -> None:
+            raise UsageError(f"the chat template refuses the conversation: {message}"[:500])
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.globals["raise_exception"] = refuse
+        try:
+            parts, size = [], 0
+            for part in environment.from_string(request["template"]).generate(**request["values"]):
+                size += len(part)
+                if size > _LONGEST_TEXT:
+                    raise ModelError(f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB")
+                parts.append(part)
+        except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            raise ModelError(f"the chat template fails: {error}"[:500], fix="correct the template") from error
+        return {"text": "".join(parts)}

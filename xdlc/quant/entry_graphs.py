@@ -1,0 +1,252 @@
+"""Further entry graphs, quantized as the main graph is.
+
+A decoder has a graph for prompts and one for single tokens, with the same weights.  A runtime hands values of
+one to the other, and a compiler stores weights once that are equal: so each tensor of a further graph has the
+encoding of the main graph's tensor of its name, and its weights are the same data.  A graph with
+weights of its own stays float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.opdefs.control_flow import reachable
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.float_types import drop_nan_checks
+from xdlc.quant.op_specs import listed, weight_of
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.plan import Plan
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Source
+from xdlc.quant.ties import find_ties, part_results
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A further entry graph.
+
+    Attributes:
+        model: A model of that graph alone, float until it is stored.
+        shared: Names of static tensors with the data of the main graph's tensors.
+        uses: Inputs of ops that are such static data, by name of the op and index.
+        calibration: Statistics of samples of its own; empty: it has none.
+    """
+
+    model: Model
+    shared: set[str]
+    uses: set[tuple[str, int]] = field(default_factory=set)
+    calibration: Calibration = field(default_factory=Calibration)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.model.main
+
+    def plan(self, options: QuantOptions, precision: Precision) -> Plan:
+        """Return the plan of the graph, without decisions.
+
+        Args:
+            options: The options of the user; ties of tensors that the graph lacks do not count.
+            precision: Bit widths of the main graph.
+        """
+        own = copy(options)
+        own.tie = [names for names in options.tie if self.graph.tensors.keys() >= set(names)]
+        part_results(self.graph, find_ties(self.model, own))
+        return Plan.of(self.model, own, precision.copy())
+
+    def link(self, graph: Graph, older: Mapping[Tensor, Tensor]) -> None:
+        """Find the inputs of ops that are data of the main graph.
+
+        Both are in the form to quantize.
+
+        Args:
+            graph: The main graph.
+            older: Static tensors that others replace, by these.
+        """
+        twins = {op.name: op for op in graph.ops}
+        for op in self.graph.ops:
+            twin = twins.get(op.name)
+            pairs = () if twin is None or twin.type != op.type else zip(op.inputs, twin.inputs, strict=False)
+            for index, (mine, main) in enumerate(pairs):
+                if mine is None or main is None or not mine.is_static or main.shape != mine.shape:
+                    continue
+                source = mine
+                while source in older:
+                    source = older[source]
+                if source.name in self.shared and main.name == mine.name:
+                    mine.data = main.data
+                    self.uses.add((op.name, index))
+
+
+def take_entries(model: Model) -> tuple[list[Entry], dict[str, str]]:
+    """Take the graphs that share weights with the main one out of a model.
+
+    Returns:
+        They, and why other graphs that nothing calls stay float, by name.
+    """
+    called = {graph.name for graph in reachable(model.main, model.graphs)}
+    entries, reasons = [], {}
+    for name in [name for name in model.graphs if name not in called]:
+        graph = model.graphs[name]
+        if len(reachable(graph, model.graphs)) > 1:
+            reasons[name] = "it has control flow"
+            continue
+        shared = {
+            tensor.name
+            for tensor in graph.tensors.values()
+            if tensor.is_static and _is_equal(tensor, model.main.tensors.get(tensor.name))
+        }
+        weights = [weight for op in graph.ops if (weight := weight_of(op)) is not None]
+        if sum(weight.name in shared for weight in weights) * 2 <= len(weights):
+            reasons[name] = f"it has other weights than {model.main.name!r}"
+            continue
+        entries.append(Entry(Model({name: model.graphs.pop(name)}, model.metadata), shared))
+    return entries, reasons
+
+
+def _is_equal(tensor: Tensor, main: Tensor | None) -> bool:
+    """Return whether static tensors have the same type, shape, encoding and bytes."""
+    if main is None or main.data is None or tensor.data is None or main.encoding != tensor.encoding:
+        return False
+    if (main.dtype, main.shape) != (tensor.dtype, tensor.shape):
+        return False
+    if main.data is tensor.data:
+        return True
+    is_equal = main.data.content() == tensor.data.content()
+    for data in (main.data, tensor.data):
+        data.release()
+    return is_equal
+
+
+def by_graph(samples: Source | Mapping[str, Source], model: Model) -> dict[str, Source]:
+    """Return samples by name of their graph; by default that is the main one.
+
+    Raises:
+        UsageError: If the samples are a mapping with other keys than entry graphs, or without the main one.
+    """
+    if not isinstance(samples, Mapping):
+        return {model.main.name: samples}
+    for name in samples:
+        if name not in model.graphs:
+            fix = nearest_names(str(name), model.graphs) or "give samples=[{name: array}, ...]"
+            raise UsageError(f"samples are by graph, and no graph is named {name!r}", fix=fix)
+    if model.main.name not in samples:
+        raise UsageError(
+            f"graph {model.main.name!r} has no samples", fix="give samples of the main graph too"
+        )
+    return dict(samples)
+
+
+def merge_statistics(plan: Plan, calibration: Calibration, entry: Entry) -> None:
+    """Add statistics of a further graph to those of the main graph's tensors."""
+    pairs = (
+        (calibration.statistics, entry.calibration.statistics),
+        (calibration.rest, entry.calibration.rest),
+        (calibration.peaks, entry.calibration.peaks),
+    )
+    for statistics, added in pairs:
+        for tensor, more in added.items():
+            twin = plan.graph.tensors.get(tensor.name)
+            if twin is not None and twin in statistics:
+                statistics[twin] = statistics[twin].merge(more)
+
+
+def follow(entry: Entry, plan: Plan) -> Plan:
+    """Return the decided plan of a further graph: the decisions of the main graph.
+
+    Args:
+        entry: The graph, linked; it is changed.
+        plan: The decided plan of the main graph.
+
+    Raises:
+        UsageError: If a tensor has no counterpart in the main graph, and no sample shows its range.
+    """
+    graph, decision = entry.graph, plan.decision
+    bare = entry.plan(plan.options, plan.precision)
+    if plan.options.drop_nan_checks:
+        drop_nan_checks(graph, bare.placement)
+    forms = {tensor.name: form for tensor, form in decision.activations.items()}
+    for tensor in graph.tensors.values():
+        dtype, encoding = forms.get(tensor.name, (None, None))
+        if dtype is None or tensor.is_static or not tensor.dtype.is_float or dtype.is_signed:
+            continue
+        if isinstance(encoding, ScaleOffset):
+            tensor.encoding = replace(encoding, bits=dtype.bits)
+    ops = {op.name: op for op in graph.ops}
+    statics = {
+        (ops[op.name], index): form
+        for (op, index), form in decision.statics.items()
+        if (op.name, index) in entry.uses
+    }
+    following = entry.plan(plan.options, plan.precision)
+    following = replace(following, choice=plan.choice, main=replace(following.main, adopted=statics))
+    _check_ranges(following, plan.graph, entry.calibration)
+    following = following.decided(entry.calibration)
+    own = following.decision
+    own.statics |= statics
+    converted = {(tensor.name, dtype): form for (tensor, dtype), form in decision.converted.items()}
+    for tensor, dtype in own.converted:
+        own.converted[tensor, dtype] = converted.get((tensor.name, dtype), own.converted[tensor, dtype])
+    halves = {op.name: pair for op, pair in decision.halves.items()}
+    own.halves = {op: halves.get(op.name, pair) for op, pair in own.halves.items()}
+    return following
+
+
+def _check_ranges(plan: Plan, main: Graph, calibration: Calibration) -> None:
+    """Check that each range to choose is known.
+
+    Raises:
+        UsageError: If one is not; it names the first tensors.
+    """
+    if plan.options.enable_float_fallback:
+        return
+    statistics = calibration.statistics
+    unseen = [
+        repr(tensor.name)
+        for tensor in plan.main.watched
+        if tensor.size and (tensor not in statistics or not statistics[tensor].count)
+    ]
+    if unseen:
+        raise UsageError(
+            f"the range of {listed(unseen)} is unknown: graph {main.name!r} has no tensor of that name",
+            where=f"graph {plan.graph.name!r}",
+            fix="give samples of both graphs, by name: samples={graph: [...], ...}",
+        )
+
+
+def share_data(entry: Entry, graph: Graph) -> None:
+    """Replace static data by that of the main graph where they are equal.
+
+    Args:
+        entry: The graph, stored.
+        graph: The main graph, stored.
+    """
+    twins = {op.name: op for op in graph.ops}
+    for op in entry.graph.ops:
+        twin = twins.get(op.name)
+        pairs = () if twin is None or twin.type != op.type else zip(op.inputs, twin.inputs, strict=False)
+        for index, (mine, main) in enumerate(pairs):
+            if mine is None or main is None or not mine.is_static or not main.is_static:
+                continue
+            is_same = (mine.dtype, mine.shape, mine.encoding) == (main.dtype, main.shape, main.encoding)
+            if is_same and ((op.name, index) in entry.uses or _is_equal(mine, main)):
+                mine.data = main.data
+
+
+def entry_notes(entries: Iterable[Entry], unlike: Mapping[str, str], main: Graph) -> Iterator[str]:
+    """Yield notes on further graphs: what they share, or why they stay float."""
+    for entry in entries:
+        ends = [tensor for op in entry.graph.ops for tensor in op.inputs if tensor is not None]
+        statics = {id(tensor.data): tensor.data for tensor in ends if tensor.data is not None}
+        shared = {id(tensor.data) for tensor in main.tensors.values()} & statics.keys()
+        size = sum(statics[key].nbytes for key in shared)
+        yield (
+            f"graph {entry.graph.name!r} has the encodings of {main.name!r} by name, and shares "
+            f"{size:,} bytes of static data with it"
+        )
+    for name, reason in unlike.items():
+        yield f"graph {name!r} stays float: {reason}"
