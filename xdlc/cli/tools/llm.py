@@ -219,7 +219,10 @@ def _tokenizer(bundle: Bundle) -> Tokenizer:
         raise UsageError(
             "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
         )
-    return Tokenizer(bundle.tokenizer, bundle.facts.chat_template, bundle.facts.special)
+    facts = bundle.facts
+    special = {} if facts.bos is None else {"bos_token": facts.bos}
+    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
+    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
 def _content(path: Path) -> str:
