@@ -507,6 +507,13 @@ def packed(data: TensorData) -> TensorData:
             halves = numpy.append(halves, numpy.uint8(0))
         return halves[::2] | halves[1::2] << 4
 
+    row = math.prod(data.shape[1:])
+    if data.has_rows and data.shape and row and row % 2 == 0:
+        shape = data.shape[0], row // 2
+        by_rows = data.transform(
+            lambda rows: pack(rows).reshape(-1, shape[1]), shape=shape, dtype=numpy.uint8, by_rows=True
+        )
+        return by_rows.reshape((math.prod(shape),))
     return data.transform(pack, shape=((math.prod(data.shape) + 1) // 2,), dtype=numpy.uint8)
 
 

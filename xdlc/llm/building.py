@@ -27,6 +27,7 @@ from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import spell
+from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
@@ -306,7 +307,6 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
     """Return the function that stores weights as integers; None keeps floats."""
     if form.bits == 16:
         return None
-    from xdlc.quant.weights_only import block_quantized
 
     def pack(data: TensorData) -> TensorData:
         integers, encoding = block_quantized(data, form.bits, form.block)
