@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.running import checks_of
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
@@ -214,7 +215,11 @@ def _built(
     models = [load(part_path(folder, part.number, part.count)) for part in parts]
     check_genie(models)
     facts = _facts(request, weights, kv_bits)
-    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
+    tokenizer = request.checkpoint.tokenizer
+    bundle = write_bundle(folder, facts, models, request.targets, tokenizer)
+    if request.verifies and (checks := checks_of(bundle, step)):
+        facts = replace(facts, checks=checks)
+        bundle = write_bundle(folder, facts, models, request.targets, tokenizer)
     (folder / PROGRESS).unlink(missing_ok=True)
     return bundle
 

@@ -24,6 +24,8 @@ ENGINES: tuple[str, ...] = get_args(EngineName)
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
 _Notify = Callable[[str], None]
+_QUICK = 128 << 20
+"""Bytes of context binaries whose check takes a minute at most."""
 _CLOSE = 0.2
 """Share of the deviation of logits by which tokens that are nearly as likely differ."""
 
@@ -235,6 +237,26 @@ def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
             fix="report it; other sizes of context and prompt may run right",
         )
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
+
+
+def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+    """Return sentences on what was verified of a bundle that was built with verification.
+
+    Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
+
+    Raises:
+        BackendError: As ``agreement`` does.
+    """
+    from xdlc.llm import genie
+
+    checks = []
+    for soc, target in bundle.targets.items():
+        checks.append(f"{soc}: each context binary computes what the host computes, output by output")
+        size = sum(path.stat().st_size for path in target.binaries)
+        if genie.is_installed() and bundle.tokenizer and not target.is_shared and size <= _QUICK:
+            step(f"generating on {soc}", 0, 0)
+            checks.append(agreement(bundle, soc))
+    return tuple(checks)
 
 
 def begun(tokens: Sequence[int], facts: Facts) -> list[int]:

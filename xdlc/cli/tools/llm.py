@@ -254,6 +254,23 @@ def _stream(pieces: Iterator[str]) -> str:
     return "".join(parts)
 
 
+@tool("xdlc-llm check")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: all of the bundle]")
+@click.option(
+    "--max_new_tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
+)
+def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
+    """Compare the vendor's runtime with the emulation of the same context binaries."""
+    from xdlc.llm.bundle import read_bundle
+    from xdlc.llm.running import agreement
+
+    bundle = read_bundle(source)
+    for name in [soc] if soc else bundle.targets:
+        with bars.steps("generating"):
+            show(agreement(bundle, name, count=max_new_tokens))
+
+
 @click.group(
     "xdlc-llm",
     cls=ToolGroup,
@@ -267,4 +284,5 @@ def main() -> None:
 main.add_command(build, "build")
 main.add_command(run, "run")
 main.add_command(chat, "chat")
+main.add_command(check, "check")
 main.add_command(evaluate, "eval")
