@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
-from xdlc.llm.running import compile_part, is_newer
+from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
@@ -232,6 +232,9 @@ def _built(
     facts = _facts(request, weights, kv_bits, progress.checks)
     tokenizer = request.checkpoint.tokenizer
     bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
+    if request.verifies and (checks := checks_of(bundle, step)):
+        facts = replace(facts, checks=(*facts.checks, *checks))
+        bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
     progress.end()
     return bundle
 
