@@ -11,6 +11,7 @@ import numpy as np
 
 from fuzz.targets import Files, Target
 from tests.llm.checkpoint.test_gguf_tokenizer import BPE, SPM
+from tests.llm.checkpoint.test_packed import METHODS, NAME, made
 from tests.llm.checkpoint.test_safetensors import ARRAYS, safetensors
 from tests.support import gguf_files
 from xdlc import XdlcError
@@ -65,9 +66,18 @@ def file(path: Path, _rng: random.Random) -> str:
     return opened(path / "m.gguf")
 
 
+def packed() -> Iterator[Files]:
+    """Iterate over folders with integers of GPTQ and the like."""
+    for method, stated in METHODS.items():
+        tensors = {f"{NAME}.{part}": array for part, array in made(method)[0].items()}
+        config = json.dumps({**CONFIG, "quantization_config": stated}).encode()
+        yield {**FOLDER, "config.json": config, "model.safetensors": safetensors(tensors)}
+
+
 def shards() -> Iterator[Files]:
-    """Iterate over folders with one file of weights, and with two."""
+    """Iterate over folders with one file of weights, with several, and with integers."""
     yield FOLDER
+    yield from packed()
     parts = {f"{index}.safetensors": safetensors({name: ARRAYS[name]}) for index, name in enumerate(ARRAYS)}
     index = {"weight_map": {name: f"{number}.safetensors" for number, name in enumerate(ARRAYS)}}
     whole = {key: content for key, content in FOLDER.items() if key != "model.safetensors"}
@@ -85,6 +95,7 @@ def configs() -> Iterator[Files]:
     }
     for family in ("gemma3_text", "phi3", "gpt2"):
         yield {**FOLDER, "config.json": json.dumps({**CONFIG, "model_type": family}).encode()}
+    yield from packed()
 
 
 def ggufs() -> Iterator[Files]:

@@ -102,6 +102,7 @@ def gone(record: Any) -> None:
 DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
     "no facts": (lambda record: record.pop("facts"), 1),
     "missing facts": (gone, 2),
+    "a fact that is null": (fact("vocab", None), 1),
     "unknown fact": (fact("temperature", 1), 1),
     "text for a number": (fact("layers", "2"), 1),
     "too many tokens": (fact("vocab", 1 << 40), 1),

@@ -19,6 +19,7 @@ from tests.support.htp_models import cnn
 from xdlc.converter import hdf5
 from xdlc.errors import BackendError, ModelError
 from xdlc.ir import ArrayData, MappedFile
+from xdlc.llm import genie, tokenizer
 from xdlc.quant.calibration import worker as calibration
 from xdlc.quant.calibration.calibrate import calibrate
 from xdlc.runtime import htp, onnx_evaluator
@@ -98,6 +99,23 @@ def run_hdf5(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
         hdf5.Hdf5(MappedFile(path), 0, 7, "weights.h5", "keras")
 
 
+def run_genie(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
+    patch.setattr(genie, "SERVICE", service)
+    patch.setattr(genie, "OPENING", SECONDS)
+    patch.setattr(genie, "library_folder", lambda: folder)
+    (folder / "libGenie.so").touch()
+    genie.Dialog(folder, {})
+
+
+def run_tokenizer(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
+    patch.setattr(tokenizer, "SERVICE", service)
+    patch.setattr(tokenizer, "SECONDS", SECONDS / 4)
+    patch.setattr(tokenizer, "MEMORY", 1 << 28)
+    path = folder / "tokenizer.json"
+    path.write_text("{}")
+    tokenizer.Tokenizer(path)
+
+
 @contextmanager
 def ended(shared: SharedWorker) -> Iterator[None]:
     """End a child that serves all of a program, as its end does."""
@@ -115,6 +133,8 @@ RUNS: dict[str, tuple[Run, str, tuple[type[Exception], ...]]] = {
     "kernels": (run_kernels, "xdlc.runtime.udo.service", (BackendError,)),
     "calibration": (run_calibration, "xdlc.quant.calibration.worker", (BackendError,)),
     "onnx": (run_onnx, "xdlc.runtime.onnx_evaluator", (onnx_evaluator.RefusedError, BackendError)),
+    "genie": (run_genie, "xdlc.llm.genie_service", (BackendError,)),
+    "tokenizer": (run_tokenizer, "xdlc.llm.tokenizer_service", (ModelError, BackendError)),
     "hdf5": (run_hdf5, "xdlc.converter.hdf5", (ModelError, BackendError)),
 }
 FILL = "held = [bytearray(b'x') * (1 << 26) for _ in range(64)]; time.sleep(60)"

@@ -9,6 +9,7 @@ from xdlc.api.execution import Session, kernels, run, session
 from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
+    export_binary,
     link,
     optimize,
     prepare,
@@ -35,6 +36,7 @@ __all__ = [
     "debug",
     "draft_udo_config",
     "executable",
+    "export_binary",
     "export_encodings",
     "kernels",
     "link",

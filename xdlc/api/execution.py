@@ -156,13 +156,9 @@ class Session:
         arguments: dict[str, Any] = {**options}
         chosen = runtime_with(runtime, options)
         self._anew: Callable[[str, Profiler], Any] | None = None
-        name = arguments.pop("graph", None)
         with ExitStack() as stack:
-            source, where = (
-                loaded(model).with_main(name),
-                None if isinstance(model, Model) else os.fspath(model),
-            )
-            self._graphs = alternatives(source) if name is None and "graph" in chosen.options else []
+            source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
+            self._graphs = alternatives(source) if "graph" in chosen.options - arguments.keys() else []
             named: Any = {
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
@@ -173,14 +169,14 @@ class Session:
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))
             self._engines = {self._engine.graph.name: self._engine}
             self._open: Callable[[str], Any] = lambda graph: chosen.open(
-                source.with_main(graph), where, **arguments
+                source, where, graph=graph, **arguments
             )
             self._others, self._opening = stack.enter_context(ExitStack()), threading.Lock()
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
             if chosen.times_ops:
                 self._anew = lambda graph, profiler: chosen.open(
-                    source.with_main(graph), where, profiler=profiler, **arguments
+                    source, where, profiler=profiler, **{**arguments, "graph": graph}
                 )
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()

@@ -24,6 +24,9 @@ LONGEST_COPYRIGHT = 1 << 16
 def load(path: PathLike, *, crc: bool = True) -> Model:
     """Return the model of a DLC; weights are read when they are used.
 
+    Of a context binary (``.bin``) it is a model without graphs that holds this cache; the vendor's library
+    describes it.
+
     Args:
         path: The file.
         crc: Whether entries that have a CRC-32 are compared with it when their bytes are first used; a
@@ -35,7 +38,10 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
         ContainerError: If it is not a DLC, or a damaged one; other formats are named.
     """
     from xdlc.container import load as load_container
+    from xdlc.runtime.htp.context_binary import is_context_binary, read_binary
 
+    if is_context_binary(path):
+        return read_binary(path)
     try:
         model = load_container(path, crc=crc)
     except ContainerError:

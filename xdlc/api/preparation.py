@@ -131,6 +131,25 @@ def prepare_all(
 
 
 @verb
+def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
+    """Return the cache of a model for a SoC as a context binary.
+
+    QNN applications load such files.
+
+    Args:
+        model: The prepared model, or the path of a DLC.
+        soc: Name of the SoC; default: the only one that the model has a cache for.
+
+    Raises:
+        UsageError: If the model has no cache for the SoC, or several for none named.
+        ContainerError: If the cache is damaged, or its weights are in other records of the DLC.
+    """
+    from xdlc.runtime.htp.context_binary import binary_of
+
+    return bytes(binary_of(loaded(model), soc).content())
+
+
+@verb
 def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     """Return a copy of a model with graph passes applied until none changes it.
 
@@ -246,8 +265,9 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
     compiling = _part(CompileOptions, options)
     if boundary:
         changes["boundary"] = boundary
-    edited = model  # a path lets the compiler read the file itself
-    if changes or has_layers(loaded(model)):
+    source = loaded(model)
+    edited = model if source.graphs else source  # a path lets the compiler read the file itself
+    if changes or has_layers(source):
         edited = edit(executable(model), **changes) if changes else executable(model)
     if not isinstance(compiling.get("verify", True), bool):
         compiling["verify"] = _first_sample(compiling["verify"], loaded(edited))

@@ -30,6 +30,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs
+from xdlc.runtime.htp.context_binary import is_context_binary
 from xdlc.runtime.section_record import layer_ids
 
 SHOWN_VALUES = 16
@@ -53,6 +54,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
+        "format": "context binary" if is_context_binary(path) else "DLC",
         "version": model.metadata.get("version", ""),
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),

@@ -63,11 +63,17 @@ def report(
         yield from text.columns([(text.clean(r["name"]), text.size(r["bytes"])) for r in content["records"]])
 
 
+def _container(content: dict[str, Any]) -> str:
+    if content["format"] != "DLC":
+        return str(content["format"])
+    return f"DLC {text.clean(content['version'] or 'without a version entry')}"
+
+
 def _head(content: dict[str, Any]) -> Iterator[str]:
     rows = [
         ("file", text.clean(content["file"])),
         ("size", f"{text.size(content['bytes'])} ({content['bytes']} bytes)"),
-        ("container", f"DLC {text.clean(content['version'] or 'without a version entry')}"),
+        ("container", _container(content)),
     ]
     rows += [
         (text.clean(key), text.clean(value))

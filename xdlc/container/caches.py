@@ -29,6 +29,7 @@ DESCRIPTION = "htp.metadata.shared_weights.{}_metadata"
 NAME = re.compile(r"htp\.cache\.(?P<soc>[^.]+)\.(?P<number>\d+)")
 # Two versions, a zero, another version, then bytes of metadata, offset and bytes of the binary.
 HEADER = struct.Struct("<4s4sI4sQQQ")
+_MOST_VERSION = 1 << 8
 NEEDED = (
     "header",
     "version",
@@ -86,10 +87,11 @@ class Cache:
         found = self.entry["socModel"]
         if named is not None and found != named:
             return f"is named after {self.soc}, which has the id {named}, but was compiled for the id {found}"
-        return _damage(self.data)
+        return damage(self.data)
 
 
-def _damage(data: TensorData) -> str | None:
+def damage(data: TensorData) -> str | None:
+    """Return what is wrong with the length of a context binary, or None."""
     if data.nbytes < HEADER.size:
         return f"has {data.nbytes} bytes, less than its header"
     fields = HEADER.unpack(data.content()[: HEADER.size])
@@ -97,6 +99,16 @@ def _damage(data: TensorData) -> str | None:
     if HEADER.size + described > offset or offset + size > data.nbytes:
         return f"has {data.nbytes} bytes, its header needs {max(offset + size, HEADER.size + described)}"
     return None
+
+
+def holds_binary(data: TensorData) -> bool:
+    """Return whether bytes begin like a context binary."""
+    if data.nbytes < HEADER.size:
+        return False
+    first, second, zero, third, described, offset, _ = HEADER.unpack(data.content()[: HEADER.size])
+    versions = [int.from_bytes(word, "big") for word in (first, second, third)]
+    is_numbered = zero == 0 and all(0 < version < _MOST_VERSION for version in versions)
+    return is_numbered and HEADER.size + described <= offset
 
 
 def caches(model: Model) -> list[Cache]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Array = Any  # numpy.ndarray of any dtype
 SUM_CHUNK = 1 << 22  # bytes that are summed at a time
 ROWS_CHUNK = 1 << 22  # bytes of rows that are computed and written at a time
+_WIDER = 2
+"""How much larger than a result data has to be that is not held as a whole for it."""
 
 
 class TensorData(ABC):
@@ -46,6 +48,11 @@ class TensorData(ABC):
     def nbytes(self) -> int:
         """Size in bytes when written."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def nbytes_read(self) -> int:
+        """Most bytes that any data holds which the elements are computed from."""
+        return self.nbytes
 
     @abstractmethod
     def numpy(self) -> Array:
@@ -72,8 +79,8 @@ class TensorData(ABC):
 
     def write_to(self, file: Target) -> None:
         """Append the bytes to ``file``, a binary file or a checksum."""
-        if self.has_rows and self.shape and self.nbytes > ROWS_CHUNK:
-            step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
+        if self.has_rows and self.shape and self.nbytes_read > ROWS_CHUNK:
+            step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes_read)
             for start in range(0, self.shape[0], step):
                 stop = min(start + step, self.shape[0])
                 _write(self.rows(start, stop), file)
@@ -363,15 +370,34 @@ class Transform(TensorData):
         self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
 
+    @property
+    def nbytes_read(self) -> int:
+        """Most bytes that any data holds which the elements are computed from."""
+        return max(self.nbytes, *(base.nbytes_read for base in self.bases))
+
     def numpy(self) -> Array:
         import numpy
 
+        if self.has_rows and self.shape and self.nbytes_read > max(ROWS_CHUNK, _WIDER * self.nbytes):
+            return self._by_rows()
         bases = [base.numpy() for base in self.bases]
         with numpy.errstate(all="ignore"):  # infinities and NaN are values like others
             result = numpy.asarray(self._function(*bases))
         if tuple(result.shape) != self.shape:
             raise ValueError(f"transform returned shape {result.shape} instead of {self.shape}")
         return result.astype(self.dtype, copy=False)
+
+    def _by_rows(self) -> Array:
+        """Return the elements, computed from some rows at a time."""
+        import numpy
+
+        result = numpy.empty(self.shape, self.dtype)
+        step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes_read)
+        for start in range(0, self.shape[0], step):
+            stop = min(start + step, self.shape[0])
+            result[start:stop] = self.rows(start, stop)
+            self.release_rows(start, stop)
+        return result
 
     def rows(self, start: int, stop: int) -> Array:
         import numpy
@@ -387,6 +413,28 @@ class Transform(TensorData):
     def release_rows(self, start: int, stop: int) -> None:
         for base in self.bases:
             base.release_rows(start, stop)
+
+
+class RowRange(TensorData):
+    """A range of the first axis of other data."""
+
+    __slots__ = ("_start", "base", "has_rows")
+
+    def __init__(self, base: TensorData, start: int, stop: int) -> None:
+        self.base, self._start, self.has_rows = base, start, base.has_rows
+        self.shape, self.dtype = (stop - start, *base.shape[1:]), base.dtype
+
+    def numpy(self) -> Array:
+        return self.base.rows(self._start, self._start + self.shape[0])
+
+    def rows(self, start: int, stop: int) -> Array:
+        return self.base.rows(self._start + start, self._start + stop)
+
+    def release(self) -> None:
+        self.base.release_rows(self._start, self._start + self.shape[0])
+
+    def release_rows(self, start: int, stop: int) -> None:
+        self.base.release_rows(self._start + start, self._start + stop)
 
 
 class Reshaped(TensorData):
@@ -459,6 +507,13 @@ def packed(data: TensorData) -> TensorData:
             halves = numpy.append(halves, numpy.uint8(0))
         return halves[::2] | halves[1::2] << 4
 
+    row = math.prod(data.shape[1:])
+    if data.has_rows and data.shape and row and row % 2 == 0:
+        shape = data.shape[0], row // 2
+        by_rows = data.transform(
+            lambda rows: pack(rows).reshape(-1, shape[1]), shape=shape, dtype=numpy.uint8, by_rows=True
+        )
+        return by_rows.reshape((math.prod(shape),))
     return data.transform(pack, shape=((math.prod(data.shape) + 1) // 2,), dtype=numpy.uint8)
 
 

@@ -141,6 +141,8 @@ class Dequantized(Transform):
                 along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
                 scale, offset = scale.reshape(along), offset.reshape(along)
                 block: tuple[int, ...] = (1,) * len(shape)
+            elif self.fixed.bits <= 16 and len(stored) == shape[0]:
+                return reals_of_blocks(stored, encoding)
             else:
                 grid, block = block_grid(encoding, shape), encoding.block_shape
                 scale, offset = scale.reshape(grid), offset.reshape(grid)
@@ -200,6 +202,30 @@ class Dequantized(Transform):
                 if found == size and math.prod(new_shape[:axis]) == before:
                     return replace(encoding, axis=axis)
         return None
+
+
+_WHOLE_FLOATS = 1 << 23
+"""Whole numbers below it, and their sums with 16-bit integers, are float32 numbers."""
+
+
+def reals_of_blocks(stored: Array, encoding: BlockScaleOffset) -> Array:
+    """Return the float32 values of integers of up to 16 bits with a scale per block.
+
+    No array but the result has as many elements, unless offsets are huge.
+    """
+    import numpy
+
+    grid = block_grid(encoding, stored.shape)
+    parts = [size for pair in zip(grid, encoding.block_shape, strict=True) for size in pair]
+    by_block = [size for count in grid for size in (count, 1)]
+    offsets = numpy.asarray(encoding.offsets, numpy.int64).reshape(by_block)
+    if numpy.abs(offsets).max(initial=0) < _WHOLE_FLOATS:
+        reals: Array = stored.astype(numpy.float32).reshape(parts)
+        reals += offsets.astype(numpy.float32)
+    else:
+        reals = (stored.reshape(parts) + offsets).astype(numpy.float32)
+    reals *= numpy.asarray(encoding.scales, numpy.float32).reshape(by_block)
+    return reals.reshape(stored.shape)
 
 
 def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, ...]:

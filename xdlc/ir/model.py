@@ -12,6 +12,7 @@ from xdlc.errors import ModelError, UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.ir.graph import Graph
 from xdlc.json_fields import fits
+from xdlc.options import spell
 
 NOTE = str | None
 _FORMS: Mapping[str, Any] = {
@@ -59,7 +60,8 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="use the DLC that its caches were made from; xdlc-info lists the records",
+            fix="use the DLC that its caches were made from, or run a cache: "
+            f"{spell('run.runtime', 'htp')}; xdlc-info lists the records",
         )
 
     def graph_named(self, name: str | None) -> Graph:

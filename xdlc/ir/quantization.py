@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array, TensorData
+from xdlc.ir.derived_data import reals_of_blocks
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset
 from xdlc.ir.tensor import Tensor
 
@@ -103,7 +104,27 @@ def block_shape(
     return tuple(shape[at] // blocks if at == others[0] else 1 for at in range(len(shape)))
 
 
+def check_scales(encoding: Encoding, shape: tuple[int, ...], *, where: str) -> Array:
+    """Return the scales of an encoding in any shape, once it fits that of the tensor.
+
+    Raises:
+        ModelError: As ``scale_and_offset`` does.
+    """
+    if isinstance(encoding, BlockScaleOffset):
+        return _grid_scales(encoding, shape, where)[0]
+    return scale_and_offset(encoding, shape, where=where)[0]
+
+
 def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
+    import numpy
+
+    scales, offsets = _grid_scales(encoding, shape, where)
+    for axis, size in enumerate(encoding.block_shape):
+        scales, offsets = numpy.repeat(scales, size, axis), numpy.repeat(offsets, size, axis)
+    return scales, offsets
+
+
+def _grid_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
     import numpy
 
     block = encoding.block_shape
@@ -119,10 +140,7 @@ def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str
             fix=_DAMAGED,
         )
     scales = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
-    offsets = numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
-    for axis, size in enumerate(block):
-        scales, offsets = numpy.repeat(scales, size, axis), numpy.repeat(offsets, size, axis)
-    return scales, offsets
+    return scales, numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
 
 
 def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str) -> Array:
@@ -149,6 +167,8 @@ def to_float(quantized: Array, encoding: Encoding, *, where: str) -> Array:
     """Return the float32 values ``(quantized + offset) * scale``."""
     import numpy
 
+    if isinstance(encoding, BlockScaleOffset) and quantized.dtype.itemsize <= 2:
+        return reals_of_blocks(quantized, encoding)
     scale, offset = scale_and_offset(encoding, tuple(quantized.shape), where=where)
     if quantized.dtype.itemsize > 2 or numpy.any(numpy.abs(offset) >= 1 << 23):
         return ((quantized + offset) * scale).astype(numpy.float32)
@@ -198,5 +218,5 @@ def float_data(tensor: Tensor) -> TensorData:
             raise ValueError(f"tensor {tensor.name!r} is not static")
         return tensor.data.reshape(tensor.shape).cast(numpy.dtype(numpy.float32))
     encoding, where = encoding_of(tensor), f"tensor {tensor.name!r}"
-    scale_and_offset(encoding, tensor.shape, where=where)
+    check_scales(encoding, tensor.shape, where=where)
     return unpacked(tensor).transform(lambda q: to_float(q, encoding, where=where), dtype=numpy.float32)

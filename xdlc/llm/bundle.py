@@ -315,12 +315,14 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
     node = top.node("facts")
     if node is None:
         return None
+    if isinstance(node.value, dict):  # null is another word for a missing fact
+        node = Node({name: value for name, value in node.value.items() if value is not None}, node.path)
     entry = Fields(node, "facts", scope, [member.name for member in fields(Facts)])
     if not entry.ok:
         return None
     values: dict[str, Any] = {}
     for member in fields(Facts):
-        if entry.value(member.name) is None:
+        if member.name not in entry:
             if member.default is MISSING and member.default_factory is MISSING:
                 entry.require(member.name, "...")
             continue
@@ -328,7 +330,7 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
             values[member.name] = _count(entry, member.name)
         elif member.type in ("str", "str | None"):
             values[member.name] = entry.text(member.name)
-    if entry.value("bos") is not None:
+    if "bos" in entry:
         values["bos"] = entry.whole("bos")
     values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
     values["checks"] = entry.strings("checks")
@@ -336,7 +338,7 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
     values["special"] = {name: text.value for name, text in special.items() if isinstance(text.value, str)}
     figures = Fields(entry.node("perplexities") or Node({}), "perplexities", scope)
     values["perplexities"] = {name: figures.number(name) or 0.0 for name in entry.members("perplexities")}
-    if (rope := entry.node("rope")) is not None and rope.value is not None:
+    if (rope := entry.node("rope")) is not None:
         values["rope"] = _rope(Fields(rope, "rope", scope, ("theta", "dim", "scaling", "facts")))
     if entry.is_faulty:
         return None

@@ -50,10 +50,7 @@ class Runner:
 
     Attributes:
         tokens: The tokens so far.
-        context: Most tokens.
-
-    Raises:
-        ModelError: If a graph has an input that is not known.
+        context: Most tokens; 0 where no graph has keys and values of past ones.
     """
 
     def __init__(self, parts: Sequence[Model], rope: Rope | None, open_graph: Open) -> None:
@@ -79,8 +76,6 @@ class Runner:
                     shape[cache.axis] += size
                     context = shape[cache.axis]
                     self._cache[tensor.name] = numpy.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
-        if not context:
-            raise ModelError("no graph has keys and values of past tokens", fix="build the bundle again")
         return context
 
     def rewind(self, count: int) -> None:
@@ -114,29 +109,42 @@ class Runner:
         return min((size for size in fitting if size >= count), default=max(fitting))
 
     def _step(self, tokens: Sequence[int], size: int) -> Array:
-        values: dict[str, Array] = {}
+        values = self.run(tokens, size)
+        logits = next(tensor for tensor in self._graphs[-1][size].outputs if tensor.name == LOGITS)
+        array = values[LOGITS].reshape(size, -1)[: len(tokens)]
+        if logits.dtype.is_fixed and logits.encoding is not None:
+            return to_float(array, logits.encoding, where=f"tensor {LOGITS!r}")
+        return array.astype("float32")
+
+    def run(
+        self, tokens: Sequence[int], size: int, values: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Append tokens; return outputs that are no caches, as graphs store them.
+
+        Args:
+            tokens: At most ``size`` tokens.
+            size: Tokens that the graphs process at a time.
+            values: Inputs that no part before computes, by name.
+        """
+        known = dict(values or {})
         past, count = len(self.tokens), len(tokens)
         for number, graphs in enumerate(self._graphs):
             graph = graphs[size]
             if (number, size) not in self._engines:
                 self._engines[number, size] = self._open(number, graph)
-            feeds = {tensor.name: self._input(tensor, tokens, size, values) for tensor in graph.inputs}
+            feeds = {tensor.name: self._input(tensor, tokens, size, known) for tensor in graph.inputs}
             results = self._engines[number, size].run(feeds, native=True)
             for tensor in graph.outputs:
                 cache = cache_name(tensor.name)
                 if cache is None:
-                    values[tensor.name] = results[tensor.name]
+                    known[tensor.name] = results[tensor.name]
                     continue
                 name = f"{tensor.name.removesuffix('_out')}_in"
                 _along(self._cache[name], cache.axis, past, past + count)[...] = _along(
                     results[tensor.name], cache.axis, 0, count
                 )
         self.tokens += tokens
-        logits = next(tensor for tensor in graph.outputs if tensor.name == LOGITS)
-        array = values[LOGITS].reshape(size, -1)[:count]
-        if logits.dtype.is_fixed and logits.encoding is not None:
-            return to_float(array, logits.encoding, where=f"tensor {LOGITS!r}")
-        return array.astype("float32")
+        return known
 
     def _input(self, tensor: Tensor, tokens: Sequence[int], size: int, values: Mapping[str, Array]) -> Array:
         """Return the array of an input; ``values`` are those of the parts before."""

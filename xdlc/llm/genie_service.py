@@ -28,6 +28,7 @@ _Allocate = ctypes.CFUNCTYPE(None, c_size_t, POINTER(c_void_p))
 
 def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]]:
     """Return the functions of the process by request."""
+    watch_memory()
     dialog = _Dialog()
     return {
         "open": dialog.open,
@@ -58,7 +59,6 @@ class _Dialog:
         Relative paths start at the folder of the request.
         """
         check_folder(request["library"])
-        watch_memory()
         os.chdir(request["folder"])
         try:
             self._genie = ctypes.CDLL(os.path.join(request["library"], LIBRARY), mode=ctypes.RTLD_GLOBAL)

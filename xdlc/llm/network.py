@@ -43,6 +43,8 @@ _OPSET = 24
 _TOOL = "xdlc-llm"
 LARGEST_BYTE, ZERO_BYTE = 127, 128
 """Largest magnitude of an embedding in 8 bits, and its zero."""
+HEAD_ROWS = 1 << 14
+"""Tokens whose logits one op computes: the compiler needs memory for the largest op."""
 _FLOAT16 = 10
 """TensorProto.FLOAT16."""
 MASKED = -100.0
@@ -140,20 +142,26 @@ class Weights:
         """
         return self._once("", name, lambda floats: floats if change is None else change(floats))
 
-    def linear(self, name: str, shape: Sequence[int], *, is_transposed: bool = False) -> TensorData:
+    def linear(
+        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+    ) -> TensorData:
         """Return the weights of a linear map: [outputs, inputs]; integers of the checkpoint are kept.
 
         Args:
-            shape: The shape that the config makes them have.
+            shape: The shape that they have, as they are stored.
             is_transposed: Whether they are stored as [inputs, outputs].
+            start: First output that is wanted, of a map that has more of them than ``shape``.
         """
-        if ("linear", name) not in self._data:
+        key = f"linear {start}", name
+        if key not in self._data:
             weight = self._weights[name]
+            if weight.shape != tuple(shape):
+                weight = weight.part(start, start + shape[0])
             floats = weight.floats().transpose((1, 0)) if is_transposed else weight.floats()
             if weight.encoding is None:
                 floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats)
-            self._data["linear", name] = floats
-        return self._data["linear", name]
+            self._data[key] = floats
+        return self._data[key]
 
     def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
         """Return a table in bytes, and the largest magnitude of each row: [rows, 1]."""
@@ -202,8 +210,11 @@ class _Shapes(Weights):
         self.shapes[name] = tuple(shape)
         return fill(ArrayData(_zero()), shape)
 
-    def linear(self, name: str, shape: Sequence[int], *, is_transposed: bool = False) -> TensorData:
-        return self.data(name, shape)
+    def linear(
+        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+    ) -> TensorData:
+        rows = self.shapes.get(name, (0, 0))[0] if start else 0
+        return self.data(name, (rows + shape[0], *shape[1:]))
 
 
 def _zero() -> Any:
@@ -663,13 +674,18 @@ class _Decoder:
         decoder, net, names, tokens = self._decoder, self._net, self._names, self._length.tokens
         normal = self._norm("norm", stream, names.norm, decoder.hidden)
         name = f"{names.embedding if decoder.tied else names.head}.weight"
-        data = self._weights.linear(name, (decoder.vocab, decoder.hidden))
-        weight = net.constant(f"{names.head}.weight", data)
-        logits = net.add("Gemm", "head", [normal, weight], transB=1)
+        pieces: list[str] = []
+        for number, start in enumerate(range(0, decoder.vocab, HEAD_ROWS)):
+            shape = min(HEAD_ROWS, decoder.vocab - start), decoder.hidden
+            place = f"_{number}" if decoder.vocab > HEAD_ROWS else ""
+            data = self._weights.linear(name, shape, start=start)
+            weight = net.constant(f"{names.head}{place}.weight", data)
+            pieces.append(net.add("Gemm", f"head{place}", [normal, weight], transB=1))
+        logits = pieces[0] if len(pieces) == 1 else net.add("Concat", "head", pieces, axis=1)
         logits = net.scaled("scaled_logits", logits, decoder.logits_factor)
         logits = net.capped("capped_logits", logits, decoder.logits_cap)
-        shape = net.array("logits_shape", [1, tokens, decoder.vocab], "int64")
-        net.output("Reshape", "logits", [logits, shape])
+        sizes = net.array("logits_shape", [1, tokens, decoder.vocab], "int64")
+        net.output("Reshape", "logits", [logits, sizes])
 
 
 def _turns(frequencies: Any, count: int) -> tuple[Any, Any]:

@@ -106,11 +106,13 @@ class Tokenizer:
         self.close()
 
     def _ask(
-        self, command: str, files: Sequence[int] = (), seconds: float = SECONDS, **request: Any
+        self, command: str, files: Sequence[int] = (), seconds: float | None = None, **request: Any
     ) -> dict[str, Any]:
-        limits = {"seconds": seconds, "memory": MEMORY}
+        limits = {"seconds": seconds or SECONDS, "memory": MEMORY}
         try:
-            return self._process.ask({"do": command, **request, **limits}, files, timeout=4 * seconds)
+            return self._process.ask(
+                {"do": command, **request, **limits}, files, timeout=4 * limits["seconds"]
+            )
         except ChildDiedError as error:
             problem = f"a process with the tokenizer or the chat template {error.how}{error.tail}"
             fix = "use tokenizer.json and template of the original checkpoint"

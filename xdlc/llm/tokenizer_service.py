@@ -13,7 +13,7 @@ _AGAIN = "use the tokenizer.json of the checkpoint"
 
 def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]]:
     """Return the functions of the process by request."""
-    service = _Service()
+    service = _Texts()
     return {
         "open": service.open,
         "encode": service.encode,
@@ -22,7 +22,7 @@ def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]
     }
 
 
-class _Service:
+class _Texts:
     """The tokenizer of the process."""
 
     def __init__(self) -> None:

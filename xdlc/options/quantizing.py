@@ -142,6 +142,14 @@ class QuantizeOptions(KernelOptions, total=False):
             default_text="all",
         ),
     ]
+    weights_only: Annotated[
+        bool,
+        Option(
+            "Quantize weights alone, without calibration; activations stay floats of {float_bitwidth}. HTP "
+            "multiplies by the integers in FullyConnected and Conv2d of 1x1.",
+            default=False,
+        ),
+    ]
     use_lpbq: Annotated[
         bool,
         Option(

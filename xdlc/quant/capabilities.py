@@ -61,12 +61,13 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     acts, weights = options.act_bitwidth, options.weights_bitwidth
     name = "act_bitwidth" if acts == 16 and not arch.a16w8 else "weights_bitwidth"
     weights = 8 if weights == 16 and splits(soc) else weights
-    yield name, _pair(acts, weights), _supports(arch, acts, weights), _accepted(arch)
+    if not options.weights_only:
+        yield name, _pair(acts, weights), _supports(arch, acts, weights), _accepted(arch)
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
         instead = f"{spell('use_lpbq', True)} beside it" if arch.lpbq else "None"
-        taken = options.use_lpbq and arch.lpbq
+        taken = arch.float_blocks if options.weights_only else options.use_lpbq and arch.lpbq
         value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} {spell('use_lpbq')}"
         yield "weights_block_size", value, taken, instead
     bits = options.float_bitwidth

@@ -53,6 +53,7 @@ class QuantOptions(SimpleNamespace):
         values |= {name: value for name, value in options.items() if value is not None}
         for name in _LISTS:
             values[name] = (values[name],) if isinstance(values[name], str) else tuple(values[name])
+        values["enable_float_fallback"] |= values["weights_only"]
         if values["loop_timeout"] is not None:
             values["loop_timeout"] = timeout.checked(values["loop_timeout"])  # one warning
         super().__init__(**values)
@@ -72,6 +73,12 @@ class QuantOptions(SimpleNamespace):
                 f"expected an integer below zero and an integer above zero, found {steps!r}",
                 where=spell("restrict_quantization_steps"),
                 fix="pass the smallest and the largest step, like -0x80 and 0x7F",
+            )
+        if self.use_lpbq and self.weights_only:
+            raise UsageError(
+                "LPBQ has integer scales for fixed-point activations, beside floats HTP has real scales",
+                where=spell("use_lpbq"),
+                fix=f"omit it, or {spell('weights_only', True)}",
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(

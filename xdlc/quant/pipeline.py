@@ -158,17 +158,18 @@ def quantize(
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
+    uncalibrated = spell("weights_only" if asked.weights_only else "enable_float_fallback")
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
-            f"{algorithms[0].name} needs calibration, which float fallback omits",
-            where=spell("enable_float_fallback"),
+            f"{algorithms[0].name} needs calibration, which {uncalibrated} omits",
+            where=uncalibrated,
             fix="omit one of the two",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
             "outputs are measured only with calibration",
             where=spell("fail_below"),
-            fix="give calibration samples and no float fallback, or omit it",
+            fix=f"give calibration samples and omit {uncalibrated}, or omit it",
         )
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
@@ -308,7 +309,7 @@ def _prepare(
     precision = asked_precision(graph, options, udos)
     _keep_widths(graph, precision, kept)
     importing.settle(graph, precision)
-    if options.enable_float_fallback:
+    if options.enable_float_fallback and not options.weights_only:
         spread_encodings(graph)
     plan = Plan.of(model, options, precision)
     removed = drop_nan_checks(graph, plan.placement) if options.drop_nan_checks else []

@@ -133,7 +133,7 @@ class StaticEncodings:
         """
         for op in self.placement.fixed:
             self._statics_of(op, decision)
-        if self.options.weights_block_size is not None:
+        if self.options.weights_block_size is not None and not self.options.weights_only:
             _refuse_without_blocks(decision)
         decision.notes += self._notes_on_weights()
 

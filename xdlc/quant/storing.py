@@ -44,6 +44,7 @@ from xdlc.quant.plan import GraphPlan, Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Decision, QuantType, Use, to_quantized
 from xdlc.quant.udo import UdoConstraints
+from xdlc.quant.weights_only import quantize_weights
 from xdlc.quant.widening.weight_halves import split
 
 
@@ -157,6 +158,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) 
     notes = []
     if plan.main.decision is not None:
         _store_decision(plan.main, means)
+    if plan.options.weights_only:
+        notes += quantize_weights(plan.model, plan.main.precision, plan.options)
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [

@@ -263,17 +263,22 @@ def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> A
 
 
 def block_encoding(scales: Array, weight: Tensor, size: int, bits: int) -> BlockScaleOffset:
-    """Return the encoding with one real scale per block.
+    """Return the encoding with one real scale per block, as float16 holds it.
 
     Args:
         scales: What ``block_scales`` found.
         bits: 2, 4, 8 or 16; fewer than eight are marked.
     """
-    held = _without_zeros(scales)
+    import numpy as np
+
+    steps = _without_zeros(scales).astype(np.float32)
+    with np.errstate(over="ignore"):
+        half = steps.astype(np.float16).astype(np.float32)
+    steps = np.where(np.isfinite(half) & (steps >= np.finfo(np.float16).tiny), half, steps)
     shape = (1, size) if weight.rank == 2 else (1, 1, size, 1)
     # Row-major over the blocks: FullyConnected has channels out first, Conv2d last.
-    ordered = held if weight.rank == 2 else held.T
-    return BlockScaleOffset(shape, ordered.reshape(-1).tolist(), (), bits if bits < 8 else None)
+    ordered = steps if weight.rank == 2 else steps.T
+    return BlockScaleOffset(shape, ordered.reshape(-1), (), bits if bits < 8 else None)
 
 
 def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | None) -> BlockwiseExpansion:

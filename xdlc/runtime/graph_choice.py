@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from xdlc.container import caches
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import outer_graphs
@@ -13,8 +14,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def alternatives(model: Model) -> list[Graph]:
-    """Return the graphs with the inputs of the main one, which may have other shapes."""
+    """Return the graphs with the inputs of the main one, which may have other shapes.
+
+    Those of a model without graphs are the graphs of its cache.
+    """
     graphs = outer_graphs(model)
+    if not graphs and caches(model):
+        from xdlc.runtime.htp.context_binary import described
+
+        graphs = list(described(model)[1].values())
     return [graph for graph in graphs if _names(graph) == _names(graphs[0])]
 
 

@@ -34,6 +34,7 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import open_file, read_bytes
+from xdlc.options import spell
 from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray of any dtype
@@ -162,7 +163,7 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
         UsageError: If there are more lists than graphs, or none, or there is no graph.
     """
     if not graphs:
-        fix = "use the DLC that its caches were made from"
+        fix = f"use the DLC that its caches were made from, or run a cache: {spell('runtime', 'htp')}"
         raise UsageError("the model holds no graph, only records", where=str(lists), fix=fix)
     parts = os.fspath(lists).split(",")
     if len(parts) == 1 or os.path.isfile(lists):

@@ -12,6 +12,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
 from xdlc.ir.quantization import (
     block_shape,
+    check_scales,
     encoding_of,
     float_data,
     quantized_limits,
@@ -279,7 +280,7 @@ def check(tensor: Tensor) -> None:
         ModelError: If not.
     """
     encoding = encoding_of(tensor)
-    scale, _ = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
+    scale = check_scales(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
     import numpy
 
     if not (numpy.all(numpy.isfinite(scale)) and numpy.all(scale > 0)):

@@ -97,13 +97,26 @@ def test_names_of_the_decoder_alone(folder):
 
 
 @pytest.mark.parametrize(
+    "prefixes", [("model.language_model.", ""), ("language_model.model.", "language_model.")]
+)
+def test_decoder_of_a_model_of_images(folder, prefixes):
+    inner, head = prefixes
+    arrays = {f"{inner}norm.weight": B, f"{head}lm_head.weight": A, "vision_tower.x.weight": A}
+    write(folder, "model.safetensors", safetensors(arrays))
+    checkpoint = open_checkpoint(folder)
+    assert sorted(checkpoint.weights) == ["lm_head.weight", "model.norm.weight"]
+    assert "1 tensors" in checkpoint.notices[0]
+
+
+@pytest.mark.parametrize(
     ("name", "content", "error"),
     [
         ("config.json", b"{", ModelError),
         ("config.json", b"[1]", ModelError),
         ("config.json", {"hidden_size": 4}, ModelError),
         ("config.json", {**CONFIG, "eos_token_id": ["a"]}, ModelError),
-        ("config.json", {**CONFIG, "quantization_config": {"quant_method": "gptq"}}, UnsupportedOp),
+        ("config.json", {**CONFIG, "quantization_config": {"quant_method": "fp8"}}, UnsupportedOp),
+        ("config.json", {**CONFIG, "quantization_config": "gptq"}, ModelError),
         ("config.json", b'{"model_type": "' + b"a" * (1 << 22) + b'"}', ModelError),
         ("generation_config.json", {"bos_token_id": True}, ModelError),
         ("tokenizer_config.json", b"\xff", ModelError),

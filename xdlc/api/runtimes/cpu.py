@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from xdlc.targets import Soc
 
 
-def _open(model: Model, where: str | None = None, **options: Any) -> AbstractContextManager[CpuSession]:
+def _open(
+    model: Model, where: str | None = None, *, graph: str | None = None, **options: Any
+) -> AbstractContextManager[CpuSession]:
     from xdlc.runtime.cpu import CpuSession
 
-    return nullcontext(CpuSession(executable(model, where), **options))
+    return nullcontext(CpuSession(executable(model, where).with_main(graph), **options))
 
 
 def _examine(name: str, _soc: Soc | None) -> RuntimeState:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load
 from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, Trial, add_runtime, tried, version_of
-from xdlc.errors import ContainerError, StorageError, XdlcError, raise_all
+from xdlc.errors import ContainerError, StorageError, UsageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart
-from xdlc.options import Notify
+from xdlc.options import Notify, spell
 
 if TYPE_CHECKING:
-    from xdlc.runtime.htp.session import HtpSession
+    from xdlc.runtime.htp.session import BinarySession, HtpSession
     from xdlc.targets import Soc
 
 
@@ -23,15 +23,29 @@ def _open(
     model: Model,
     where: str | None = None,
     *,
+    graph: str | None = None,
     soc: str | None = None,
     cpu_fallback: bool = False,
     notify: Notify | None = None,
     **options: Any,
-) -> HtpSession:
+) -> HtpSession | BinarySession:
     from xdlc.opdefs.control_flow import has_control_flow
-    from xdlc.runtime.htp.session import HtpSession
+    from xdlc.runtime.htp.cache_verdict import ALWAYS_NEW
+    from xdlc.runtime.htp.session import BinarySession, HtpSession
 
-    whole = executable(model, where)
+    if not model.graphs:
+        stated = {**options, "cpu_fallback": cpu_fallback}
+        for option in ("outputs", "loop_timeout", "cpu_fallback"):
+            if stated.get(option):
+                raise UsageError(
+                    f"{spell(option)} requires the model, and there is only its cache",
+                    where=where,
+                    fix=f"omit {spell(option)}, or run the DLC that the cache was made from",
+                )
+        if options.get("mode") == ALWAYS_NEW:
+            raise UsageError(f"{spell('mode', ALWAYS_NEW)} uses no cache", where=where, fix="omit it")
+        return BinarySession(model, soc, graph=graph)
+    whole = executable(model, where).with_main(graph)
     if cpu_fallback or has_control_flow(whole.main):
         options["divide"] = _dividing(notify, cpu_fallback)
     if notify is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,6 +15,9 @@ from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 from xdlc.options.graphs import CompileOptions, EditOptions
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 _OWN = ("check", "outputs", "mode", "sdk")
@@ -75,6 +78,14 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     metavar="SOC,SOC..",
     help=f"SoCs to compile for, like sm8550,sm8650; one cache each.  [default: {DEFAULT_SOC}]",
 )
+@click.option(
+    "--export_binary",
+    "exported",
+    type=params.OUTPUT_FILE,
+    metavar="FILE.bin|FOLDER",
+    help="Write each cache as a context binary too, named after DLC and SoC in a folder. Without -o no DLC "
+    "is written. Caches in the DLC that are up to date are not compiled again.",
+)
 @flags_of(
     CompileOptions,
     without=("jobs", "timeout"),
@@ -110,6 +121,7 @@ def main(
     target: Path | None,
     socs: tuple[str, ...],
     htp_archs: tuple[str, ...],
+    exported: Path | None,
     verify: str | None,
     no_verify: bool,
     input_names: tuple[str, ...],
@@ -130,8 +142,10 @@ def main(
     """
     from xdlc import api
     from xdlc.cli.cache_records import summary
+    from xdlc.container import caches
     from xdlc.errors import raise_all
     from xdlc.prepare.htp import by_cause
+    from xdlc.runtime.htp.context_binary import binary_names
 
     if _is_check(click.get_current_context().params):
         _show_verdicts(source, check, outputs, mode, sdk)
@@ -153,10 +167,17 @@ def main(
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")
+    stored = api.load(source)
+    if exported is not None and not stored.graphs:
+        _export(stored, binary_names(source, exported, socs or [cache.soc for cache in caches(stored)]))
+        return
     if not socs and not htp_archs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
-    target = check_target(target or derived_path(source, "_cached.dlc"))
+    if exported is None or target is not None:
+        target = check_target(target or derived_path(source, "_cached.dlc"))
+    if exported is not None:
+        binary_names(source, exported, [*socs, *htp_archs])
     with bars.steps("compiling", "SoC") as step:
         prepared = api.prepare_all(
             source,
@@ -171,11 +192,26 @@ def main(
         notice(text)
     for line in summary(prepared):
         show(line)
-    if prepared.done:
+    if prepared.done and target is not None:
         with bars.steps("writing"):
             prepared.model.save(target)
         show(f"written: {target}")
+    if exported is not None:
+        _export(prepared.model, binary_names(source, exported, prepared.done) if prepared.done else {})
     raise_all(by_cause(prepared))
+
+
+def _export(model: Model, files: Mapping[str, Path]) -> None:
+    """Write the context binaries of SoCs."""
+    from xdlc.cli.output_path import folder_for
+    from xdlc.ir.files import replace_file
+    from xdlc.runtime.htp.context_binary import binary_of
+
+    for soc, path in files.items():
+        data = binary_of(model, soc)
+        with folder_for(path):
+            replace_file(path, data.write_to)
+        show(f"written: {path}")
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:

@@ -67,7 +67,7 @@ def main(
     sdk: str | None,
     as_json: bool,
 ) -> None:
-    """Show the content of a DLC.
+    """Show the content of a DLC, or of a context binary.
 
     Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
     of format 3 and 4, ours and the vendor's.

@@ -16,6 +16,7 @@ from xdlc.cli import bars, params, text
 from xdlc.cli.tool import ToolGroup, notice, show, tool
 from xdlc.errors import UsageError
 from xdlc.options import spell
+from xdlc.options.language_models import BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
@@ -63,6 +64,33 @@ _SAMPLING = (
         "--seed", type=click.IntRange(0), default=42, show_default=True, help="Seed of random numbers."
     ),
 )
+
+
+def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    """Parse a number of parts, or ``auto``."""
+    if value is None or value == "auto":
+        return value
+    if not (value.isascii() and value.isdecimal() and 0 < len(value) < 5):
+        raise params.BadValue(f"{value!r} is no number of parts", "write auto, or a number like 4")
+    return int(value)
+
+
+@tool("xdlc-llm build")
+@click.argument("source", metavar="SOURCE", type=params.MODEL)
+@click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
+@params.flags_of(BuildOptions, settings={"splits": {"type": str, "callback": _splits}})
+def build(source: Path, output: Path, **options: Any) -> None:
+    """Build a bundle from a folder of Hugging Face or a GGUF file.
+
+    Nothing of the folder is executed. A build that was interrupted goes on where it ended.
+    """
+    from xdlc.llm.building import build as built
+
+    with bars.steps("reading", "part") as step:
+        bundle = built(source, output, notify=notice, step=step, **params.stated(options))
+    for check in bundle.facts.checks:
+        show(f"checked: {check}")
+    show(f"written: {bundle.folder}")
 
 
 @tool("xdlc-llm run")
@@ -233,6 +261,7 @@ def main() -> None:
     """Build language models for the vendor's runtime, talk to them, and evaluate them."""
 
 
+main.add_command(build, "build")
 main.add_command(run, "run")
 main.add_command(chat, "chat")
 main.add_command(evaluate, "eval")

@@ -37,7 +37,13 @@ _PER_OP = ("moderate", "detailed")
     "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
     "OUTPUT_DIR/<graph>/Result_N then.",
 )
-@click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@click.option(
+    "--container",
+    "source",
+    type=params.INPUT_FILE,
+    required=True,
+    help="The DLC, or with --runtime htp a context binary.",
+)
 @click.option(
     "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
 )
@@ -155,13 +161,21 @@ def main(
         )
         options["level"] = "basic"
     from xdlc import api
+    from xdlc.ir import Model
     from xdlc.opdefs.control_flow import outer_graphs
     from xdlc.prepare.edit import edit
+    from xdlc.runtime.htp.context_binary import described
     from xdlc.runtime.input_list import lists_of
 
     with bars.steps("reading"):
         stored = api.load(source)
         model = api.executable(stored, str(source))
+        if not stored.graphs and "graph" in chosen.options and chosen.compiles:
+            if dims or options["enable_init_cache"]:
+                fix = "run the DLC that it was made from"
+                raise UsageError("a cache has no other dimensions or caches", where=str(source), fix=fix)
+            _, ports = described(stored, options["soc"])
+            model = Model(ports, stored.metadata, stored.records)
         name = options.pop("graph")
         callable_graphs = outer_graphs(model) if name is None else [model.graph_named(name)]
         lists = lists_of(input_list, [graph.name for graph in callable_graphs])
@@ -325,5 +339,7 @@ def _session(
     if chosen.compiles and options["enable_init_cache"] and mode != "always_generate_new":
         folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
         model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
-    model = options["stored"] if chosen.name == "aip" else model
+    if not options["stored"].graphs:
+        arguments["graph"] = model.main.name
+    model = options["stored"] if chosen.name == "aip" or not options["stored"].graphs else model
     return chosen.open(model, str(options["source"]), **arguments)

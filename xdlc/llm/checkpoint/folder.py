@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.files import read_bytes
 from xdlc.json_fields import fits, shown
 from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object
+from xdlc.llm.checkpoint.packed import packed_weights
 from xdlc.llm.checkpoint.safetensors import read_safetensors
 from xdlc.llm.checkpoint.tokenizer import check_tokenizer
 
@@ -24,6 +26,12 @@ _SAVE = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 _PREFIXES = {"gpt2": "transformer."}
 """Prefix of the decoder's parameters, which checkpoints of the decoder alone omit; default: ``model.``."""
 _HEAD = "lm_head."
+_NESTED = {
+    "language_model.model.": "model.",
+    "model.language_model.": "model.",
+    "language_model.lm_head.": "lm_head.",
+}
+"""Prefixes of a decoder's parameters in models of text and images."""
 _BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 """Ends of names of tensors that old checkpoints have and that are no parameters."""
 
@@ -45,15 +53,17 @@ def open_folder(folder: Path) -> Checkpoint:
         raise ModelError(
             "has no model_type", where=where, fix="get the config.json of the model, not of an adapter"
         )
-    _refuse_quantized(config, where)
-    weights = _weights(folder)
-    prefix = _PREFIXES.get(family, "model.")
-    if not any(name.startswith(prefix) for name in weights):
-        weights = {
-            name if name.startswith(_HEAD) else prefix + name: weight for name, weight in weights.items()
-        }
-    template, settings = _text(folder, "chat_template.jinja"), _json(folder, "tokenizer_config.json") or {}
     notices: list[str] = []
+    tensors = _decoder_alone(_weights(folder), folder, notices)
+    prefix = _PREFIXES.get(family, "model.")
+    if not any(name.startswith(prefix) for name in tensors):
+        tensors = {name if name.startswith(_HEAD) else prefix + name: data for name, data in tensors.items()}
+    tensors = {name: data for name, data in tensors.items() if not name.endswith(_BUFFERS)}
+    stated = config.pop("quantization_config", None)
+    weights: Mapping[str, Weight] = {name: Weight(data) for name, data in tensors.items()}
+    if stated is not None:
+        weights = packed_weights(stated, tensors, str(folder))
+    template, settings = _text(folder, "chat_template.jinja"), _json(folder, "tokenizer_config.json") or {}
     tokenizer = _content(folder, "tokenizer.json", _MOST_TOKENIZER)
     if tokenizer is not None:
         check_tokenizer(tokenizer, str(folder / "tokenizer.json"))
@@ -65,7 +75,7 @@ def open_folder(folder: Path) -> Checkpoint:
     return Checkpoint(
         where=str(folder),
         config=config,
-        weights={name: Weight(data) for name, data in weights.items() if not name.endswith(_BUFFERS)},
+        weights=weights,
         tokenizer=tokenizer,
         chat_template=template or _template(settings.get("chat_template")),
         generation=_generation(config, _json(folder, "generation_config.json") or {}, folder),
@@ -131,16 +141,20 @@ def _weights(folder: Path) -> dict[str, ir.TensorData]:
     return weights
 
 
-def _refuse_quantized(config: dict[str, Any], where: str) -> None:
-    quantized = config.get("quantization_config") or config.get("compression_config")
-    if quantized is None:
-        return
-    method = quantized.get("quant_method") if isinstance(quantized, dict) else None
-    raise UnsupportedOp(
-        f"its weights are quantized ({shown(str(method))}), packed for the kernels of that method",
-        where=where,
-        fix="use the checkpoint with float weights, or a GGUF file of Q4_0 or Q8_0",
-    )
+def _decoder_alone(
+    tensors: dict[str, ir.TensorData], folder: Path, notices: list[str]
+) -> dict[str, ir.TensorData]:
+    """Return the tensors of a decoder, without those of images beside it."""
+    nested = {}
+    for name, data in tensors.items():
+        for prefix, own in _NESTED.items():
+            if name.startswith(prefix):
+                nested[own + name.removeprefix(prefix)] = data
+    if not nested:
+        return tensors
+    nested |= {name: data for name, data in tensors.items() if name.startswith(_HEAD)}
+    notices.append(f"{folder}: {len(tensors) - len(nested)} tensors beside the decoder are omitted")
+    return nested
 
 
 def _template(stated: Any) -> str | None:

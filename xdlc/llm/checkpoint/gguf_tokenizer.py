@@ -17,8 +17,9 @@ from xdlc.json_fields import shown
 from xdlc.llm.checkpoint.tokenizer import check_tokenizer
 
 _MOST_TOKENS = 1 << 19
-_MOST_CHARACTERS = 1 << 22
-"""Characters of all tokens; Gemma's have 2 million."""
+_MOST_CHARACTERS = 1 << 23
+_MOST_MERGED = 5 << 19
+"""Characters of tokens whose merges are searched; Gemma's have 1.4 million."""
 _LONGEST = 256
 """Characters of a token that merges make."""
 _NORMAL, _UNKNOWN, _CONTROL, _USER = 1, 2, 3, 4
@@ -244,12 +245,15 @@ def _merges(fields: _Fields, tokens: Sequence[str], vocab: Mapping[str, int]) ->
     Scores of SentencePiece's BPE are negated ranks. Of the pairs of a token, the one whose parts come first
     precedes.
     """
+    if sum(map(len, tokens)) > _MOST_MERGED:
+        raise fields.fault(f"has tokens of more than {_MOST_MERGED} characters")
     pairs: list[tuple[float, int, int, int]] = []
     for index, (token, score, kind) in enumerate(zip(tokens, fields.scores, fields.types, strict=True)):
         if kind in (_UNKNOWN, _CONTROL) or vocab[token] != index:
             continue
         for cut in islice(range(1, len(token)), _LONGEST):
-            left, right = vocab.get(token[:cut]), vocab.get(token[cut:])
+            left = vocab.get(token[:cut])
+            right = None if left is None else vocab.get(token[cut:])
             if left is not None and right is not None:
                 pairs.append((-score, index, left, right))
     pairs.sort()

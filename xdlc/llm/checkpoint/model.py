@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 from xdlc import ir
 from xdlc.errors import ModelError
+from xdlc.ir.data import RowRange
+from xdlc.ir.encoding import floats, integers
 from xdlc.json_fields import json_value
 
 
@@ -48,6 +51,21 @@ class Weight:
         """The encoding of integers, whose scales take memory; None of values."""
         self._load()
         return self._encoding
+
+    def part(self, start: int, stop: int) -> Weight:
+        """Return a range of its rows."""
+        import numpy as np
+
+        data, encoding = RowRange(self.data, start, stop), self.encoding
+        if encoding is None:
+            return Weight(data)
+        rows, *_ = encoding.block_shape
+        row_blocks = math.prod(self.shape[1:]) // math.prod(encoding.block_shape[1:])
+        if start % rows or stop % rows:
+            raise ValueError(f"rows {start} to {stop} end inside of blocks of {rows}")
+        blocks = slice(start // rows * row_blocks, stop // rows * row_blocks)
+        scales, offsets = np.asarray(encoding.scales)[blocks], np.asarray(encoding.offsets)[blocks]
+        return Weight(data, replace(encoding, scales=floats(scales), offsets=integers(offsets)))
 
     def floats(self) -> ir.TensorData:
         """Return the values; those of integers are computed when they are read."""

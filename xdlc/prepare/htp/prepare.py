@@ -207,7 +207,8 @@ def prepare_all(
     result = model.clone() if isinstance(model, Model) else load(model)
     if not result.graphs:
         raise UsageError(
-            "the model holds no graph, only records", fix="give the DLC that the caches came from"
+            "the model holds no graph, only compiled caches or records, which cannot be compiled again",
+            fix="give the DLC that the caches came from",
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
     notices = []

@@ -38,6 +38,7 @@ def commands() -> dict[str, Any]:
     by_name: dict[str, Command] = {
         "build": _build,
         "compile": _compile,
+        "describe": _describe,
         "trace": _trace,
         "validate": _validate,
         "open": service.open,
@@ -189,6 +190,13 @@ def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str
 
 def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     return {"unsupported": [], "build": build_id()}
+
+
+def _describe(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    step("describing the context binary")
+    with open(files[0], "rb", closefd=False) as file:
+        file.seek(0)
+        return {"unsupported": [], "entry": BinaryDescription(file.read()).entry()}
 
 
 def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from xdlc.opdefs.control_flow import has_control_flow, reachable
 from xdlc.options import spell
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
+from xdlc.runtime.htp.context_binary import described
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
@@ -197,6 +198,56 @@ class HtpSession:
         states = self._model.metadata.get("states", {})
         results = self._runs.run(with_first_values(self.graph, states, feeds), native=native)
         return {tensor.name: results[tensor.name] for tensor in self.graph.outputs}
+
+
+class BinarySession:
+    """A graph of a cache whose model is missing, on the emulation of a SoC.
+
+    Use as a context manager, or call ``close``.
+
+    Args:
+        model: A model without graphs that holds caches, as of a context binary.
+        soc: Name of the SoC to emulate; default: the one that the cache was made for.
+        graph: Name of the graph; default: the first.
+        launch: Starts the child process.
+
+    Attributes:
+        graph: Inputs and outputs of the graph, without ops.
+        soc: Name of the SoC.
+        record: Name of the cache.
+        partitions: 0, as for a session of a model.
+
+    Raises:
+        UsageError: If the model holds no cache, or there is no such graph.
+        ContainerError: If the description of the cache is damaged.
+        BackendError: If the library is missing, or does not load the cache.
+    """
+
+    partitions = 0
+
+    def __init__(
+        self, model: Model, soc: str | None = None, *, graph: str | None = None, launch: Launch = start
+    ) -> None:
+        cache, graphs = described(model, soc)
+        self.graph = Model(graphs).graph_named(graph)
+        if cache.data is None or shares_weights(model, cache):
+            raise BackendError(
+                "the emulation loads no caches that share their weights",
+                where=cache.name,
+                fix="run it on a device, or run the DLC that it was made from",
+            )
+        self.record, self.soc = cache.name, soc or cache.soc
+        self._served = WorkerSession.of_cache(cache.data, soc=soc, name=cache.name, launch=launch)
+
+    def __enter__(self) -> BinarySession:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._served.close()
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by name, see ``HtpSession.run``."""
+        return self._served.run(feeds, native=native, graph=self.graph.name)
 
 
 def with_outputs(model: Model, names: Iterable[str]) -> Model:

@@ -10,22 +10,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.container import load
 from xdlc.container.caches import caches
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
-from xdlc.ir.dtype import FLOAT16
+from xdlc.ir.derived_data import Dequantized
+from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED8
 from xdlc.ir.files import read_bytes, replace_file, replace_text
 from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import spell
+from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
+from xdlc.worker.temporary import TemporaryFolder, temporary_files
 
 Step: TypeAlias = Callable[[str, int, int], None]
 Notify: TypeAlias = Callable[[str], None]
@@ -44,6 +49,12 @@ class Form:
     bits: int
     block: int = 0
     is_fixed: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the quantizer, for fixed-point activations."""
+        blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
+        return {"weights_bitwidth": self.bits, **blocks}
 
     def nbytes(self, shape: Sequence[int]) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
@@ -117,7 +128,23 @@ def build(
         notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
     parts = _split(decoder, form, splits)
     request = _Request(checkpoint, decoder, form, tuple(lengths), tuple(targets), verify)
-    return _built(request, parts, Path(output), weights, kv or 16, notify, step)
+    bits = _kv_bits(form, kv)
+    return _built(request, parts, Path(output), text, weights, bits, notify, step)
+
+
+def _kv_bits(form: Form, bits: int | None) -> int:
+    """Return the bits of cached keys and values.
+
+    Raises:
+        UsageError: If the form has no such caches.
+    """
+    if bits not in (None, 8, 16):
+        raise UsageError(f"{spell('kv')} is {bits!r}", fix="use 8 or 16")
+    if bits == 8 and not form.is_fixed:
+        raise UsageError(
+            "caches of 8 bits need activations of 16 bits", fix=f"use {spell('weights', 'w8')} or w4"
+        )
+    return bits or (8 if form.is_fixed else 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +177,20 @@ class _Request:
 
 PROGRESS = "build.json"
 """File of a bundle under construction with the fingerprint of its parts."""
-_LONGEST = 1 << 16
+_LONGEST, _LONGEST_TEXT = 1 << 16, 16 << 20
 
 
 def _built(
     request: _Request,
     parts: Sequence[Part],
     folder: Path,
+    text: str | os.PathLike[str] | None,
     weights: str,
     kv_bits: int,
     notify: Notify,
     step: Step,
 ) -> Bundle:
+    source = _Source(request, text, kv_bits, notify)
     make_folder(folder)
     _begin(folder, request.fingerprint(parts))
     total = len(parts) * (1 + len(request.targets))
@@ -171,10 +200,8 @@ def _built(
         for part in parts:
             step(f"building part {part.number} of {part.count}", done, total)
             path = part_path(folder, part.number, part.count)
-            if not path.is_file():
-                model = _float_part(request, part, notify)
-                check_genie([model])
-                model.save(path)
+            source.part(part, path)
+            check_genie([load(path)])
             done += 1
             for soc in request.targets:
                 file = binary_path(folder, soc, part.number, part.count)
@@ -204,9 +231,70 @@ def _begin(folder: Path, fingerprint: str) -> None:
     replace_text(place, f"{fingerprint}\n")
 
 
-def _float_part(request: _Request, part: Part, notify: Notify) -> Model:
+class _Source:
+    """Makes the parts of a request, in order.
+
+    Args:
+        text: Text in UTF-8 to calibrate with.
+        kv_bits: Bits of keys and values of past tokens.
+    """
+
+    def __init__(
+        self, request: _Request, text: str | os.PathLike[str] | None, kv_bits: int, notify: Notify
+    ) -> None:
+        self._request, self._notify = request, notify
+        form = request.form
+        dtype, pack = (FLOAT32, None) if form.is_fixed else (FLOAT16, _packer(form))
+        self._weights = lambda: Weights(request.checkpoint.weights, dtype, pack)
+        self._calibrated: Calibrated | None = None
+        if form.is_fixed:
+            tokens = _tokens(request.checkpoint, text)
+            options = {**form.options, "target": request.targets[0]} if request.targets else form.options
+            self._calibrated = Calibrated(request.decoder, tokens, request.lengths, kv_bits, options, notify)
+
+    def part(self, part: Part, path: Path) -> None:
+        """Write a part, unless it is there."""
+        request = self._request
+        if path.is_file():
+            if self._calibrated is not None:
+                self._calibrated.skip(part, self._weights(), load(path))
+            return
+        if self._calibrated is not None:
+            model = self._calibrated.part(part, self._weights())
+        else:
+            model = _float_part(request, part, self._weights(), self._notify)
+        model.save(path)
+
+
+def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list[int]:
+    """Return the tokens of a text to calibrate with.
+
+    Raises:
+        UsageError: If there is no text, or no tokenizer for it.
+    """
+    if text is None:
+        raise UsageError(
+            "activations of 16 bits are calibrated with a text, and none is given",
+            fix=f"pass {spell('text', 'FILE')}, or keep floats with {spell('weights', 'w4b32')}",
+        )
+    if checkpoint.tokenizer is None:
+        raise UsageError(
+            "the checkpoint has no tokenizer.json, which the text needs",
+            where=checkpoint.where,
+            fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
+        )
+    content = read_bytes(Path(text), _LONGEST_TEXT)[:_LONGEST_TEXT].decode("utf-8", "replace")
+    with temporary_files():
+        temporary = TemporaryFolder()
+    with temporary as folder:
+        path = Path(folder, "tokenizer.json")
+        replace_file(path, checkpoint.tokenizer)
+        with Tokenizer(path) as tokenizer:
+            return tokenizer.encode(content, special=False)
+
+
+def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
     """Return a part with float activations, of one graph for each length."""
-    weights = Weights(request.checkpoint.weights, FLOAT16, _packer(request.form))
     model, *others = [
         part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
     ]
@@ -219,7 +307,12 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
     """Return the function that stores weights as integers; None keeps floats."""
     if form.bits == 16:
         return None
-    return lambda data: block_quantized(data, form.bits, form.block)
+
+    def pack(data: TensorData) -> TensorData:
+        integers, encoding = block_quantized(data, form.bits, form.block)
+        return Dequantized(integers, SFIXED8, encoding)
+
+    return pack
 
 
 def _compile(path: Path, soc: str, file: Path, verifies: bool, notify: Notify) -> None:

@@ -1,0 +1,154 @@
+"""Quantization of a decoder part by part, along a text.
+
+A part runs over sequences of the text in floats, on a short context: its inputs are the samples that it is
+quantized with, its outputs are inputs of the next part.  No more than a part is in memory, and the hidden
+states of the sequences.  Inputs of several parts, and hidden states between them, have one encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdlc.errors import UsageError
+from xdlc.ir import Graph, Model, ScaleOffset
+from xdlc.llm.decoder import Decoder
+from xdlc.llm.generation import Runner
+from xdlc.llm.layout import cache_name
+from xdlc.llm.network import Length, Part, Weights, part_model
+from xdlc.options import spell
+from xdlc.quant import quantize
+from xdlc.runtime.cpu import CpuSession
+
+Array = Any  # numpy.ndarray
+SEQUENCES, CHUNKS = 8, 4
+"""Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
+CONTEXT = 512
+"""Most tokens of a sequence."""
+
+
+class Calibrated:
+    """Quantizes the parts of a decoder in order.
+
+    Args:
+        tokens: The tokens of the text.
+        lengths: Lengths of the graphs, that of prompts first.
+        kv_bits: Bits of keys and values of past tokens.
+        options: Options of the quantizer.
+        notify: Called with each notice.
+
+    Raises:
+        UsageError: If the text is shorter than a chunk.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        tokens: Sequence[int],
+        lengths: Sequence[Length],
+        kv_bits: int,
+        options: Mapping[str, Any],
+        notify: Callable[[str], None],
+    ) -> None:
+        self._decoder, self._lengths, self._kv_bits = decoder, lengths, kv_bits
+        self._options, self._notify = options, notify
+        prompt = lengths[0]
+        self._length = Length(prompt.tokens, min(prompt.context, max(CONTEXT, 2 * prompt.tokens)))
+        self._sequences = _sequences(tokens, self._length)
+        self._hidden: dict[tuple[int, int], Array] = {}
+        self._encodings: dict[str, ScaleOffset] = {}
+
+    def part(self, part: Part, weights: Weights) -> Model:
+        """Return a quantized part, with a graph for each length.
+
+        Args:
+            weights: The parameters, as floats of 32 bits.
+        """
+        first = part_model(self._decoder, weights, part, self._length)
+        samples = self._samples(part, first)
+        graphs = [part_model(self._decoder, weights, part, length).main for length in self._lengths]
+        if self._length == self._lengths[0]:
+            del graphs[0]
+        for graph in graphs:
+            first.add_graph(graph)
+        for graph in first.graphs.values():
+            self._state(graph)
+        caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
+        quantized = quantize(
+            first,
+            samples,
+            act_bitwidth=16,
+            act_bitwidth_of=caches,
+            notify=lambda note: self._notify(f"part {part.number}: {note}") if _matters(note) else None,
+            **self._options,
+        )
+        self._note(quantized.main)
+        if self._length != self._lengths[0]:
+            del quantized.graphs[quantized.main.name]
+        return quantized
+
+    def skip(self, part: Part, weights: Weights, model: Model) -> None:
+        """Go on after a part that is there, quantized."""
+        self._note(model.main)
+        if not part.last:
+            self._samples(part, part_model(self._decoder, weights, part, self._length))
+
+    def _note(self, graph: Graph) -> None:
+        for tensor in (*graph.inputs, *graph.outputs):
+            if isinstance(tensor.encoding, ScaleOffset) and cache_name(tensor.name) is None:
+                self._encodings[tensor.name] = replace(tensor.encoding, bits=tensor.dtype.bits)
+
+    def _state(self, graph: Graph) -> None:
+        """Give inputs the encodings that parts before have for them."""
+        for tensor in graph.inputs:
+            tensor.encoding = self._encodings.get(tensor.name)
+
+    def _samples(self, part: Part, model: Model) -> list[dict[str, Array]]:
+        """Run a float part over all sequences; return what it was fed."""
+        recorder = _Recorder(model.main)
+        runner = Runner([model], self._decoder.rope, lambda _part, _graph: recorder)
+        size = self._length.tokens
+        for number, sequence in enumerate(self._sequences):
+            runner.rewind(0)
+            for at, start in enumerate(range(0, len(sequence), size)):
+                hidden = self._hidden.pop((number, at), None)
+                values = {} if hidden is None else {part.input: hidden}
+                results = runner.run(sequence[start : start + size], size, values)
+                if not part.last:
+                    self._hidden[number, at] = results[part.output]
+        return recorder.samples
+
+
+def _matters(note: str) -> bool:
+    """Return whether a note of the quantizer is for someone who did not choose samples and ops."""
+    return note.startswith(("warning", "outputs of"))
+
+
+class _Recorder:
+    """Runs a float graph, and keeps what it is fed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._session = CpuSession(graph)
+        self.samples: list[dict[str, Array]] = []
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by name."""
+        self.samples.append({name: array.copy() for name, array in feeds.items()})
+        return self._session.run(feeds, native=native)
+
+
+def _sequences(tokens: Sequence[int], length: Length) -> list[list[int]]:
+    """Return sequences from all over a text, whole chunks of a prompt each."""
+    chunks = min(CHUNKS, length.context // length.tokens, len(tokens) // length.tokens)
+    if not chunks:
+        raise UsageError(
+            f"the text has {len(tokens)} tokens, fewer than the {length.tokens} of a prompt",
+            where=spell("text"),
+            fix="give a longer text, of what the model will be asked",
+        )
+    size = chunks * length.tokens
+    count = min(SEQUENCES, len(tokens) // size)
+    last = len(tokens) - size
+    starts = [last * index // max(1, count - 1) for index in range(count)]
+    return [list(tokens[start : start + size]) for start in starts]

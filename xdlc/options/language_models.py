@@ -1,0 +1,51 @@
+"""Options of building bundles of language models."""
+
+from typing import Annotated, TypedDict
+
+from xdlc.options import Names, Option, PathLike
+
+WEIGHTS = ("fp16", "w8", "w4", "w4b32")
+"""Forms of weights."""
+
+
+class BuildOptions(TypedDict, total=False):
+    """Options of ``xdlc.llm.build``; docs/llm.md describes them."""
+
+    targets: Annotated[
+        Names,
+        Option(
+            "SoC to compile for.",
+            default=("sm8650",),
+            default_text="sm8650",
+            metavar="NAME,NAME..",
+            flags=("--target",),
+        ),
+    ]
+    context: Annotated[int, Option("Most tokens of a conversation.", default=4096, limits=(2, 1 << 20))]
+    prompt_tokens: Annotated[
+        int,
+        Option("Tokens of a prompt that are processed at a time.", default=128, limits=(1, 1 << 16)),
+    ]
+    weights: Annotated[
+        str,
+        Option(
+            "Weights: w4b32, 4 bits with a scale for 32 values, and float activations; w4 and w8, 4 and 8 "
+            "bits, and activations of 16 bits, which {text} calibrates; fp16, floats.",
+            default="w4b32",
+            choices=WEIGHTS,
+        ),
+    ]
+    kv: Annotated[
+        int | None,
+        Option(
+            "Bits of cached keys and values.",
+            default_text="8 with activations of 16 bits, else 16",
+            choices=(8, 16),
+        ),
+    ]
+    splits: Annotated[
+        int | str,
+        Option("Number of context binaries, or auto: by their size.", default="auto", metavar="N|auto"),
+    ]
+    text: Annotated[PathLike | None, Option("Text in UTF-8 to calibrate with.", metavar="FILE")]
+    verify: Annotated[bool, Option("Compare context binaries with the host.", default=True)]

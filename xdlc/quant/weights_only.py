@@ -1,0 +1,169 @@
+"""Quantization of weights alone, beside float activations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdlc.errors import UsageError
+from xdlc.ir import (
+    ArrayData,
+    AxisScaleOffset,
+    BlockScaleOffset,
+    DType,
+    Encoding,
+    Graph,
+    Model,
+    Op,
+    Tensor,
+    TensorData,
+    packed,
+)
+from xdlc.ir.data import Array, Transform
+from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
+from xdlc.opdefs.traits import traits
+from xdlc.options import spell
+from xdlc.passes._fixed_point_rules import weight_axes
+from xdlc.quant.float_types import matmul_to_fully_connected
+from xdlc.quant.op_specs import listed, weight_of
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.range_methods import Steps
+from xdlc.quant.ranges import to_quantized
+from xdlc.quant.weights import (
+    WeightFit,
+    block_encoding,
+    row_scales,
+    symmetric_method,
+    weight_form,
+    weight_steps,
+)
+
+_CHUNK = 1 << 20
+"""Elements that are looked at in one go."""
+_WORD = 32
+"""Bits that the integers of a block fill where HTP multiplies by them."""
+
+
+def block_quantized(
+    data: TensorData, bits: int, block: int, *, name: str = "weight"
+) -> tuple[TensorData, BlockScaleOffset]:
+    """Return float weights as integers with a scale per block, and their encoding.
+
+    The scales have the least squared error up to four bits, and float16 holds them.  The integers take a byte
+    each; they are computed when they are read, range by range if the floats are.
+
+    Args:
+        data: Floats, [channels out, channels in].
+        bits: 2, 4 or 8.
+        block: Channels in that share a scale; it divides their number.
+        name: What errors call the weights.
+
+    Raises:
+        UsageError: If the blocks do not divide the channels.
+        ModelError: If there are NaN or infinite values.
+    """
+    import numpy as np
+
+    units, features = data.shape
+    if block < 1 or features % block:
+        raise UsageError(
+            f"blocks of {block} do not divide the {features} input channels",
+            where=f"static tensor {name!r}",
+            fix="use a size that divides them, like 32",
+        )
+    options = QuantOptions()
+    steps, fit = weight_steps(bits, options), symmetric_method(options).fit
+    weight = Tensor(name, data.shape, FLOAT32)
+    source = data if data.has_rows else ArrayData(data.numpy())
+    scales = [np.zeros(0)]
+    count = max(1, _CHUNK // features)
+    for start in range(0, units, count):
+        stop = min(start + count, units)
+        rows = np.ascontiguousarray(source.rows(start, stop), np.float32)
+        scales.append(row_scales(rows.reshape(-1, block), weight, steps, fit))
+        source.release_rows(start, stop)
+    encoding = block_encoding(np.concatenate(scales).reshape(units, -1), weight, block, bits)
+    return _integers(data, np.asarray(encoding.scales), steps), encoding
+
+
+def _integers(data: TensorData, scales: Array, steps: Steps) -> TensorData:
+    """Return integers of rows that have a number of scales each."""
+    import numpy as np
+
+    by_row = ArrayData(scales.reshape(data.shape[0], -1))
+
+    def rounded(rows: Array, each: Array) -> Array:
+        values = np.asarray(rows, np.float32).reshape(*each.shape, -1) / each[..., None]
+        np.rint(values, out=values)
+        return np.clip(values, steps.low, steps.high, out=values).astype(np.int8).reshape(rows.shape)
+
+    return Transform([data, by_row], rounded, data.shape, np.int8, by_rows=True)
+
+
+def quantize_weights(model: Model, precision: Precision, options: QuantOptions) -> list[str]:
+    """Store the weights of float products as integers; return notes.
+
+    Args:
+        model: The model, whose graphs are changed.
+        precision: Bits of the weights of its main graph.
+    """
+    notes: list[str] = []
+    forms: dict[tuple[TensorData, int | None, int], tuple[DType, Encoding, TensorData]] = {}
+    count = 0
+    expanded: list[str] = []
+    for graph in model.graphs.values():
+        matmul_to_fully_connected(graph)
+        for op in graph.ops:
+            weight = _float_weight(graph, op)
+            if weight is None or weight.data is None:
+                continue
+            bits = precision.weight_bits_of(op) if graph is model.main else options.weights_bitwidth
+            axis = weight_axes(op).get(1)
+            if (weight.data, axis, bits) not in forms:  # graphs of one network share the data of weights
+                forms[weight.data, axis, bits] = _form(op, weight, WeightFit(axis, bits), options, notes)
+            weight.dtype, weight.encoding, weight.data = forms[weight.data, axis, bits]
+            count += 1
+            size = options.weights_block_size
+            if isinstance(weight.encoding, BlockScaleOffset) and size and size * bits % _WORD:
+                expanded.append(repr(op.name))
+    if expanded:
+        notes.append(
+            f"HTP computes blocks of {options.weights_block_size} wrongly: weights of {listed(expanded)} are "
+            f"prepared as float16; blocks of a multiple of {_WORD // options.weights_bitwidth} stay integers"
+        )
+    if not count:
+        raise UsageError(
+            "no op of the model has float weights to quantize",
+            where=spell("weights_only"),
+            fix="omit it, or quantize the float model",
+        )
+    return [f"weights of {count} op(s) are quantized, activations stay float", *notes]
+
+
+def _float_weight(graph: Graph, op: Op) -> Tensor | None:
+    """Return the weight of a float product if all its readers have it as their weight."""
+    weight, result = weight_of(op), op.outputs[0]
+    if weight is None or weight.dtype is not FLOAT32 or not result.dtype.is_float or not traits(op).macs:
+        return None
+    readers = graph.consumers(weight)
+    is_alone = all(weight_of(reader) is weight and reader.inputs.count(weight) == 1 for reader in readers)
+    return weight if is_alone and not graph.is_output(weight) else None
+
+
+def _form(
+    op: Op, weight: Tensor, fitted: WeightFit, options: QuantOptions, notes: list[str]
+) -> tuple[DType, Encoding, TensorData]:
+    """Return the type, the encoding and the integers of a weight."""
+    import numpy as np
+
+    assert weight.data is not None
+    dtype, encoding = weight_form(op, weight, fitted, options, notes)
+    if weight.rank == 2 and dtype is SFIXED8 and isinstance(encoding, AxisScaleOffset | BlockScaleOffset):
+        scales = np.asarray(encoding.scales, np.float32)
+        data = _integers(weight.data, scales, weight_steps(fitted.bits, options))
+    else:
+        data = weight.data.transform(lambda array: to_quantized(array, encoding, dtype), dtype=dtype.numpy)
+    if isinstance(encoding, BlockScaleOffset) and fitted.bits <= SFIXED4.bits:
+        used = fitted.bits if fitted.bits < SFIXED4.bits else None
+        return SFIXED4, replace(encoding, bits=used), packed(data)
+    return dtype, encoding, data
