@@ -20,19 +20,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.registry import CanonicalHandlers
 from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.session.node import GraphInput, Node, SourceGraph
+from xdlc.converter.session.node import SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
-from xdlc.ir.dtype import FLOAT32, INT32, DType
+from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
+from xdlc.llm.nodes import Net
 from xdlc.llm.weights import LARGEST_BYTE, ZERO_BYTE, Change, Weights
 from xdlc.options import spell
 from xdlc.runtime.onnx_evaluator import limited
@@ -40,7 +41,6 @@ from xdlc.runtime.onnx_evaluator import limited
 if TYPE_CHECKING:
     from xdlc.llm.checkpoint import Weight
 
-_OPSET = 24
 _TOOL = "xdlc-llm"
 HEAD_ROWS = 1 << 14
 """Tokens whose logits one op computes: the compiler needs memory for the largest op."""
@@ -162,89 +162,13 @@ def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[st
     return [name for name in weights if name not in shapes]
 
 
-@dataclass(slots=True)
-class _Net:
-    """Nodes and constants of a graph under construction; values are names.
-
-    Attributes:
-        dtype: Type of floats.
-    """
-
-    dtype: DType
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, TensorData] = field(default_factory=dict)
-    inputs: list[GraphInput] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    scope: str = ""
-
-    def add(self, type: str, name: str, inputs: Sequence[str], /, domain: str = "", **attributes: Any) -> str:
-        """Add an operator with one output, which has its name."""
-        return self.add_many(type, name, inputs, [name], domain, **attributes)[0]
-
-    def add_many(
-        self,
-        type: str,
-        name: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        /,
-        domain: str = "",
-        **attributes: Any,
-    ) -> list[str]:
-        """Add an operator; names of nodes and outputs follow the scope."""
-        place = f"{self.scope}{name}"
-        names = [f"{self.scope}{output}" for output in outputs]
-        opset = 1 if domain else _OPSET
-        self.nodes.append(Node(type, list(inputs), names, attributes, place, domain, opset))
-        return names
-
-    def array(self, name: str, values: Any, dtype: str | None = None) -> str:
-        """Add a constant; default: of the type of floats."""
-        import numpy as np
-
-        return self.constant(name, ArrayData(np.asarray(values, dtype or self.dtype.numpy)))
-
-    def constant(self, name: str, data: TensorData) -> str:
-        """Add a constant, unless there is one of the name."""
-        self.constants.setdefault(name, data)
-        return name
-
-    def input(self, name: str, dtype: DType, *dims: int) -> str:
-        """Add an input."""
-        self.inputs.append(GraphInput(name, dtype, dims))
-        return name
-
-    def output(self, type: str, name: str, inputs: Sequence[str], /, **attributes: Any) -> None:
-        """Add an operator whose result is an output of the graph."""
-        scope, self.scope = self.scope, ""
-        self.outputs.append(self.add(type, name, inputs, **attributes))
-        self.scope = scope
-
-    def shaped(self, name: str, value: str, *dims: int) -> str:
-        """Add a Reshape."""
-        return self.add("Reshape", name, [value, self.array(f"shape_{dims}", dims, "int64")])
-
-    def scaled(self, name: str, value: str, factor: float) -> str:
-        """Return a value times a number."""
-        if factor == 1.0:
-            return value
-        return self.add("Mul", name, [value, self.array(f"factor_{factor!r}", factor)])
-
-    def capped(self, name: str, value: str, cap: float) -> str:
-        """Return ``cap * tanh(value / cap)``; the value itself if the cap is 0."""
-        if not cap:
-            return value
-        bounded = self.add("Tanh", f"{name}.tanh", [self.scaled(f"{name}.inner", value, 1 / cap)])
-        return self.scaled(name, bounded, cap)
-
-
 class _Decoder:
     """Writes the graph of a part of a decoder."""
 
     def __init__(self, decoder: Decoder, weights: Weights, part: Part, length: Length) -> None:
         self._decoder, self._weights, self._part, self._length = decoder, weights, part, length
         self._names = decoder.family.names
-        self._net = _Net(weights.dtype)
+        self._net = Net(weights.dtype)
         self._built: dict[str, Any] = {}
 
     def graph(self) -> SourceGraph:
