@@ -12,6 +12,7 @@ from tests.support.htp_models import needs_htp
 from tests.support.running import run, run_cache
 from xdlc import passes
 from xdlc.ir import (
+    ArrayData,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -19,14 +20,16 @@ from xdlc.ir import (
     Graph,
     Model,
     Param,
+    Role,
     ScaleOffset,
     Tensor,
     b8,
     make_op,
+    packed,
     static,
     u32s,
 )
-from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED8, UFIXED8, DType
+from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED8, DType
 from xdlc.ir.quantization import float_data
 from xdlc.prepare.htp import prepare
 from xdlc.runtime.htp import structs as st
@@ -139,6 +142,31 @@ def test_scales_beyond_float16_leave_float_weights(factor):
     graph = product("FullyConnected", 64, 6, scaled)
     passes.run(graph, passes.htp_query())
     assert weight_of(graph).dtype.is_float
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("stored", [SFIXED8, UFIXED8, SFIXED4])
+def test_matrices_of_integers_become_rows(stored, is_turned):
+    shape, size = ((6, 64), (1, 32)) if is_turned else ((64, 6), (32, 1))
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (2, 3, 64), FLOAT32))
+    low = 0 if stored is UFIXED8 else -8
+    values = ArrayData(RNG.integers(low, low + 16, shape).astype(stored.numpy))
+    encoding = BlockScaleOffset(
+        size, RNG.uniform(0.1, 0.2, 12), (-8 - low,) * 12, 4 if stored.bits > 4 else None
+    )
+    data = packed(values) if stored is SFIXED4 else values
+    weight = Tensor("w", shape, stored, encoding, data, Role.STATIC)
+    y = Tensor("y", (2, 3, 6), FLOAT32)
+    params: dict[str, Param] = {"transpose_in0": b8(False), "transpose_in1": b8(is_turned)}
+    graph.append(make_op(graph, "MatMul", [x, weight], [y], params, name="op"))
+    graph.add_output(y)
+    feeds = feeds_of(graph)
+    expected = run(graph, feeds)["y"]
+    passes.run(graph, passes.htp_query())
+    assert weight_of(graph).dtype is SFIXED8
+    assert weight_of(graph).shape == (6, 64)
+    assert error(expected, run(graph, feeds)["y"]) < 2e-3
 
 
 def test_an_input_of_several_products_is_cast_once():

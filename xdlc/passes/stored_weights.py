@@ -19,7 +19,8 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, DType
+from xdlc.ir.derived_data import StaticEncoding
+from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, UFIXED8, DType
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
@@ -103,8 +104,12 @@ def multiply_blocks(graph: Graph) -> bool:
 
     HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
     activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v69 to
-    v81).  A row of FullyConnected is a block too.
+    v81).  A row of FullyConnected is a block too.  MatMul by a matrix becomes FullyConnected: HTP returns NaN
+    for MatMul by blocks.
     """
+    turned: dict[Tensor, Tensor] = {}
+    for op in list(graph.ops):
+        _turn(graph, op, turned)
     kept: dict[Tensor, Tensor] = {}
     halves: dict[Tensor, Tensor] = {}
     ops = [op for op in graph.ops if not _multiplies_blocks(op)]
@@ -113,9 +118,52 @@ def multiply_blocks(graph: Graph) -> bool:
         if weight not in kept:
             kept[weight] = _signed_blocks(graph, weight)
         _multiply(graph, op, kept[weight], halves)
-    for old, new in (kept | halves).items():
+    for old, new in (turned | kept | halves).items():
         graph.supersede(old, new)
     return bool(products)
+
+
+def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
+    """Replace MatMul by an integer matrix by FullyConnected, if HTP keeps the integers then.
+
+    Args:
+        turned: Transposed matrices by the matrices; takes new ones.
+    """
+    if op.package != ir.NATIVE_PACKAGE or op.type != "MatMul" or op.param("transpose_in0", False):
+        return
+    source, weight, *bias = op.inputs
+    result, dtype = op.outputs[0], _computed_in(op)
+    if source is None or not _is_stored(weight) or weight.rank != 2 or dtype not in (FLOAT16, FLOAT32):
+        return
+    if result.dynamic_axes or source.rank < 2 or not result.size:
+        return
+    if weight not in turned:
+        matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
+        if matrix is None or _signed_encoding(matrix) is None:
+            return
+        matrix.name = graph.unique_name(f"{weight.name}_t")
+        turned[weight] = graph.add_tensor(matrix)
+    units, features = turned[weight].shape
+    w, name = Writer(graph, op, "HTP multiplies by integers in FullyConnected"), op.name
+    rows = w.reshape(source, (source.size // features, features))
+    inputs = [rows, turned[weight], *bias]
+    product = w.emit("FullyConnected", inputs, (rows.shape[0], units), {"keep_dims": ir.b8(False)}, dtype)
+    made = product.producer
+    assert made is not None
+    w.finish(w.reshape(product, result.shape))
+    graph.rename_op(made, name)
+
+
+def _rows_of_units(weight: Tensor, *, is_turned: bool) -> Tensor | None:
+    """Return a matrix of integers in a byte each, [output channels, input channels]."""
+    encoding, fixed = weight.encoding, SFIXED8 if weight.dtype.is_signed else UFIXED8
+    if weight.dtype.bits > fixed.bits or not isinstance(encoding, StaticEncoding):
+        return None
+    used = encoding.bits or weight.dtype.bits
+    data: ir.TensorData = ir.Dequantized(unpacked(weight), fixed, replace(encoding, bits=used))
+    data = data.transpose((1, 0)) if is_turned else data
+    assert isinstance(data, ir.Dequantized)
+    return Tensor(weight.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
 
 
 def _multiplies_blocks(op: Op) -> bool:
