@@ -169,6 +169,20 @@ def test_matrices_of_integers_become_rows(stored, is_turned):
     assert error(expected, run(graph, feeds)["y"]) < 2e-3
 
 
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        BlockScaleOffset((1, 32), (0.5,) * 11, (), 4),
+        BlockScaleOffset((2, 32), (0.5,) * 6, (), 4),
+        AxisScaleOffset(0, (0.5,) * 5),
+        BlockwiseExpansion(0, (0.5,) * 6, (0,) * 6, 2, 4, (1,) * 11),
+    ],
+)
+def test_encodings_that_do_not_fit_are_no_blocks(encoding):
+    graph = product("FullyConnected", 64, 6, encoding, bits=4)
+    assert not passes.find("multiply_blocks").apply(graph)
+
+
 def test_an_input_of_several_products_is_cast_once():
     graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, 32, 4), bits=4)
     (op,) = graph.ops

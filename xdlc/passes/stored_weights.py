@@ -87,6 +87,7 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
     return encoding
 
 
+_KERNEL_RANK = 4
 _BLOCK_BITS = (2, 4, 8)
 _WORD = 32
 """Bits that the integers of a block have to fill: HTP computes other blocks wrongly."""
@@ -124,7 +125,7 @@ def multiply_blocks(graph: Graph) -> bool:
 
 
 def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
-    """Replace MatMul by an integer matrix by FullyConnected, if HTP keeps the integers then.
+    """Turn MatMul by an integer matrix into FullyConnected, if that keeps it.
 
     Args:
         turned: Transposed matrices by the matrices; takes new ones.
@@ -139,7 +140,7 @@ def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
         return
     if weight not in turned:
         matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
-        if matrix is None or _signed_encoding(matrix) is None:
+        if matrix is None or _blocks(matrix) is None:
             return
         matrix.name = graph.unique_name(f"{weight.name}_t")
         turned[weight] = graph.add_tensor(matrix)
@@ -183,61 +184,74 @@ def _integer_weight(op: Op) -> Tensor | None:
     weight = op.inputs[1]
     if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
         return None
-    is_point = weight.rank == 2 or (weight.shape[:2] == (1, 1) and op.param("group", 1) == 1)
-    return weight if is_point and _signed_encoding(weight) is not None else None
+    if op.type == "FullyConnected":
+        is_point = weight.rank == 2
+    else:
+        is_point = weight.rank == _KERNEL_RANK and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1
+    return weight if is_point and _blocks(weight) is not None else None
 
 
-def _signed_encoding(weight: Tensor) -> BlockScaleOffset | None:
-    """Return the encoding as signed integers in blocks, or None.
+def _blocks(weight: Tensor) -> tuple[Array, Array] | None:
+    """Return scales and offsets by output channel and block, or None.
 
     None means that HTP multiplies no such blocks, or wrongly.
     """
     import numpy
 
-    features, units = weight.shape[::-1] if weight.rank == 2 else weight.shape[2:]
-    bits = getattr(weight.encoding, "bits", None) or weight.dtype.bits
-    grid = _grid(weight, units)
-    if grid is None or bits not in _BLOCK_BITS:
+    bits = _used_bits(weight)
+    grid = _grid(weight) if weight.size and bits in _BLOCK_BITS else None
+    if grid is None or weight.size // grid[0].size * bits % _WORD:
         return None
     scales, offsets = grid
-    size = features // scales.shape[1]
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
-    largest = (numpy.abs(offsets) + (1 << bits)) * scales
-    if size * bits % _WORD or largest.max(initial=0) > FLOAT16.largest:
-        return None
-    if numpy.linalg.norm(rounded - scales) > _SCALE_ERROR * numpy.linalg.norm(scales):
-        return None
-    if not weight.dtype.is_signed:
-        offsets = offsets + (1 << (bits - 1))
-    if weight.rank == 2:
-        return BlockScaleOffset((1, size), scales.reshape(-1), offsets.reshape(-1), bits)
-    return BlockScaleOffset((1, 1, size, 1), scales.T.reshape(-1), offsets.T.reshape(-1), bits)
+    largest = (numpy.abs(offsets).max() + (1 << bits)) * scales.max()
+    is_exact = numpy.linalg.norm(rounded - scales) <= _SCALE_ERROR * numpy.linalg.norm(scales)
+    return grid if largest <= FLOAT16.largest and is_exact else None
 
 
-def _grid(weight: Tensor, units: int) -> tuple[Array, Array] | None:
-    """Return scales and offsets by output channel and block, or None.
+def _used_bits(weight: Tensor) -> int:
+    return getattr(weight.encoding, "bits", None) or weight.dtype.bits
+
+
+def _grid(weight: Tensor) -> tuple[Array, Array] | None:
+    """Return scales and offsets, [output channels, blocks], or None.
 
     Rows of matrices are blocks; other channels have kernels of their own.
     """
     import numpy
 
     encoding, is_matrix = weight.encoding, weight.rank == 2
+    units = weight.shape[0 if is_matrix else 3]
     if isinstance(encoding, BlockScaleOffset):
-        grid = [dim // size for dim, size in zip(weight.shape, encoding.block_shape, strict=True)]
-        if grid[-2:][0 if is_matrix else 1] != units:
+        size = encoding.block_shape[-1 if is_matrix else -2]
+        shape = (1, size) if is_matrix else (1, 1, size, 1)
+        if encoding.block_shape != shape or len(encoding.scales) * size != weight.size:
             return None
-        held = (numpy.asarray(numbers).reshape(grid[-2:]) for numbers in (encoding.scales, encoding.offsets))
-        scales, offsets = (numbers if is_matrix else numbers.T for numbers in held)
+        held = (numpy.asarray(numbers) for numbers in (encoding.scales, encoding.offsets))
+        scales, offsets = (
+            numbers.reshape(units, -1) if is_matrix else numbers.reshape(-1, units).T for numbers in held
+        )
         return scales, offsets
     if isinstance(encoding, BlockwiseExpansion) and encoding.axis == (0 if is_matrix else 3):
-        steps = numpy.array(encoding.block_scales, numpy.float32).reshape(units, -1)
+        count = encoding.blocks_per_axis
+        if len(encoding.block_scales) != units * count or len(encoding.scales) != units:
+            return None
+        steps = numpy.array(encoding.block_scales, numpy.float32).reshape(units, count)
         scales = steps * numpy.array(encoding.scales, numpy.float32)[:, None]
-        return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], steps.shape[1], 1)
+        return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], count, 1)
     if is_matrix and isinstance(encoding, ScaleOffset):
         one = numpy.ones((units, 1), numpy.int32)
         return (one * encoding.scale).astype(numpy.float32), one * encoding.offset
-    if is_matrix and isinstance(encoding, AxisScaleOffset) and encoding.axis == 0:
+    if (
+        is_matrix
+        and isinstance(encoding, AxisScaleOffset)
+        and (encoding.axis, units)
+        == (
+            0,
+            len(encoding.scales),
+        )
+    ):
         return (
             numpy.array(encoding.scales, numpy.float32)[:, None],
             numpy.array(encoding.offsets, numpy.int32)[:, None],
@@ -251,12 +265,20 @@ def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
         return weight
     import numpy
 
-    encoding, data = _signed_encoding(weight), unpacked(weight)
-    if encoding is not None and not weight.dtype.is_signed:
-        middle = 1 << ((encoding.bits or SFIXED8.bits) - 1)
+    blocks, bits, data = _blocks(weight), _used_bits(weight), unpacked(weight)
+    assert blocks is not None
+    scales, offsets = blocks
+    if not weight.dtype.is_signed:
+        middle = 1 << (bits - 1)
+        offsets = offsets + middle
         data = data.transform(
             lambda array: (array.astype(numpy.int16) - middle).astype(numpy.int8), dtype=numpy.int8
         )
+    size = weight.size // scales.size
+    shape = (1, size) if weight.rank == 2 else (1, 1, size, 1)
+    if weight.rank == _KERNEL_RANK:
+        scales, offsets = scales.T, offsets.T
+    encoding = BlockScaleOffset(shape, scales.reshape(-1), offsets.reshape(-1), bits)
     name = graph.unique_name(f"{weight.name}_blocks")
     return graph.add_tensor(Tensor(name, weight.shape, SFIXED8, encoding, data, Role.STATIC))
 
