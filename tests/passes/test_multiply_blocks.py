@@ -31,6 +31,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED8, DType
 from xdlc.ir.quantization import float_data
+from xdlc.passes.stored_weights import expanded_products
 from xdlc.prepare.htp import prepare
 from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.lower import Lowering
@@ -230,6 +231,23 @@ def test_a_prepared_product_is_the_hosts_and_small(kind, features, units, size, 
     assert error(run(graph, feeds)["y"], run_cache(record, feeds)["y"]) < 1e-3
     weights = features * units * (bits / 8 + 2 / size)
     assert len(record.numpy()) < 1.05 * weights + 70_000
+
+
+@pytest.mark.parametrize(("size", "expanded"), [(32, []), (4, ["op"])])
+def test_products_with_float_weights_are_named(size, expanded):
+    graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, size, 4), bits=4)
+    assert expanded_products(graph, has_blocks=True) == expanded
+    assert expanded_products(graph, has_blocks=False) == ["op"]
+
+
+@needs_htp
+@pytest.mark.vendor
+def test_preparing_reports_expanded_weights_by_soc():
+    graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, 32, 4), bits=4)
+    notices: list[str] = []
+    prepare(Model({graph.name: graph}), ["sm8350", "sm8650"], notify=notices.append, verify=False)
+    (notice,) = (notice for notice in notices if "'op'" in notice)
+    assert notice.startswith("sm8350:")
 
 
 @needs_htp

@@ -130,17 +130,13 @@ def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
     Args:
         turned: Transposed matrices by the matrices; takes new ones.
     """
-    if op.package != ir.NATIVE_PACKAGE or op.type != "MatMul" or op.param("transpose_in0", False):
-        return
-    source, weight, *bias = op.inputs
+    source, weight, *bias = op.inputs if op.type == "MatMul" else (None, None)
     result, dtype = op.outputs[0], _computed_in(op)
-    if source is None or not _is_stored(weight) or weight.rank != 2 or dtype not in (FLOAT16, FLOAT32):
-        return
-    if result.dynamic_axes or source.rank < 2 or not result.size:
+    if source is None or weight is None or dtype is None:
         return
     if weight not in turned:
-        matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
-        if matrix is None or _blocks(matrix) is None:
+        matrix = _kept_matrix(op)
+        if matrix is None:
             return
         matrix.name = graph.unique_name(f"{weight.name}_t")
         turned[weight] = graph.add_tensor(matrix)
@@ -153,6 +149,36 @@ def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
     assert made is not None
     w.finish(w.reshape(product, result.shape))
     graph.rename_op(made, name)
+
+
+def _kept_matrix(op: Op) -> Tensor | None:
+    """Return the integer matrix of MatMul as weights of FullyConnected, or None."""
+    source, weight = op.inputs[:2]
+    if source is None or source.rank < 2 or not _is_stored(weight) or weight.rank != 2:
+        return None
+    if _computed_in(op) not in (FLOAT16, FLOAT32) or op.outputs[0].dynamic_axes or not op.outputs[0].size:
+        return None
+    matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
+    is_kept = matrix is not None and _blocks(matrix) is not None and not op.param("transpose_in0", False)
+    return matrix if is_kept else None
+
+
+def expanded_products(graph: Graph, *, has_blocks: bool) -> list[str]:
+    """Return the names of float products whose weights in blocks HTP gets as floats.
+
+    Args:
+        has_blocks: Whether the SoC has the form of ``multiply_blocks``.
+    """
+    names = []
+    for op in graph.ops:
+        weight = op.inputs[1] if op.type in ("MatMul", "FullyConnected", "Conv2d") else None
+        if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
+            continue
+        kept = _kept_matrix(op) if op.type == "MatMul" else _integer_weight(op)
+        is_kept = has_blocks and kept is not None
+        if isinstance(weight.encoding, BlockScaleOffset | BlockwiseExpansion) and not is_kept:
+            names.append(op.name)
+    return names
 
 
 def _rows_of_units(weight: Tensor, *, is_turned: bool) -> Tensor | None:
