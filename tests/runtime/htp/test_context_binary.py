@@ -58,6 +58,8 @@ def test_binary_is_the_cache_and_runs_without_its_model(binary: Path) -> None:
             xdlc.run(binary, FEEDS, "htp", **options)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no graph"):
         xdlc.run(binary, FEEDS)
+    with pytest.raises(UsageError, match="no graph"):
+        xdlc.cost(binary)
     with pytest.raises(UsageError, match="cannot be compiled again"):
         xdlc.prepare(binary, ["sm8650"])
 
