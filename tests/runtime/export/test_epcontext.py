@@ -30,6 +30,7 @@ numpy.save(sys.argv[3], session.run(["y"], {"x": numpy.load(sys.argv[2])})[0])
 """
 
 
+@pytest.mark.slow
 @needs_htp
 @pytest.mark.parametrize("embed", [False, True])
 def test_provider_runs_what_is_exported(tmp_path: Path, embed: bool) -> None:
