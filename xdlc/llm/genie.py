@@ -80,15 +80,20 @@ class Dialog:
         from time import monotonic
 
         until, is_done = monotonic() + RUNNING, False
-        while not is_done:
-            answer = self._ask("more", RUNNING)
-            if answer["pieces"]:
-                until = monotonic() + RUNNING
-            elif monotonic() > until:
-                self._process.end()
-                raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
-            yield from answer["pieces"]
-            is_done = answer["is_done"]
+        try:
+            while not is_done:
+                answer = self._ask("more", RUNNING)
+                is_done = answer["is_done"]
+                if answer["pieces"]:
+                    until = monotonic() + RUNNING
+                elif monotonic() > until:
+                    self._process.end()
+                    raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
+                yield from answer["pieces"]
+        except GeneratorExit:
+            if not is_done and self._process.is_alive:
+                self._ask("stop", RUNNING)
+            raise
 
     def reset(self) -> None:
         """Forget the conversation."""

@@ -19,6 +19,7 @@ PATIENCE = 1.0
 """Seconds after which ``more`` answers without a token."""
 _LOG_ERROR = 1
 _WHOLE = 0  # GENIE_DIALOG_SENTENCE_COMPLETE
+_ABORT = 1  # GENIE_DIALOG_ACTION_ABORT
 _CONTEXT_EXCEEDED = 4  # GENIE_STATUS_WARNING_CONTEXT_EXCEEDED
 _LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint32, c_uint64, c_void_p)
 _TextCallback = ctypes.CFUNCTYPE(None, c_char_p, c_uint32, c_void_p)
@@ -34,6 +35,7 @@ def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]
         "open": dialog.open,
         "start": dialog.start,
         "more": dialog.more,
+        "stop": dialog.stop,
         "reset": dialog.reset,
         "profile": dialog.profile,
     }
@@ -90,6 +92,13 @@ class _Dialog:
             if self._problem is not None and not pieces:
                 raise self._problem
             return {"pieces": pieces, "is_done": self._is_done and self._problem is None}
+
+    def stop(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """End the answer that is under way."""
+        self._call("GenieDialog_signal", self._dialog, c_uint32(_ABORT))
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_done)
+        return {}
 
     def reset(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Forget the conversation."""

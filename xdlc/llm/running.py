@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from xdlc.container import caches, load
-from xdlc.errors import BackendError, UsageError
+from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import replace_file
 from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
+from xdlc.llm.layout import IDS, LOGITS
 from xdlc.options import spell
 from xdlc.targets import find_soc
 
@@ -66,7 +67,7 @@ def opened(
 
             yield follow
         return
-    check_genie([load(part) for part in bundle.parts])
+    _parts(bundle)
     with _loadable(bundle, soc, notify) as folder:
         config = genie_config(bundle.facts, [path.with_suffix(".bin").name for path in bundle.parts])
         dialog_config = config["dialog"]
@@ -119,8 +120,7 @@ def runner_of(
         ConstraintError: If graphs do not fit together.
         BackendError: If the engine is missing or fails.
     """
-    parts = [load(part) for part in bundle.parts]
-    check_genie(parts)
+    parts = _parts(bundle)
     rope = bundle.facts.rope
     if engine == "htp":
         with _emulated(bundle, soc, notify) as open_graph:
@@ -130,6 +130,19 @@ def runner_of(
         fix = "use host, float or htp"
         raise UsageError(f"the engine {engine!r} returns no logits", fix=fix)
     yield Runner(parts, rope, lambda part, graph: _on_host(parts[part], graph, quantized=engine == "host"))
+
+
+def _parts(bundle: Bundle) -> list[Model]:
+    """Return the parts of a decoder that is whole, and that the vendor's runtime accepts."""
+    parts = [load(part) for part in bundle.parts]
+    check_genie(parts)
+    sides = {IDS: [graph.inputs for graph in parts[0].graphs.values()]}
+    sides[LOGITS] = [graph.outputs for graph in parts[-1].graphs.values()]
+    for name, graphs in sides.items():
+        if not all(name in {tensor.name for tensor in tensors} for tensors in graphs):
+            problem, fix = f"its DLCs are not a whole decoder: no {name}", "build the bundle again"
+            raise ModelError(problem, where=str(bundle.folder), fix=fix)
+    return parts
 
 
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
