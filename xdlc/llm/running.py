@@ -133,7 +133,7 @@ def runner_of(
 
 
 def _parts(bundle: Bundle) -> list[Model]:
-    """Return the parts of a decoder that is whole, and that the vendor's runtime accepts."""
+    """Return the parts of a whole decoder that the vendor's runtime accepts."""
     parts = [load(part) for part in bundle.parts]
     check_genie(parts)
     sides = {IDS: [graph.inputs for graph in parts[0].graphs.values()]}
@@ -222,12 +222,12 @@ def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path
 
 
 def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
-    """Return a sentence on whether the vendor's runtime chooses the tokens of the context binaries.
+    """Return a sentence on how often runtime and emulation choose the same tokens.
 
-    The emulation runs the same binaries in our own loop; a prompt fills the prompt graph and a half.
+    The emulation runs the same context binaries in our own loop.  A prompt takes two runs of the prompt graph.
 
     Raises:
-        BackendError: If the runtime chooses another token where the second likeliest is far behind.
+        BackendError: If the runtime chooses a token that is far less likely than another one.
     """
     import numpy
 
@@ -241,8 +241,8 @@ def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
         logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
     own = numpy.argmax(logits, axis=-1)
     equal = int(numpy.sum(own == theirs))
-    behind = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
-    if max(behind, default=0.0) > _CLOSE * float(numpy.std(logits)):
+    gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
+    if max(gaps, default=0.0) > _CLOSE * float(numpy.std(logits)):
         raise BackendError(
             f"the vendor's runtime chooses other tokens than its own emulation on {soc}: "
             f"{equal} of {len(theirs)} are equal",
@@ -253,7 +253,7 @@ def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
 
 
 def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
-    """Return sentences on what was verified of a bundle that was built with verification.
+    """Return sentences on what was verified of a bundle.
 
     Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
 
