@@ -1,4 +1,4 @@
-"""Encoders of texts for the vendor's runtime: bundles, and embeddings on two engines."""
+"""Encoders of texts for the vendor's runtime: bundles and embeddings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def build_encoder(
     targets: Sequence[str] = ("sm8650",),
     notify: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Compile an encoder, and write the folder that the vendor's runtime reads for each SoC.
+    """Compile an encoder; write a folder for the vendor's runtime by SoC.
 
     Args:
         model: The encoder.
@@ -166,7 +166,7 @@ def _on_host(folder: Path, text: str) -> list[float]:
 
     def row(tensor: Tensor) -> Any:
         values = numpy.zeros((1, length), numpy.int32)
-        filled = {IDS: tokens, MASK: 1, TYPES: 0, POSITIONS: range(len(tokens))}
+        filled: dict[str, Any] = {IDS: tokens, MASK: 1, TYPES: 0, POSITIONS: range(len(tokens))}
         values[0, : len(tokens)] = filled[tensor.name]
         return values
 

@@ -91,7 +91,7 @@ class Encoder(_Runtime):
 
 
 class Dialog(_Runtime):
-    """A conversation with context binaries on the emulation of a SoC; see ``_Runtime``."""
+    """A conversation on the emulation of a SoC; see ``_Runtime``."""
 
     @property
     def version(self) -> tuple[int, ...]:
