@@ -134,13 +134,6 @@ def test_damaged(folder, name, content, error):
     assert raised.value.fix
 
 
-def test_pickles_are_refused(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(UnsupportedOp, match="code") as error:
-        open_checkpoint(folder)
-    assert "save_pretrained" in error.value.fix
-
-
 def test_missing_parts(folder, tmp_path):
     (folder / "tokenizer.json").rename(folder / "vocab.json")
     checkpoint = open_checkpoint(folder)
