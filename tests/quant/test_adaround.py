@@ -120,3 +120,33 @@ def test_eight_bit_weights_keep_their_scales(net):
     plain, _ = decided_plan(model.clone(), samples, weights_bitwidth=8)
     kept = [form for (op, index), form in plain.decision.statics.items() if index == 1]
     assert [form for (op, index), form in plan.decision.statics.items() if index == 1] == kept
+
+
+@pytest.mark.parametrize("algorithm", ["adaround", "seqmse"])
+@pytest.mark.parametrize("kind", ["FullyConnected", "Conv2d"])
+@pytest.mark.parametrize("expands", [True, False])
+def test_weights_in_blocks_lose_less(net, kind, expands, algorithm):
+    n = net(1, 4, 8, 64)
+    x = n.x
+    if kind == "Conv2d":
+        y = n.conv(n.neuron(n.conv(x, 64, "a", kernel=1, bias=False), 4, "b"), 32, "y", kernel=1, bias=False)
+    else:
+        weights = [n.weights("a_w", 64, 64), n.weights("y_w", 32, 64)]
+        middle = n.op("FullyConnected", [n.reshape(x, (32, 64), "rows"), weights[0]], (32, 64), "a")
+        y = n.op("FullyConnected", [n.neuron(middle, 4, "b"), weights[1]], (32, 32), "y")
+    model = n.done(y)
+    mixed = n.rng.standard_normal((64, 64)) * np.linspace(0.05, 2, 64)
+    samples = [{"x": (sample["x"] @ mixed).astype(np.float32)} for sample in n.samples(24)]
+    options = {
+        "weights_bitwidth": 4,
+        "act_bitwidth": 16,
+        "weights_block_size": 16,
+        "use_lpbq": expands,
+        "param_quantizer_calibration": "min-max",
+    }
+    plain = xdlc.quantize(model, samples[:16], **options)
+    better = xdlc.quantize(model, samples[:16], algorithms=algorithm, **options)
+    assert noise(model, better, samples[16:]) < 0.9 * noise(model, plain, samples[16:])
+    for tensor in better.main.tensors.values():
+        if tensor.is_static and tensor.encoding is not None and tensor.size > 1000:
+            assert set(np.unique(tensor.numpy())) <= set(range(-8, 8))

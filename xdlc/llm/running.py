@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from xdlc.container import caches, load
-from xdlc.errors import UsageError
+from xdlc.container import cache_provenance, caches, load
+from xdlc.container.cache_provenance import Verification
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.options import spell
 from xdlc.targets import find_soc
 
 EngineName: TypeAlias = Literal["auto", "genie", "htp", "host", "float"]
+EMULATION = "emulation"
+"""Folder of a bundle with context binaries that load on this machine."""
 ENGINES: tuple[str, ...] = get_args(EngineName)
 """Engines: the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
 _Notify = Callable[[str], None]
+_QUICK = 128 << 20
+"""Bytes of context binaries whose check takes a minute at most."""
+_CLOSE = 0.2
+"""Share of the deviation of logits by which tokens that are nearly as likely differ."""
 
 
 @contextmanager
@@ -176,7 +184,7 @@ class _Emulated:
 def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
     """Yield a folder with context binaries that load on this machine.
 
-    Those whose graphs share weights load on a device only: the parts are compiled for this run then.
+    Those whose graphs share weights load on a device only: the parts are compiled once more then, and kept.
     """
     if soc is None and not bundle.targets:
         problem = "the bundle has no context binaries"
@@ -186,21 +194,113 @@ def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path
     if target is not None and not target.is_shared:
         yield bundle.folder / name
         return
-    from xdlc.prepare.htp import prepare
-    from xdlc.worker.temporary import TemporaryFolder, temporary_files
+    folder = bundle.folder / EMULATION / name
+    files = [folder / part.with_suffix(".bin").name for part in bundle.parts]
+    if not all(map(is_newer, files, bundle.parts)):
+        reason = "none for it" if target is None else "those whose graphs share weights, for a device"
+        notify(f"context binaries for {name} are compiled for the emulation: the bundle has {reason}")
+        make_folder(folder)
+        for part, file in zip(bundle.parts, files, strict=True):
+            if not is_newer(file, part):
+                compile_part(part, name, file, verify=False, notify=notify)
+        replace_file(folder / EXTENSIONS, extensions(name))
+    yield folder
 
-    reason = "has none for it" if target is None else "has those whose graphs share weights, for a device"
-    notify(f"context binaries for {name} are compiled for this run: the bundle {reason}")
-    with temporary_files():
-        temporary = TemporaryFolder()
-    with temporary as folder:
-        for part in bundle.parts:
-            compiled = prepare(load(part), [name], verify=False, notify=notify)
-            (cache,) = (cache for cache in caches(compiled) if cache.soc == name)
-            if cache.data is not None:
-                replace_file(Path(folder, part.with_suffix(".bin").name), cache.data.write_to)
-        replace_file(Path(folder, EXTENSIONS), extensions(name))
-        yield Path(folder)
+
+def is_newer(file: Path, source: Path) -> bool:
+    """Return whether a file is there, written after another one."""
+    return file.is_file() and file.stat().st_mtime_ns >= source.stat().st_mtime_ns
+
+
+def compile_part(
+    part: Path,
+    soc: str,
+    file: Path,
+    *,
+    verify: bool,
+    notify: _Notify,
+    share: bool = False,
+) -> str | None:
+    """Write the context binary of a part for a SoC; return what was verified, or None.
+
+    Args:
+        part: The DLC.
+        file: The file to write.
+        verify: Whether to compare it with the host.
+        notify: Called with each notice.
+        share: Whether graphs have their common weights once, for a device alone.
+
+    Raises:
+        PrepareError: If the vendor's compiler refuses it, or it computes something else than the host.
+    """
+    from xdlc.prepare.htp import prepare
+
+    compiled = prepare(part, [soc], verify=verify, share_graph_weights=share, jobs=1, notify=notify)
+    (cache,) = (cache for cache in caches(compiled) if cache.soc == soc)
+    if cache.data is None:
+        raise ValueError(f"the cache for {soc} has no content")
+    replace_file(file, cache.data.write_to)
+    facts = cache_provenance.read(compiled).get(cache.name)
+    verified = None if facts is None else facts.verified
+    return None if verified is None else f"{part.stem} for {soc}: {_figures(verified)}"
+
+
+def _figures(verified: Verification) -> str:
+    """Return what was verified of a context binary, as text."""
+    sqnr = [figure.sqnr for figure in verified.outputs.values() if figure.sqnr is not None]
+    worst = f", the worst output at {min(sqnr):.1f} dB of it" if sqnr else ""
+    where = "in the context that compiled it" if verified.compiled else "loaded"
+    return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
+
+
+def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
+    """Return a sentence on whether the vendor's runtime chooses the tokens of the context binaries.
+
+    The emulation runs the same binaries in our own loop; a prompt fills the prompt graph and a half.
+
+    Raises:
+        BackendError: If the runtime chooses another token where the second likeliest is far behind.
+    """
+    import numpy
+
+    facts = bundle.facts
+    length = max(1, min(facts.prompt_tokens * 3 // 2, facts.context - facts.prompt_tokens - count))
+    prompt = begun([(7919 * place + 17) % facts.vocab for place in range(length)], facts)[:length]
+    endless = replace(bundle, facts=replace(facts, eos=()))
+    with opened(endless, "genie", soc=soc) as ask:
+        theirs = list(ask(prompt, count))
+    with runner_of(bundle, "htp", soc=soc) as runner:
+        logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
+    own = numpy.argmax(logits, axis=-1)
+    equal = int(numpy.sum(own == theirs))
+    behind = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
+    if max(behind, default=0.0) > _CLOSE * float(numpy.std(logits)):
+        raise BackendError(
+            f"the vendor's runtime chooses other tokens than its own emulation on {soc}: "
+            f"{equal} of {len(theirs)} are equal",
+            where=str(bundle.folder),
+            fix="report it; other sizes of context and prompt may run right",
+        )
+    return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
+
+
+def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+    """Return sentences on tokens that the vendor's runtime chooses with a bundle.
+
+    Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
+
+    Raises:
+        BackendError: As ``agreement`` does.
+    """
+    from xdlc.llm import genie
+
+    checks = []
+    for soc, target in bundle.targets.items():
+        size = sum(path.stat().st_size for path in target.binaries)
+        if genie.is_installed() and bundle.tokenizer and size <= _QUICK:
+            step(f"generating on {soc}", 0, 0)
+            checks.append(agreement(bundle, soc))
+    return tuple(checks)
 
 
 def begun(tokens: Sequence[int], facts: Facts) -> list[int]:

@@ -92,7 +92,7 @@ def find_faults(plan: Plan, calibration: Calibration, engine: Engine, summary: S
         summary: What the samples hold.
     """
     respond = partial(_response, plan, calibration, engine)
-    states = plan.model.metadata.get("states", {})
+    states = {name for tie in plan.main.ties if len(tie.names) > 1 for name in tie.names}
     inputs = [entry for name, entry in summary.inputs.items() if entry.count and name not in states]
     faults = list(_constants(inputs)) or list(_counts(summary))
     for entry in inputs:

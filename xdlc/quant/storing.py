@@ -147,12 +147,13 @@ def remove_border(graph: Graph, border: Op) -> None:
     graph.remove(border)
 
 
-def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
+def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) -> list[str]:
     """Store the tensors of a model as decided; return notes.
 
     Args:
         plan: The plan, decided; its model is changed.
         means: Means of activations; biases of layers that read others stay as they are.
+        convolves: Whether products with blocks become convolutions, as HTP needs them.
     """
     notes = []
     if plan.main.decision is not None:
@@ -174,7 +175,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array]) -> list[str]:
         notes += _store_floats(part, plan.options.float_bitwidth)
     for graph in plan.model.graphs.values():
         join_borders(graph)
-        passes.run(graph, [passes.find("convolve_blocks")])
+        if convolves:
+            passes.run(graph, [passes.find("convolve_blocks")])
     return notes + (plan.main.decision.notes if plan.main.decision is not None else [])
 
 
@@ -205,6 +207,7 @@ def quantized_copy(
     weights_of: Model | None = None,
     corrected: bool | None = None,
     as_on_target: bool = False,
+    convolves: bool = True,
 ) -> Model:
     """Return a quantized copy of a plan's model; the model remains float.
 
@@ -212,6 +215,7 @@ def quantized_copy(
         weights_of: A float model with the same ops and tensors, whose static data stay as they are.
         corrected: Whether to correct biases; default: as in the plan.
         as_on_target: Whether floats are float16 where the target computes with these.
+        convolves: Whether products with blocks become convolutions.
     """
     options, source = plan.options, plan.model if weights_of is None else weights_of
     if as_on_target and options.soc is not None and options.soc.fp16 and options.float_bitwidth == 32:
@@ -224,7 +228,7 @@ def quantized_copy(
         twins.append(part.twin(graph, statics=weights_of is None))
         means.update(part.means_of(calibration.means, graph))
     corrects = plan.corrects_biases if corrected is None else corrected
-    store(Plan(model, options, twins[0], tuple(twins[1:])), means if corrects else {})
+    store(Plan(model, options, twins[0], tuple(twins[1:])), means if corrects else {}, convolves=convolves)
     sign(model, options)
     return model
 

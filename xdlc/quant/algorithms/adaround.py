@@ -51,8 +51,8 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
 
     shared, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided; scales
-    # that were given stay.
-    if limits[1] - limits[0] < FEW and site.weight.encoding is None:
+    # that were given stay, and blocks have scales of little error already.
+    if limits[1] - limits[0] < FEW and site.weight.encoding is None and scales.shape[1] == 1:
         tried = scales_to_try(
             scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
         )

@@ -2,7 +2,8 @@
 
 Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
 each output channel are tried from 0.4 of what holds the largest weight up to all of that; weights
-are rounded to nearest ("sequential MSE" of AIMET, https://quic.github.io/aimet-pages).  Weights
+are rounded to nearest ("sequential MSE" of AIMET, https://quic.github.io/aimet-pages).  Scales of
+blocks change by one factor for each output channel.  Weights
 stay real: what comes after may still round them in another way.  Eight-bit weights beside 8-bit
 activations keep their scales, with which HTP rounds exactly.
 """

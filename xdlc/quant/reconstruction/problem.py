@@ -224,7 +224,7 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
     Args:
         gram: Positive definite, [G, K, K].
         real: Best real weights, [G, K, M].
-        scales: [G, 1, M].
+        scales: [G, 1, M]; [G, K, M] for blocks.
         limits: Smallest and largest integer.
     """
     import numpy as np
@@ -235,7 +235,8 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
         np.take_along_axis(np.take_along_axis(gram, order[:, :, None], axis=1), order[:, None, :], axis=2)
     )
     ordered = np.take_along_axis(real, order[:, :, None], axis=1)
-    steps = scales[:, 0].astype(ordered.dtype)
+    spread = np.broadcast_to(scales, real.shape).astype(ordered.dtype, copy=False)
+    steps = np.take_along_axis(spread, order[:, :, None], axis=1)
     integers, owed = np.empty_like(ordered), np.zeros_like(ordered)
     depth = ordered.shape[1]
     for end in range(depth, 0, -BLOCK):
@@ -243,8 +244,8 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
         errors = np.empty_like(ordered[:, start:end])
         for at in range(end - 1, start - 1, -1):
             wish = ordered[:, at] + owed[:, at] / lower[:, at, at, None]
-            integers[:, at] = np.clip(np.rint(wish / steps), *limits)
-            error = ordered[:, at] - integers[:, at] * steps
+            integers[:, at] = np.clip(np.rint(wish / steps[:, at]), *limits)
+            error = ordered[:, at] - integers[:, at] * steps[:, at]
             owed[:, start:at] += lower[:, at, start:at, None] * error[:, None]
             errors[:, at - start] = error
         owed[:, :start] += lower[:, start:end, :start].transpose(0, 2, 1) @ errors
@@ -263,17 +264,17 @@ def descended(
         gram: Positive definite, [G, K, K].
         real: Best real weights, [G, K, M].
         integers: Where to begin, [G, K, M].
-        scales: [G, 1, M].
+        scales: [G, 1, M]; [G, K, M] for blocks.
         limits: Smallest and largest integer.
         sweeps: Most rounds over all weights.
     """
     import numpy as np
 
     result = integers.copy()
-    steps = scales[:, 0].astype(gram.dtype)
+    steps = np.broadcast_to(scales, result.shape).astype(gram.dtype)
     weight = np.einsum("gkk->gk", gram)[:, :, None]
     depth = result.shape[1]
-    pull = gram @ (real - result * steps[:, None])
+    pull = gram @ (real - result * steps)
     for _ in range(sweeps):
         moved = False
         for start in range(0, depth, BLOCK):
@@ -281,12 +282,12 @@ def descended(
             before = result[:, start:end].copy()
             inner = pull[:, start:end].copy()
             for at in range(start, end):
-                wish = result[:, at] + inner[:, at - start] / (weight[:, at] * steps)
+                wish = result[:, at] + inner[:, at - start] / (weight[:, at] * steps[:, at])
                 new = np.clip(np.rint(wish), *limits)
-                change = (new - result[:, at]) * steps
+                change = (new - result[:, at]) * steps[:, at]
                 result[:, at] = new
                 inner -= gram[:, start:end, at, None] * change[:, None]
-            change = (result[:, start:end] - before) * steps[:, None]
+            change = (result[:, start:end] - before) * steps[:, start:end]
             if change.any():
                 moved = True
                 pull -= gram[:, :, start:end] @ change
@@ -301,7 +302,7 @@ def scales_to_try(
     """Return the decided scales, and fractions of scales that fit the largest weight.
 
     Args:
-        decided: [G, 1, M].
+        decided: [G, 1, M]; of blocks, [G, K, M], parts of the decided ones are tried.
         matrix: Float weights, [G, K, M].
         top: Largest integer.
         least: Smallest scales allowed, [G, 1, M].
@@ -310,6 +311,8 @@ def scales_to_try(
     """
     import numpy as np
 
+    if decided.shape[1] > 1:
+        return [decided, *(np.maximum(decided * factor, least) for factor in factors)]
     whole = np.abs(matrix).max(axis=1, keepdims=True) / top
     if shared:
         whole, least = np.full_like(whole, whole.max()), np.full_like(least, least.max())

@@ -10,15 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.ir.graph import is_udo
+from xdlc.ir.quantization import scale_and_offset
 from xdlc.opdefs.traits import traits
 from xdlc.quant.op_specs import numbers
 from xdlc.quant.plan import Plan
-from xdlc.quant.ranges import Decision, quantized_limits, to_quantized
+from xdlc.quant.ranges import Decision, QuantType, quantized_limits, to_quantized, used_bits
 
+Blocks = BlockScaleOffset | BlockwiseExpansion
 DEEPEST = 6144
 """Most inputs of a result; memory grows with their square, time with their cube."""
 
@@ -254,12 +256,12 @@ def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
     dtype, encoding = plan.decision.statics[op, 1]
-    if not isinstance(encoding, ScaleOffset | AxisScaleOffset) or dtype.bits > 8:
-        return "its weight has blocks, or more than 8 bits"
-    offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)
+    if not isinstance(encoding, ScaleOffset | AxisScaleOffset | Blocks) or dtype.bits > 8:
+        return "its weight has more than 8 bits"
+    offsets = (encoding.offset,) if isinstance(encoding, ScaleOffset) else encoding.offsets
     if any(offsets) or not dtype.is_signed:
         return "its weight is not symmetric"
-    low, high = quantized_limits(dtype, encoding.bits)
+    low, high = quantized_limits(dtype, used_bits(encoding))
     if plan.options.restrict_quantization_steps is not None:
         least, most = plan.options.restrict_quantization_steps
         low, high = max(low, least), min(high, most)
@@ -274,16 +276,24 @@ def _free_bias(plan: Plan, op: Op) -> Tensor | None:
         return None
     form, weight = plan.decision.statics.get((op, 2)), plan.decision.statics[op, 1]
     # Steps of a scale of its own would not follow the weight's, nor its range the new values.
-    follows = form is not None and form[0] is SFIXED32 and isinstance(form[1], type(weight[1]))
-    return bias if follows and bias.rank == 1 else None
+    return bias if form is not None and _follows(form, weight[1]) and bias.rank == 1 else None
+
+
+def _follows(bias: QuantType, weight: Encoding) -> bool:
+    """Return whether the scale of a bias is that of the input times that of the weight."""
+    kind = AxisScaleOffset if isinstance(weight, BlockwiseExpansion) else type(weight)
+    return bias[0] is SFIXED32 and isinstance(bias[1], kind)
 
 
 def scales_of(site: Site, decision: Decision) -> Array:
-    """Return the scales decided for a layer, float64 [G, 1, M]."""
+    """Return the scales of a layer, float64 [G, 1, M]; [G, K, M] for blocks."""
     import numpy as np
 
     encoding = decision.statics[site.op, 1][1]
     shape = site.weight.shape
+    if isinstance(encoding, Blocks):
+        scales, _ = scale_and_offset(encoding, shape, where=f"tensor {site.weight.name!r}")
+        return np.ascontiguousarray(site.layout.matrix(np.broadcast_to(scales, shape)), np.float64)
     if isinstance(encoding, AxisScaleOffset):
         along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
         spread = np.broadcast_to(np.asarray(encoding.scales, np.float64).reshape(along), shape)
@@ -296,7 +306,7 @@ def least_scales(site: Site, decision: Decision) -> Array:
     """Return the smallest scales [G, 1, M] for which the bias fits in 32 bits."""
     import numpy as np
 
-    decided, bias = scales_of(site, decision), site.op.inputs[2] if len(site.op.inputs) > 2 else None
+    decided, bias = scales_of(site, decision)[:, :1], site.op.inputs[2] if len(site.op.inputs) > 2 else None
     form = decision.statics.get((site.op, 2))
     if bias is None or bias.data is None or form is None or form[0] is not SFIXED32:
         return np.zeros_like(decided)
@@ -316,12 +326,15 @@ def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None
 
     layout = site.layout
     dtype, encoding = decision.statics[site.op, 1]
-    ratios = (fitted.scales / scales_of(site, decision)).reshape(-1)
+    ratios = (fitted.scales / scales_of(site, decision))[:, :1].reshape(-1)
     spread = np.broadcast_to(fitted.scales, fitted.integers.shape)
-    new = _with_scales(encoding, layout.weight(spread))
+    if isinstance(encoding, Blocks):
+        new = _scaled(encoding, ratios)
+    else:
+        new = _with_scales(encoding, layout.weight(spread))
     decision.statics[site.op, 1] = dtype, new
     bias = decision.statics.get((site.op, 2))
-    if bias is not None and bias[0] is SFIXED32 and isinstance(bias[1], type(encoding)):
+    if bias is not None and _follows(bias, encoding):
         decision.statics[site.op, 2] = bias[0], _following(bias[1], ratios)
     if data:
         # Dividing by the scale results in these integers again.
@@ -329,6 +342,17 @@ def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None
         site.weight.data = ArrayData(np.ascontiguousarray(real))
         if site.bias is not None and fitted.bias is not None:
             site.bias.data = ArrayData(fitted.bias.reshape(-1).astype(site.bias.dtype.numpy))
+
+
+def _scaled(encoding: BlockScaleOffset | BlockwiseExpansion, ratios: Array) -> Encoding:
+    """Return an encoding with the scales of each channel times a factor."""
+    import numpy as np
+
+    scales = np.asarray(encoding.scales, np.float64)
+    is_last = isinstance(encoding, BlockScaleOffset) and len(encoding.block_shape) > 2  # channels out
+    count = scales.size // ratios.size
+    spread = np.tile(ratios, count) if is_last else ratios.repeat(count)
+    return replace(encoding, scales=tuple((scales * spread).tolist()))
 
 
 def _with_scales(encoding: Encoding, spread: Array) -> Encoding:
