@@ -11,7 +11,7 @@ from xdlc.converter.weights import beside
 from xdlc.errors import ModelError
 from xdlc.ir.files import read_bytes
 from xdlc.json_fields import fits, shown
-from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object
+from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object, omit_unknown_ids
 from xdlc.llm.checkpoint.packed import packed_weights
 from xdlc.llm.checkpoint.pickled import read_pickled
 from xdlc.llm.checkpoint.safetensors import read_safetensors
@@ -70,13 +70,15 @@ def open_folder(folder: Path) -> Checkpoint:
             f"{folder}: its tokenizer has no tokenizer.json; write it with transformers: "
             "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         )
+    generation = _generation(config, _json(folder, "generation_config.json") or {}, folder)
+    notices += omit_unknown_ids(generation, config, str(folder))
     return Checkpoint(
         where=str(folder),
         config=config,
         weights=weights,
         tokenizer=tokenizer,
         chat_template=template or _template(settings.get("chat_template")),
-        generation=_generation(config, _json(folder, "generation_config.json") or {}, folder),
+        generation=generation,
         notices=tuple(notices),
     )
 

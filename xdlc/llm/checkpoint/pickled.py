@@ -1,4 +1,4 @@
-"""State dicts of PyTorch: ``pytorch_model.bin``, whose pickle is read and never executed."""
+"""State dicts of PyTorch, ``pytorch_model.bin``, whose pickles are not executed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_TENSORS = 1 << 16
 
 
 def read_pickled(path: Path) -> dict[str, ir.TensorData]:
-    """Return the tensors of a file of ``torch.save`` by name, lazily; bfloat16 as float32.
+    """Return the tensors of a file of ``torch.save`` by name; bfloat16 as float32.
 
     Raises:
         ModelError: If it is damaged, or has more than tensors by name.
