@@ -44,7 +44,7 @@ class Format:
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
 _TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
-_BUILD = "xdlc-llm build FOLDER -o BUNDLE"
+_BUILD = "build a language model: `xdlc-llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model from which it was made"
 _UNPACK = "unpack it, and give the .onnx file inside"
@@ -67,11 +67,11 @@ TORCH_BYTECODE = Format("a TorchScript model for the lite interpreter without it
 EXECUTORCH = Format("an ExecuTorch program", _TORCH)
 SAFETENSORS = Format(
     "a safetensors file, which has weights and no graph",
-    f"{_WEIGHTS}; a language model is built from its folder: `{_BUILD}`",
+    f"{_WEIGHTS}; {_BUILD}",
 )
 HUGGING_FACE = Format(
     "a folder of Hugging Face transformers",
-    f"build a language model: `{_BUILD}`; export another: `optimum-cli export onnx --model FOLDER OUTPUT`",
+    f"{_BUILD}; export another network: `optimum-cli export onnx --model FOLDER OUTPUT`",
 )
 CAFFE = Format("a Caffe net", "convert it: `xconv-caffe-to-dlc -i FILE -b NET.caffemodel`")
 CAFFE_WEIGHTS = Format(
