@@ -79,3 +79,14 @@ def test_onnx_has_one_graph_by_name(both: Path) -> None:
     unknown = CliRunner().invoke(to_onnx, [*words, "--graph", "main"])
     assert unknown.exit_code == 2
     assert "main_3x64" in unknown.output
+
+
+def test_debugger_compares_one_graph(both: Path) -> None:
+    notices: list[str] = []
+    options: Any = {"reference": "float", "candidate": "cpu", "notify": notices.append}
+    assert xdlc.debug(both, [feeds(3)], graph="main_3x64", **options).first_wrong is None
+    assert not notices
+    xdlc.debug(both, [feeds(1)], **options)
+    assert any("main_3x64" in text for text in notices)
+    with pytest.raises(UsageError, match="'other'"):
+        xdlc.debug(both, [feeds(1)], graph="other", **options)

@@ -13,6 +13,7 @@ from xdlc.api.models import executable, load, loaded
 from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.options import PathLike, spell
 from xdlc.options.debugging import MEMORY, SAMPLES, DebugOptions
 
@@ -48,8 +49,13 @@ def debug(
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.states import next_values
 
-    source = executable(loaded(model), None if isinstance(model, Model) else os.fspath(model))
+    whole = executable(loaded(model), None if isinstance(model, Model) else os.fspath(model))
+    source = whole.with_main(options.get("graph"))
     graph = source.main
+    notify, others = options.get("notify"), outer_graphs(whole)[1:]
+    if others and notify is not None and "graph" not in options:
+        listed = ", ".join(other.name for other in others)
+        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another one: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))
     most = options.get("samples_most", SAMPLES)
     stored = None if isinstance(samples, str | os.PathLike) else list(islice(named, most))
@@ -235,7 +241,9 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
         return SourceEngine(framework, text, model, feeds, weights)
     if os.path.isdir(text):
         return RawResults(text, model)
-    engine = HostEngine(executable(load(text), text))
+    other = executable(load(text), text)
+    name = options.get("graph")
+    engine = HostEngine(other.with_main(name if name in other.graphs else None))
     engine.title = f"host ({os.path.basename(text)})"
     own, shapes = model.main.tensors, engine.model.main.tensors
     engine.names = [name for name in engine.names if name in own and own[name].shape == shapes[name].shape]

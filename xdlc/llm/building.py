@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdlc.container import load
-from xdlc.container.caches import caches
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
-from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED8
+from xdlc.ir.dtype import FLOAT16, SFIXED8
 from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.json_fields import fits, json_value
 from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.running import compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
@@ -164,6 +165,11 @@ class _Request:
     targets: tuple[str, ...]
     verifies: bool
 
+    @property
+    def shares(self) -> bool:
+        """Whether graphs of a context binary have their common weights once."""
+        return len(self.lengths) > 1
+
     def fingerprint(self, parts: Sequence[Part]) -> str:
         """Return a digest of what the files of parts depend on."""
         place = Path(self.checkpoint.where)
@@ -192,9 +198,9 @@ def _built(
 ) -> Bundle:
     source = _Source(request, text, kv_bits, notify)
     make_folder(folder)
-    _begin(folder, request.fingerprint(parts))
+    progress = _Progress(folder, request.fingerprint(parts))
     total = len(parts) * (1 + len(request.targets))
-    compiled: list[Future[None]] = []
+    compiled: list[tuple[Path, Future[str | None]]] = []
     done = 0
     with ThreadPoolExecutor(1) as compiling:
         for part in parts:
@@ -205,30 +211,74 @@ def _built(
             done += 1
             for soc in request.targets:
                 file = binary_path(folder, soc, part.number, part.count)
-                if not file.is_file():
-                    compiled.append(compiling.submit(_compile, path, soc, file, request.verifies, notify))
-        for job in compiled:
-            step("compiling", done, total)
-            job.result()
+                make_folder(file.parent)
+                if not is_newer(file, path):
+                    job = compiling.submit(
+                        compile_part,
+                        path,
+                        soc,
+                        file,
+                        verify=request.verifies,
+                        notify=notify,
+                        share=request.shares,
+                    )
+                    compiled.append((file, job))
+        for file, job in compiled:
+            step(f"compiling {file.stem} for {file.parent.name}", done, total)
+            progress.note(file, job.result())
             done += 1
     models = [load(part_path(folder, part.number, part.count)) for part in parts]
     check_genie(models)
-    facts = _facts(request, weights, kv_bits)
-    bundle = write_bundle(folder, facts, models, request.targets, request.checkpoint.tokenizer)
-    (folder / PROGRESS).unlink(missing_ok=True)
+    facts = _facts(request, weights, kv_bits, progress.checks)
+    tokenizer = request.checkpoint.tokenizer
+    bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
+    progress.end()
     return bundle
 
 
-def _begin(folder: Path, fingerprint: str) -> None:
-    """Remove files of another build from a folder, and state which build this is."""
-    place = folder / PROGRESS
-    before = read_bytes(place, _LONGEST)[:_LONGEST].decode("utf-8", "replace") if place.is_file() else ""
-    if before.strip() == fingerprint:
-        return
-    for pattern in ("decoder_*_of_*.dlc", "*/decoder_*_of_*.bin"):
-        for file in folder.glob(pattern):
-            file.unlink()
-    replace_text(place, f"{fingerprint}\n")
+class _Progress:
+    """What is finished of a build, kept in its folder.
+
+    Files of another build are removed from the folder.
+
+    Attributes:
+        checks: What was verified, by the names of context binaries.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = folder / PROGRESS, fingerprint
+        self._checks: dict[str, str] = {}
+        content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
+        try:
+            state = json_value(content.decode("utf-8"))
+        except ValueError:  # also of UTF-8
+            state = None
+        if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
+            self._checks = state["checks"]
+            return
+        for pattern in ("decoder_*_of_*.dlc", "*/decoder_*_of_*.bin"):
+            for file in folder.glob(pattern):
+                file.unlink()
+        self._write()
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """What was verified, a sentence for each context binary."""
+        return tuple(self._checks.values())
+
+    def note(self, file: Path, check: str | None) -> None:
+        """Note what was verified of a context binary."""
+        if check is not None:
+            self._checks[f"{file.parent.name}/{file.name}"] = check
+            self._write()
+
+    def end(self) -> None:
+        """Remove the file: the bundle is complete."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        state = {"fingerprint": self._fingerprint, "checks": self._checks}
+        replace_text(self._path, json.dumps(state) + "\n")
 
 
 class _Source:
@@ -244,13 +294,16 @@ class _Source:
     ) -> None:
         self._request, self._notify = request, notify
         form = request.form
-        dtype, pack = (FLOAT32, None) if form.is_fixed else (FLOAT16, _packer(form))
-        self._weights = lambda: Weights(request.checkpoint.weights, dtype, pack)
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
             options = {**form.options, "target": request.targets[0]} if request.targets else form.options
             self._calibrated = Calibrated(request.decoder, tokens, request.lengths, kv_bits, options, notify)
+
+    def _weights(self) -> Weights:
+        """Return the parameters, none of which is in memory."""
+        weights, form = self._request.checkpoint.weights, self._request.form
+        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, _packer(form))
 
     def part(self, part: Part, path: Path) -> None:
         """Write a part, unless it is there."""
@@ -315,19 +368,7 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
     return pack
 
 
-def _compile(path: Path, soc: str, file: Path, verifies: bool, notify: Notify) -> None:
-    """Compile a part for a SoC; write its context binary."""
-    from xdlc.prepare.htp import prepare
-
-    make_folder(file.parent)
-    prepared = prepare(path, [soc], verify=verifies, jobs=1, notify=notify)
-    (cache,) = (cache for cache in caches(prepared) if cache.soc == soc)
-    if cache.data is None:
-        raise ValueError(f"the cache for {soc} has no content")
-    replace_file(file, cache.data.write_to)
-
-
-def _facts(request: _Request, weights: str, kv_bits: int) -> Facts:
+def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.decoder, request.checkpoint
     ends = checkpoint.generation.get("eos_token_id") or []
     return Facts(
@@ -344,6 +385,7 @@ def _facts(request: _Request, weights: str, kv_bits: int) -> Facts:
         bos=checkpoint.generation.get("bos_token_id"),
         eos=tuple(ends),
         chat_template=checkpoint.chat_template,
+        checks=checks,
     )
 
 

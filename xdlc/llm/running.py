@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from xdlc.container import caches, load
+from xdlc.container import cache_provenance, caches, load
+from xdlc.container.cache_provenance import Verification
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.options import spell
 from xdlc.targets import find_soc
 
 EngineName: TypeAlias = Literal["auto", "genie", "htp", "host", "float"]
+EMULATION = "emulation"
+"""Folder of a bundle with context binaries that load on this machine."""
 ENGINES: tuple[str, ...] = get_args(EngineName)
 """Engines: the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
@@ -176,7 +179,7 @@ class _Emulated:
 def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
     """Yield a folder with context binaries that load on this machine.
 
-    Those whose graphs share weights load on a device only: the parts are compiled for this run then.
+    Those whose graphs share weights load on a device only: the parts are compiled once more then, and kept.
     """
     if soc is None and not bundle.targets:
         problem = "the bundle has no context binaries"
@@ -186,21 +189,63 @@ def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path
     if target is not None and not target.is_shared:
         yield bundle.folder / name
         return
-    from xdlc.prepare.htp import prepare
-    from xdlc.worker.temporary import TemporaryFolder, temporary_files
+    folder = bundle.folder / EMULATION / name
+    files = [folder / part.with_suffix(".bin").name for part in bundle.parts]
+    if not all(map(is_newer, files, bundle.parts)):
+        reason = "none for it" if target is None else "those whose graphs share weights, for a device"
+        notify(f"context binaries for {name} are compiled for the emulation: the bundle has {reason}")
+        make_folder(folder)
+        for part, file in zip(bundle.parts, files, strict=True):
+            if not is_newer(file, part):
+                compile_part(part, name, file, verify=False, notify=notify)
+        replace_file(folder / EXTENSIONS, extensions(name))
+    yield folder
 
-    reason = "has none for it" if target is None else "has those whose graphs share weights, for a device"
-    notify(f"context binaries for {name} are compiled for this run: the bundle {reason}")
-    with temporary_files():
-        temporary = TemporaryFolder()
-    with temporary as folder:
-        for part in bundle.parts:
-            compiled = prepare(load(part), [name], verify=False, notify=notify)
-            (cache,) = (cache for cache in caches(compiled) if cache.soc == name)
-            if cache.data is not None:
-                replace_file(Path(folder, part.with_suffix(".bin").name), cache.data.write_to)
-        replace_file(Path(folder, EXTENSIONS), extensions(name))
-        yield Path(folder)
+
+def is_newer(file: Path, source: Path) -> bool:
+    """Return whether a file is there, written after another one."""
+    return file.is_file() and file.stat().st_mtime_ns >= source.stat().st_mtime_ns
+
+
+def compile_part(
+    part: Path,
+    soc: str,
+    file: Path,
+    *,
+    verify: bool,
+    notify: _Notify,
+    share: bool = False,
+) -> str | None:
+    """Write the context binary of a part for a SoC; return what was verified, or None.
+
+    Args:
+        part: The DLC.
+        file: The file to write.
+        verify: Whether to compare it with the host.
+        notify: Called with each notice.
+        share: Whether graphs have their common weights once, for a device alone.
+
+    Raises:
+        PrepareError: If the vendor's compiler refuses it, or it computes something else than the host.
+    """
+    from xdlc.prepare.htp import prepare
+
+    compiled = prepare(part, [soc], verify=verify, share_graph_weights=share, jobs=1, notify=notify)
+    (cache,) = (cache for cache in caches(compiled) if cache.soc == soc)
+    if cache.data is None:
+        raise ValueError(f"the cache for {soc} has no content")
+    replace_file(file, cache.data.write_to)
+    facts = cache_provenance.read(compiled).get(cache.name)
+    verified = None if facts is None else facts.verified
+    return None if verified is None else f"{part.stem} for {soc}: {_figures(verified)}"
+
+
+def _figures(verified: Verification) -> str:
+    """Return what was verified of a context binary, as text."""
+    sqnr = [figure.sqnr for figure in verified.outputs.values() if figure.sqnr is not None]
+    worst = f", the worst output at {min(sqnr):.1f} dB of it" if sqnr else ""
+    where = "in the context that compiled it" if verified.compiled else "loaded"
+    return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
 
 
 def begun(tokens: Sequence[int], facts: Facts) -> list[int]:

@@ -31,6 +31,10 @@ class DebugOptions(TypedDict, total=False):
             metavar="ENGINE",
         ),
     ]
+    graph: Annotated[
+        str | None,
+        Option("Graph to compare, of a model with several.", default_text="the first", metavar="NAME"),
+    ]
     soc: Annotated[str | None, Option("SoC to emulate.", metavar="NAME")]
     weights: Annotated[
         PathLike | None,

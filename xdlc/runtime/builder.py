@@ -17,6 +17,7 @@ from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import AxisScaleOffset, Graph, Op, Tensor, TensorData
+from xdlc.ir.dtype import FLOAT16
 from xdlc.ir.quantization import encoding_of, float_data, unpacked
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
@@ -220,11 +221,11 @@ class Builder(OnnxEmitter):
             value = None
             if self.quantized and (self.native or not on_floats):  # else the node would run each time
                 value = qdq.static(self, tensor, order, any_zeros=on_floats)
-            if value is not None:
-                return value
-            data = float_data(tensor)
-        else:
-            data = unpacked(tensor).cast(self.held(tensor))
+            if value is None:
+                value = self.initializer(tensor.name, float_data(tensor).transpose(order))
+            results = [] if self.op is None else [result.dtype for result in self.op.outputs]
+            return self.cast(value, FLOAT16.numpy) if self.native and FLOAT16 in results else value
+        data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))
 
     def _is_read_as_floats(self, tensor: Tensor) -> bool:

@@ -26,7 +26,7 @@ from xdlc.ir import (
     static,
     u32,
 )
-from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, UFIXED8, UFIXED16
 from xdlc.runtime import export
 
 
@@ -115,15 +115,15 @@ def test_encodings_bear_names_of_the_model(cnn, image, tmp_path):
     assert all(entry["is_sym"] and set(entry["offset"]) == {-(1 << (entry["bw"] - 1))} for entry in channels)
 
 
-def weighted(encoding, dtype="sfixed8", shape=(4, 8)):
+def weighted(encoding, dtype="sfixed8", shape=(4, 8), between=FLOAT32):
     """Return a fully connected layer whose weights have an encoding."""
     graph, rng = Graph("net"), np.random.default_rng(1)
-    x = graph.add_input(Tensor("x", (1, shape[1]), FLOAT32))
+    x = graph.add_input(Tensor("x", (1, shape[1]), between))
     stored = BY_NAME[dtype]
     data = rng.integers(-8, 8, shape).astype(stored.numpy) if stored.bits == 8 else rng.integers(0, 255, 16)
     weight = static("w", data.astype(stored.numpy), stored, encoding)
     weight.shape = shape
-    y = Tensor("y", (1, shape[0]), FLOAT32)
+    y = Tensor("y", (1, shape[0]), between)
     graph.append(make_op(graph, "FullyConnected", [x, weight], [y], {"keep_dims": b8(False)}, name="fc"))
     graph.add_output(y)
     return graph
@@ -145,6 +145,7 @@ EXPANSION = BlockwiseExpansion(0, (0.5, 0.25, 0.5, 1.0), (0,) * 4, 2, 4, (1, 2, 
         (BlockScaleOffset((1, 4), PER_BLOCK.scales, (1, -200) * 4), "sfixed8"),
         (AxisScaleOffset(0, (0.5, 0.25, 1.0, 2.0), (), 4), "sfixed8"),
         (PER_BLOCK, "sfixed8"),
+        (PER_BLOCK, "sfixed4"),
         (EXPANSION, "sfixed8"),
     ],
 )
@@ -153,6 +154,14 @@ def test_weights_of_all_encodings(tmp_path, encoding, dtype):
     feeds = {"x": np.arange(8, dtype=np.float32).reshape(1, 8)}
     (path,) = xdlc.to_onnx(_model(graph), tmp_path / "m.onnx")
     np.testing.assert_allclose(run(path, feeds)["y"], xdlc.run(_model(graph), feeds)["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("encoding", [ScaleOffset(0.5), PER_BLOCK, EXPANSION])
+def test_integer_weights_of_float16(tmp_path, encoding):
+    graph = weighted(encoding, between=FLOAT16)
+    feeds = {"x": np.arange(8, dtype=np.float16).reshape(1, 8)}
+    (path,) = xdlc.to_onnx(_model(graph), tmp_path / "m.onnx")
+    np.testing.assert_allclose(run(path, feeds)["y"], xdlc.run(_model(graph), feeds)["y"], rtol=1e-3)
 
 
 @pytest.mark.parametrize(

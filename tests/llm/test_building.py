@@ -1,0 +1,145 @@
+"""Bundles from folders of checkpoints."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.bundles import tokenizer_json
+from tests.support.decoders import config_of, random_weights
+from tests.support.htp_models import needs_htp
+from xdlc import llm
+from xdlc.container import load
+from xdlc.errors import ConstraintError, UsageError, XdlcError
+from xdlc.ir import BlockScaleOffset
+from xdlc.llm import building
+from xdlc.llm.bundle import Bundle, read_bundle
+from xdlc.llm.decoder import read_decoder
+from xdlc.llm.running import opened
+
+KEYS = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "max_position_embeddings": 128}
+SIZES: dict[str, Any] = {"context": 128, "prompt_tokens": 32}
+
+
+def folder_of(place: Path, family: str = "llama", **keys: Any) -> Path:
+    """Write a folder of Hugging Face with random weights."""
+    config = config_of(family, **(KEYS | keys if family != "gpt2" else keys))
+    tensors = {name: weight.data.numpy() for name, weight in random_weights(read_decoder(config)).items()}
+    header: dict[str, Any] = {}
+    end = 0
+    for name, array in tensors.items():
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values())
+    )
+    (place / "config.json").write_text(json.dumps({**config, "bos_token_id": 1, "eos_token_id": 2}))
+    (place / "tokenizer.json").write_bytes(tokenizer_json())
+    return place
+
+
+def tokens_of(bundle: Bundle, engine: str = "host", count: int = 6) -> list[int]:
+    with opened(bundle, engine) as ask:
+        return list(ask([1, 5, 17, 80, 3], count))
+
+
+def test_a_folder_becomes_a_bundle(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "source")
+    written = llm.build(source, tmp_path / "bundle", targets=(), weights="fp16", splits=2, **SIZES)
+    bundle = read_bundle(written.folder)
+    assert [list(load(part).graphs) for part in bundle.parts] == [
+        [f"prompt_ar32_cl128_{part}_of_2", f"token_ar1_cl128_{part}_of_2"] for part in (1, 2)
+    ]
+    assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.kv_bits) == (1, (2,), 16)
+    whole = llm.build(source, tmp_path / "whole", targets=(), weights="fp16", **SIZES)
+    assert tokens_of(bundle) == tokens_of(whole)
+
+
+def test_weights_of_4_bits_stay_integers(tmp_path: Path) -> None:
+    bundle = llm.build(folder_of(tmp_path / "source"), tmp_path / "bundle", targets=(), **SIZES)
+    (part,) = bundle.parts
+    weights = [
+        op.inputs[1]
+        for graph in load(part).graphs.values()
+        for op in graph.ops
+        if op.type == "FullyConnected"
+    ]
+    forms = {(weight.dtype.name, type(weight.encoding)) for weight in weights if weight is not None}
+    assert forms == {("sfixed4", BlockScaleOffset)}
+    assert len(tokens_of(bundle)) == 6
+
+
+def test_a_build_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, place = folder_of(tmp_path / "source"), tmp_path / "bundle"
+    options: dict[str, Any] = {"targets": (), "weights": "fp16", "splits": 2, **SIZES}
+
+    def interrupted(*_args: Any, **_options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "write_bundle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            llm.build(source, place, **options)
+    stamps = {path: path.stat().st_mtime_ns for path in place.glob("*.dlc")}
+    assert len(stamps) == 2
+    llm.build(source, place, **options)
+    assert {path: path.stat().st_mtime_ns for path in place.glob("*.dlc")} == stamps
+    llm.build(source, place, **{**options, "splits": 1})
+    assert [path.name for path in place.glob("*.dlc")] == ["decoder_1_of_1.dlc"]
+
+
+@pytest.mark.parametrize("weights", ["w8", "w4"])
+def test_activations_are_calibrated_along_a_text(tmp_path: Path, weights: str) -> None:
+    pytest.importorskip("tokenizers")
+    source, text = folder_of(tmp_path / "source"), tmp_path / "text.txt"
+    rng = np.random.default_rng(0)
+    text.write_text(" ".join(f"w{token}" for token in rng.integers(0, 96, 600)))
+    bundle = llm.build(source, tmp_path / "bundle", targets=(), weights=weights, text=text, splits=2, **SIZES)
+    first, second = (load(part) for part in bundle.parts)
+    caches = {tensor.dtype.name for tensor in first.main.inputs if tensor.name.startswith("past_")}
+    assert caches == {"ufixed8"}
+    joint = first.main.tensors["hidden_1"], second.main.tensors["hidden_1"]
+    assert joint[0].encoding == joint[1].encoding
+    assert len(tokens_of(bundle)) == 6
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"weights": "w3"},
+        {"weights": "w8"},
+        {"kv": 8},
+        {"kv": 4},
+        {"context": 129},
+        {"prompt_tokens": 128},
+        {"splits": 3},
+        {"splits": "many"},
+        {"targets": ("sm9999",)},
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    source = folder_of(tmp_path / "source")
+    with pytest.raises((UsageError, ConstraintError, XdlcError)):
+        llm.build(source, tmp_path / "bundle", **{"targets": (), **SIZES, **options})
+    assert not list((tmp_path / "bundle").glob("*.dlc"))
+
+
+@needs_htp
+@pytest.mark.vendor
+@pytest.mark.parametrize(
+    ("family", "weights"), [("llama", "w4b32"), ("gpt2", "fp16"), ("gemma3_text", "fp16")]
+)
+def test_context_binaries_are_verified_and_run(tmp_path: Path, family: str, weights: str) -> None:
+    keys = {"n_embd": 128, "n_positions": 128} if family == "gpt2" else {}
+    source = folder_of(tmp_path / "source", family, **keys)
+    bundle = llm.build(source, tmp_path / "bundle", weights=weights, **SIZES)
+    assert len(bundle.facts.checks) == 1
+    assert bundle.targets["sm8650"].is_shared
+    assert tokens_of(bundle, "genie") == tokens_of(bundle, "htp") == tokens_of(bundle)
