@@ -29,7 +29,7 @@ def facts(path: Path, _rng: random.Random) -> str:
 def texts(path: Path, _rng: random.Random) -> str:
     """Load a tokenizer, and tokenize a conversation."""
     template = (path / "template").read_bytes().decode("utf-8", "replace")
-    with Tokenizer(path / TOKENIZER, template, {"bos_token": "w1"}) as tokenizer:
+    with Tokenizer(path / TOKENIZER, template, {"bos_token": 1}) as tokenizer:
         tokens = tokenizer.conversation([{"role": "user", "content": "w2 w3"}])
         "".join(tokenizer.pieces(tokens))
     return "texts"

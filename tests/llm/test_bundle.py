@@ -31,7 +31,6 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         bos=1,
         eos=(2, 3),
         chat_template="{{ messages }}",
-        special={"bos_token": "<s>"},
         checks=("a",),
     )
     new = written(
@@ -47,7 +46,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert bundle.targets == new.targets
     assert bundle.facts.rope is not None
     assert bundle.facts.rope.frequencies(CONTEXT) == decoder.rope.frequencies(CONTEXT)  # type: ignore[union-attr]
-    assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.special) == (1, (2, 3), {"bos_token": "<s>"})
+    assert (bundle.facts.bos, bundle.facts.eos) == (1, (2, 3))
     folder = bundle.folder / "sm8650"
     assert (folder / "decoder_2_of_2.bin").read_bytes() == b"two"
     assert (folder / TOKENIZER).read_bytes() == b"{}"

@@ -14,7 +14,7 @@ from xdlc.ir import Model, TensorData
 from xdlc.llm import genie
 from xdlc.llm.bundle import Bundle, genie_config
 from xdlc.llm.generation import Sampling
-from xdlc.llm.running import opened
+from xdlc.llm.running import agreement, opened
 from xdlc.prepare.htp import prepare
 
 TEXT = [(7 * token) % 96 for token in range(3, 43)]
@@ -51,6 +51,18 @@ def test_all_engines_choose_the_same_tokens(bundle: Bundle) -> None:
             answers[engine] = [list(ask(TEXT, 8)), list(ask(TEXT[:5], 4))]
     assert answers["genie"] == answers["htp"] == answers["host"] == answers["float"]
     assert len(answers["genie"][0]) == 8
+
+
+@needs_htp
+@pytest.mark.slow
+def test_runtime_and_emulation_agree_or_an_error_states_it(bundle: Bundle, tmp_path: Path) -> None:
+    assert "sm8650" in agreement(bundle, "sm8650", count=4)
+    decoder = small_decoder()  # too small for the runtime on x86
+    parts = parts_with_graphs(decoder)
+    binaries = {"sm8650": [*map(context_of, parts)]}
+    toy = written(tmp_path, facts_of(decoder), parts, binaries, tokenizer=tokenizer_json())
+    with pytest.raises(BackendError):
+        agreement(toy, "sm8650", count=4)
 
 
 @needs_htp

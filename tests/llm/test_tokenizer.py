@@ -47,7 +47,7 @@ def bytes_file(tmp_path: Path) -> Path:
 
 @needs_tokenizers
 def test_texts_become_tokens_and_come_back(file: Path) -> None:
-    with Tokenizer(file, CHAT, {"bos_token": "w1"}) as tokenizer:
+    with Tokenizer(file, CHAT, {"bos_token": 1, "eos_token": 1000}) as tokenizer:
         assert tokenizer.vocab == 96
         assert tokenizer.encode("w5 w17 other") == [5, 17, 0]
         assert tokenizer.decode([5, 17]) == "w5 w17"

@@ -164,9 +164,9 @@ def test_blocks_with_integer_scales_are_rounded_by_their_products(shape, axis):
     rng = np.random.default_rng(0)
     scales, integers = rng.uniform(0.01, 0.1, 6).astype(np.float32), rng.integers(1, 17, (6, 4))
     encoding = BlockwiseExpansion(axis, scales.tolist(), (0,) * 6, 4, 4, integers.reshape(-1).tolist())
-    each = (scales[:, None] * integers.astype(np.float32)).repeat(2, axis=1)
-    each = each if axis == 0 else each.T[None, None]
+    products = (scales[:, None] * integers.astype(np.float32)).repeat(2, axis=1)
+    products = products if axis == 0 else products.T[None, None]
     values = rng.standard_normal(shape).astype(np.float32)
     stored = to_quantized(values, encoding, SFIXED8)
-    np.testing.assert_array_equal(stored, np.clip(np.rint(values / each), -8, 7).astype(np.int8))
-    np.testing.assert_array_equal(to_float(stored, encoding, where="w"), stored * each)
+    np.testing.assert_array_equal(stored, np.clip(np.rint(values / products), -8, 7).astype(np.int8))
+    np.testing.assert_array_equal(to_float(stored, encoding, where="w"), stored * products)

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,9 +24,10 @@ from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
-from xdlc.llm.running import compile_part, is_newer
+from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer
+from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
@@ -57,9 +58,11 @@ class Form:
         blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
         return {"weights_bitwidth": self.bits, **blocks}
 
-    def nbytes(self, shape: Sequence[int]) -> int:
+    def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
         elements = math.prod(shape)
+        if is_table:
+            return elements * (2 if self.is_fixed or self.bits == 16 else 1)
         if len(shape) < 2 or self.bits == 16:
             return 2 * elements
         return elements * self.bits // 8 + (2 * elements // self.block if self.block else 0)
@@ -72,7 +75,7 @@ FORMS: Mapping[str, Form] = {
     "w4": Form(4, 32, is_fixed=True),
 }
 """Forms by the words of ``--weights``."""
-PART_BYTES = 400 << 20
+PART_BYTES = 256 << 20
 """Bytes of the weights of a part, beyond which parts are split at layers."""
 
 
@@ -232,6 +235,9 @@ def _built(
     facts = _facts(request, weights, kv_bits, progress.checks)
     tokenizer = request.checkpoint.tokenizer
     bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
+    if request.verifies and (checks := checks_of(bundle, step)):
+        facts = replace(facts, checks=(*facts.checks, *checks))
+        bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
     progress.end()
     return bundle
 
@@ -430,9 +436,11 @@ def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
 def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
     """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
     each = parts_of(decoder, range(1, decoder.layers + 1))
+    table = f"{decoder.family.names.embedding}.weight"
     total = 0
     for part in each:
-        nbytes = sum(map(form.nbytes, parameters(decoder, part).values()))
+        shapes = parameters(decoder, part)
+        nbytes = sum(form.nbytes(shape, is_table=name == table) for name, shape in shapes.items())
         if total and total + nbytes > PART_BYTES:
             yield part.layers.start
             total = 0

@@ -57,7 +57,6 @@ class Facts:
         bos: Token that every text begins with; None without one.
         eos: Tokens that end an answer.
         chat_template: Template of a conversation, in Jinja.
-        special: Texts of special tokens by the names that templates use, like ``bos_token``.
         checks: Sentences on what was verified.
         perplexities: Perplexity by what ran the model, measured while it was built.
     """
@@ -75,7 +74,6 @@ class Facts:
     bos: int | None = None
     eos: tuple[int, ...] = ()
     chat_template: str | None = None
-    special: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     perplexities: Mapping[str, float] = field(default_factory=dict)
 
@@ -334,8 +332,6 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
         values["bos"] = entry.whole("bos")
     values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
     values["checks"] = entry.strings("checks")
-    special = entry.members("special")
-    values["special"] = {name: text.value for name, text in special.items() if isinstance(text.value, str)}
     figures = Fields(entry.node("perplexities") or Node({}), "perplexities", scope)
     values["perplexities"] = {name: figures.number(name) or 0.0 for name in entry.members("perplexities")}
     if (rope := entry.node("rope")) is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
-from xdlc.errors import UsageError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import replace_file
 from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
@@ -26,6 +27,10 @@ ENGINES: tuple[str, ...] = get_args(EngineName)
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
 _Notify = Callable[[str], None]
+_QUICK = 128 << 20
+"""Bytes of context binaries whose check takes a minute at most."""
+_CLOSE = 0.2
+"""Share of the deviation of logits by which tokens that are nearly as likely differ."""
 
 
 @contextmanager
@@ -246,6 +251,56 @@ def _figures(verified: Verification) -> str:
     worst = f", the worst output at {min(sqnr):.1f} dB of it" if sqnr else ""
     where = "in the context that compiled it" if verified.compiled else "loaded"
     return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
+
+
+def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
+    """Return a sentence on whether the vendor's runtime chooses the tokens of the context binaries.
+
+    The emulation runs the same binaries in our own loop; a prompt fills the prompt graph and a half.
+
+    Raises:
+        BackendError: If the runtime chooses another token where the second likeliest is far behind.
+    """
+    import numpy
+
+    facts = bundle.facts
+    length = max(1, min(facts.prompt_tokens * 3 // 2, facts.context - facts.prompt_tokens - count))
+    prompt = begun([(7919 * place + 17) % facts.vocab for place in range(length)], facts)[:length]
+    endless = replace(bundle, facts=replace(facts, eos=()))
+    with opened(endless, "genie", soc=soc) as ask:
+        theirs = list(ask(prompt, count))
+    with runner_of(bundle, "htp", soc=soc) as runner:
+        logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
+    own = numpy.argmax(logits, axis=-1)
+    equal = int(numpy.sum(own == theirs))
+    behind = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
+    if max(behind, default=0.0) > _CLOSE * float(numpy.std(logits)):
+        raise BackendError(
+            f"the vendor's runtime chooses other tokens than its own emulation on {soc}: "
+            f"{equal} of {len(theirs)} are equal",
+            where=str(bundle.folder),
+            fix="report it; other sizes of context and prompt may run right",
+        )
+    return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
+
+
+def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+    """Return sentences on tokens that the vendor's runtime chooses with a bundle.
+
+    Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
+
+    Raises:
+        BackendError: As ``agreement`` does.
+    """
+    from xdlc.llm import genie
+
+    checks = []
+    for soc, target in bundle.targets.items():
+        size = sum(path.stat().st_size for path in target.binaries)
+        if genie.is_installed() and bundle.tokenizer and size <= _QUICK:
+            step(f"generating on {soc}", 0, 0)
+            checks.append(agreement(bundle, soc))
+    return tuple(checks)
 
 
 def begun(tokens: Sequence[int], facts: Facts) -> list[int]:

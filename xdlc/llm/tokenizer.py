@@ -27,7 +27,7 @@ class Tokenizer:
     Args:
         path: The file ``tokenizer.json``.
         template: The chat template; None: a conversation is its texts.
-        names: Texts of the special tokens that templates use, like ``bos_token``.
+        special: Tokens whose texts templates use, by names like ``bos_token``.
 
     Raises:
         BackendError: If the package tokenizers is missing.
@@ -39,9 +39,9 @@ class Tokenizer:
         self,
         path: str | os.PathLike[str],
         template: str | None = None,
-        names: Mapping[str, str] | None = None,
+        special: Mapping[str, int] | None = None,
     ) -> None:
-        self._where, self._template, self._names = os.fspath(path), template, dict(names or {})
+        self._where, self._template, self._special = os.fspath(path), template, dict(special or {})
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > LONGEST:
                 fix = "use the tokenizer.json of the checkpoint"
@@ -91,8 +91,12 @@ class Tokenizer:
         """
         if self._template is None:
             return self.encode("\n".join(message["content"] for message in messages))
-        values = {**self._names, "messages": list(messages), "add_generation_prompt": True}
-        text = self._ask("render", seconds=_RENDERING, template=self._template, values=values)["text"]
+        request: dict[str, Any] = {
+            "template": self._template,
+            "messages": list(messages),
+            "special": self._special,
+        }
+        text = self._ask("render", seconds=_RENDERING, **request)["text"]
         return self.encode(text, special=False)
 
     def close(self) -> None:

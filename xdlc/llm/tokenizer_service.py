@@ -69,9 +69,11 @@ class _Texts:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = refuse
+        words = {name: self._tokenizer.id_to_token(token) or "" for name, token in request["special"].items()}
+        values = {**words, "messages": request["messages"], "add_generation_prompt": True}
         try:
             parts, size = [], 0
-            for part in environment.from_string(request["template"]).generate(**request["values"]):
+            for part in environment.from_string(request["template"]).generate(**values):
                 size += len(part)
                 if size > _LONGEST_TEXT:
                     raise ModelError(f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB")

@@ -219,7 +219,10 @@ def _tokenizer(bundle: Bundle) -> Tokenizer:
         raise UsageError(
             "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
         )
-    return Tokenizer(bundle.tokenizer, bundle.facts.chat_template, bundle.facts.special)
+    facts = bundle.facts
+    special = {} if facts.bos is None else {"bos_token": facts.bos}
+    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
+    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
 def _content(path: Path) -> str:
@@ -251,6 +254,23 @@ def _stream(pieces: Iterator[str]) -> str:
     return "".join(parts)
 
 
+@tool("xdlc-llm check")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: all of the bundle]")
+@click.option(
+    "--max_new_tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
+)
+def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
+    """Compare the vendor's runtime with the emulation of the same context binaries."""
+    from xdlc.llm.bundle import read_bundle
+    from xdlc.llm.running import agreement
+
+    bundle = read_bundle(source)
+    for name in [soc] if soc else bundle.targets:
+        with bars.steps("generating"):
+            show(agreement(bundle, name, count=max_new_tokens))
+
+
 @click.group(
     "xdlc-llm",
     cls=ToolGroup,
@@ -264,4 +284,5 @@ def main() -> None:
 main.add_command(build, "build")
 main.add_command(run, "run")
 main.add_command(chat, "chat")
+main.add_command(check, "check")
 main.add_command(evaluate, "eval")
