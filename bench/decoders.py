@@ -27,8 +27,9 @@ from xdlc.ir import Graph, Model
 from xdlc.llm.checkpoint import open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.generation import Runner
-from xdlc.llm.network import Length, Weights, part_model, parts_of
+from xdlc.llm.network import Length, part_model, parts_of
 from xdlc.llm.tokenizer import Tokenizer
+from xdlc.llm.weights import Weights
 from xdlc.runtime.cpu import CpuSession
 
 BLOCKS: Mapping[str, Any] = {"weights_bitwidth": 4, "weights_block_size": 32, "use_lpbq": True}

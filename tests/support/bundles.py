@@ -12,7 +12,8 @@ from xdlc.ir import Model, TensorData
 from xdlc.ir.files import replace_file
 from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.decoder import Decoder, read_decoder
-from xdlc.llm.network import Length, Weights, part_model, parts_of
+from xdlc.llm.network import Length, part_model, parts_of
+from xdlc.llm.weights import Weights
 
 CONTEXT, PROMPT = 24, 4
 

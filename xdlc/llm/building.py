@@ -24,9 +24,10 @@ from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.network import Length, Part, Weights, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
 from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer
+from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
@@ -57,9 +58,11 @@ class Form:
         blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
         return {"weights_bitwidth": self.bits, **blocks}
 
-    def nbytes(self, shape: Sequence[int]) -> int:
+    def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
         elements = math.prod(shape)
+        if is_table:
+            return elements * (2 if self.is_fixed or self.bits == 16 else 1)
         if len(shape) < 2 or self.bits == 16:
             return 2 * elements
         return elements * self.bits // 8 + (2 * elements // self.block if self.block else 0)
@@ -72,7 +75,7 @@ FORMS: Mapping[str, Form] = {
     "w4": Form(4, 32, is_fixed=True),
 }
 """Forms by the words of ``--weights``."""
-PART_BYTES = 400 << 20
+PART_BYTES = 256 << 20
 """Bytes of the weights of a part, beyond which parts are split at layers."""
 
 
@@ -373,7 +376,8 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
 
 def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.decoder, request.checkpoint
-    ends = checkpoint.generation.get("eos_token_id") or []
+    first = checkpoint.generation.get("bos_token_id")
+    ends = [token for token in checkpoint.generation.get("eos_token_id") or [] if token < decoder.vocab]
     return Facts(
         family=decoder.type,
         vocab=decoder.vocab,
@@ -385,7 +389,7 @@ def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...
         weights=weights,
         kv_bits=kv_bits,
         rope=decoder.rope,
-        bos=checkpoint.generation.get("bos_token_id"),
+        bos=first if first is not None and first < decoder.vocab else None,
         eos=tuple(ends),
         chat_template=checkpoint.chat_template,
         checks=checks,
@@ -433,9 +437,11 @@ def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
 def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
     """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
     each = parts_of(decoder, range(1, decoder.layers + 1))
+    table = f"{decoder.family.names.embedding}.weight"
     total = 0
     for part in each:
-        nbytes = sum(map(form.nbytes, parameters(decoder, part).values()))
+        shapes = parameters(decoder, part)
+        nbytes = sum(form.nbytes(shape, is_table=name == table) for name, shape in shapes.items())
         if total and total + nbytes > PART_BYTES:
             yield part.layers.start
             total = 0

@@ -16,7 +16,8 @@ from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.llm.decoder import Decoder
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import cache_name
-from xdlc.llm.network import Length, Part, Weights, part_model
+from xdlc.llm.network import Length, Part, part_model
+from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession

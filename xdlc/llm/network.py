@@ -20,29 +20,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.registry import CanonicalHandlers
 from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.session.node import GraphInput, Node, SourceGraph
+from xdlc.converter.session.node import SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
-from xdlc.ir.dtype import FLOAT32, INT32, UINT8, DType
+from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
+from xdlc.llm.nodes import Net
+from xdlc.llm.weights import LARGEST_BYTE, ZERO_BYTE, Change, Weights
 from xdlc.options import spell
 from xdlc.runtime.onnx_evaluator import limited
 
 if TYPE_CHECKING:
     from xdlc.llm.checkpoint import Weight
 
-_OPSET = 24
 _TOOL = "xdlc-llm"
-LARGEST_BYTE, ZERO_BYTE = 127, 128
-"""Largest magnitude of an embedding in 8 bits, and its zero."""
 HEAD_ROWS = 1 << 14
 """Tokens whose logits one op computes: the compiler needs memory for the largest op."""
 _FLOAT16 = 10
@@ -110,95 +109,6 @@ class Length:
         return f"{kind}_ar{self.tokens}_cl{self.context}_{part.number}_of_{part.count}"
 
 
-class Weights:
-    """Parameters of a checkpoint by name, each of them once.
-
-    Args:
-        weights: The parameters by name; their shapes have been checked (``check_parameters``).
-        dtype: Type of floats.
-        pack: Stores the weights of a linear map, [outputs, inputs], as integers; None keeps them.
-    """
-
-    def __init__(
-        self,
-        weights: Mapping[str, Weight],
-        dtype: DType = FLOAT32,
-        pack: Callable[[TensorData], TensorData] | None = None,
-    ) -> None:
-        self._weights, self.dtype, self._pack = weights, dtype, pack
-        self._data: dict[tuple[str, str], TensorData] = {}
-
-    @property
-    def packs(self) -> bool:
-        """Whether weights are stored as integers."""
-        return self._pack is not None
-
-    def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
-        """Return a parameter as floats, always the same object for the same name.
-
-        Args:
-            shape: The shape that the config makes it have.
-            change: Changes the parameter.
-        """
-        return self._once("", name, lambda floats: floats if change is None else change(floats))
-
-    def linear(
-        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
-    ) -> TensorData:
-        """Return the weights of a linear map: [outputs, inputs]; integers of the checkpoint are kept.
-
-        Args:
-            shape: The shape that they have, as they are stored.
-            is_transposed: Whether they are stored as [inputs, outputs].
-            start: First output that is wanted, of a map that has more of them than ``shape``.
-        """
-        key = f"linear {start}", name
-        if key not in self._data:
-            weight = self._weights[name]
-            if weight.shape != tuple(shape):
-                weight = weight.part(start, start + shape[0])
-            floats = weight.floats().transpose((1, 0)) if is_transposed else weight.floats()
-            if weight.encoding is None:
-                floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats)
-            self._data[key] = floats
-        return self._data[key]
-
-    def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
-        """Return a table in bytes, and the largest magnitude of each row: [rows, 1]."""
-        largest = self._once("largest", name, lambda floats: _by_rows(floats, _largest, (shape[0], 1)))
-        whole = self._once("rows", name, lambda floats: _by_rows(floats, _bytes, shape, "uint8"), UINT8)
-        return whole, largest
-
-    def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
-        if (form, name) not in self._data:
-            changed = change(self._weights[name].floats())
-            self._data[form, name] = changed.cast((dtype or self.dtype).numpy)
-        return self._data[form, name]
-
-
-def _by_rows(
-    data: TensorData, function: Callable[[Any], Any], shape: Sequence[int], dtype: str = "float32"
-) -> TensorData:
-    import numpy as np
-
-    return data.transform(function, shape=tuple(shape), dtype=np.dtype(dtype), by_rows=True)
-
-
-def _largest(rows: Any) -> Any:
-    """Return the largest magnitude of each row, as float16 has it."""
-    import numpy as np
-
-    largest = np.abs(rows.astype(np.float32)).max(axis=1, keepdims=True)
-    return np.maximum(largest, np.finfo(np.float16).tiny).astype(np.float16).astype(np.float32)
-
-
-def _bytes(rows: Any) -> Any:
-    import numpy as np
-
-    whole = np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE)
-    return (np.clip(whole, -LARGEST_BYTE, LARGEST_BYTE) + ZERO_BYTE).astype(np.uint8)
-
-
 class _Shapes(Weights):
     """Zeros in place of parameters, whose shapes are noted."""
 
@@ -252,92 +162,13 @@ def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[st
     return [name for name in weights if name not in shapes]
 
 
-Change = Callable[[TensorData], TensorData]
-
-
-@dataclass(slots=True)
-class _Net:
-    """Nodes and constants of a graph under construction; values are names.
-
-    Attributes:
-        dtype: Type of floats.
-    """
-
-    dtype: DType
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, TensorData] = field(default_factory=dict)
-    inputs: list[GraphInput] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    scope: str = ""
-
-    def add(self, type: str, name: str, inputs: Sequence[str], /, domain: str = "", **attributes: Any) -> str:
-        """Add an operator with one output, which has its name."""
-        return self.add_many(type, name, inputs, [name], domain, **attributes)[0]
-
-    def add_many(
-        self,
-        type: str,
-        name: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        /,
-        domain: str = "",
-        **attributes: Any,
-    ) -> list[str]:
-        """Add an operator; names of nodes and outputs follow the scope."""
-        place = f"{self.scope}{name}"
-        names = [f"{self.scope}{output}" for output in outputs]
-        opset = 1 if domain else _OPSET
-        self.nodes.append(Node(type, list(inputs), names, attributes, place, domain, opset))
-        return names
-
-    def array(self, name: str, values: Any, dtype: str | None = None) -> str:
-        """Add a constant; default: of the type of floats."""
-        import numpy as np
-
-        return self.constant(name, ArrayData(np.asarray(values, dtype or self.dtype.numpy)))
-
-    def constant(self, name: str, data: TensorData) -> str:
-        """Add a constant, unless there is one of the name."""
-        self.constants.setdefault(name, data)
-        return name
-
-    def input(self, name: str, dtype: DType, *dims: int) -> str:
-        """Add an input."""
-        self.inputs.append(GraphInput(name, dtype, dims))
-        return name
-
-    def output(self, type: str, name: str, inputs: Sequence[str], /, **attributes: Any) -> None:
-        """Add an operator whose result is an output of the graph."""
-        scope, self.scope = self.scope, ""
-        self.outputs.append(self.add(type, name, inputs, **attributes))
-        self.scope = scope
-
-    def shaped(self, name: str, value: str, *dims: int) -> str:
-        """Add a Reshape."""
-        return self.add("Reshape", name, [value, self.array(f"shape_{dims}", dims, "int64")])
-
-    def scaled(self, name: str, value: str, factor: float) -> str:
-        """Return a value times a number."""
-        if factor == 1.0:
-            return value
-        return self.add("Mul", name, [value, self.array(f"factor_{factor!r}", factor)])
-
-    def capped(self, name: str, value: str, cap: float) -> str:
-        """Return ``cap * tanh(value / cap)``; the value itself if the cap is 0."""
-        if not cap:
-            return value
-        bounded = self.add("Tanh", f"{name}.tanh", [self.scaled(f"{name}.inner", value, 1 / cap)])
-        return self.scaled(name, bounded, cap)
-
-
 class _Decoder:
     """Writes the graph of a part of a decoder."""
 
     def __init__(self, decoder: Decoder, weights: Weights, part: Part, length: Length) -> None:
         self._decoder, self._weights, self._part, self._length = decoder, weights, part, length
         self._names = decoder.family.names
-        self._net = _Net(weights.dtype)
+        self._net = Net(weights.dtype)
         self._built: dict[str, Any] = {}
 
     def graph(self) -> SourceGraph:
