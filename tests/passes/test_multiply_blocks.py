@@ -119,6 +119,19 @@ def test_unsigned_integers_become_signed_with_the_same_values():
     np.testing.assert_array_equal(float_data(weight_of(graph)).numpy(), values)
 
 
+def test_blocks_turned_round_keep_their_bits():
+    """As those of ggml's Q4_0 with a negative scale: (q + 1) * scale is from -7 to 8 scales."""
+    scales = RNG.uniform(0.01, 0.02, 12)
+    encoding = BlockScaleOffset((1, 32), scales, (0, 1) * 6, 4)
+    graph = product("FullyConnected", 64, 6, encoding, bits=4)
+    values = float_data(weight_of(graph)).numpy()
+    passes.run(graph, passes.htp_query())
+    stored = weight_of(graph).encoding
+    assert isinstance(stored, BlockScaleOffset)
+    assert (stored.bits, np.sign(stored.scales).tolist()) == (4, [1, -1] * 6)
+    np.testing.assert_allclose(float_data(weight_of(graph)).numpy(), values, rtol=2e-7)
+
+
 @pytest.mark.parametrize(
     "encoding",
     [
@@ -249,6 +262,17 @@ def test_preparing_reports_expanded_weights_by_soc():
     prepare(Model({graph.name: graph}), ["sm8350", "sm8650"], notify=notices.append, verify=False)
     (notice,) = (notice for notice in notices if "'op'" in notice)
     assert notice.startswith("sm8350:")
+
+
+@needs_htp
+@pytest.mark.vendor
+@pytest.mark.parametrize("soc", ["sm8450", "sm8650", "sm8850"])
+def test_prepared_blocks_turned_round_are_the_hosts(soc):
+    encoding = BlockScaleOffset((1, 32), RNG.uniform(0.01, 0.02, 96 * 8), (0, 1) * 96 * 4, 4)
+    graph = product("FullyConnected", 256, 96, encoding, bits=4)
+    feeds = {"x": RNG.random((3, 256)).astype(np.float32)}
+    record = prepare(Model({graph.name: graph}), [soc]).records[f"htp.cache.{soc}.0"]
+    assert error(run(graph, feeds)["y"], run_cache(record, feeds)["y"]) < 1e-3
 
 
 @needs_htp

@@ -106,8 +106,8 @@ def multiply_blocks(graph: Graph) -> bool:
     HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
     activations, with a float scale per block of input channels (emulation of SDK 2.51, v69 to v81).  With
     offsets all weights are a little too large there: offsets are added to the integers, which may need more
-    bits.  A row of FullyConnected is a block too.  MatMul by a matrix becomes FullyConnected: HTP returns NaN
-    for MatMul by blocks.
+    bits, or a negative scale, as ggml's Q4_0 has.  A row of FullyConnected is a block too.  MatMul by a
+    matrix becomes FullyConnected: HTP returns NaN for MatMul by blocks.
     """
     turned: dict[Tensor, Tensor] = {}
     for op in list(graph.ops):
@@ -228,13 +228,15 @@ class _Blocks:
     """Signed integers of a weight without offsets.
 
     Attributes:
-        scales: Scales, [output channels, blocks].
+        scales: Scales, [output channels, blocks]; those of negated integers are negative.
         moves: What is added to the stored integers, of that shape.
-        bits: Bits that the sums need: 2, 4 or 8.
+        signs: What the sums are multiplied by, 1 or -1.
+        bits: Bits that the products need: 2, 4 or 8.
     """
 
     scales: Array
     moves: Array
+    signs: Array
     bits: int
 
 
@@ -248,15 +250,23 @@ def _blocks(weight: Tensor) -> _Blocks | None:
         return None
     scales, moves = grid
     least = -(1 << (bits - 1)) if weight.dtype.is_signed else 0
-    low, high = int(moves.min()) + least, int(moves.max()) + least + (1 << bits) - 1
-    wide = next((n for n in _BLOCK_BITS if -(1 << (n - 1)) <= low and high < 1 << (n - 1)), None)
-    if wide is None or weight.size // scales.size * wide % _WORD:
+    low = moves.astype(numpy.int64) + least
+    high = low + (1 << bits) - 1
+    for wide in _BLOCK_BITS:
+        half = 1 << (wide - 1)
+        fits = (low >= -half) & (high < half)
+        if (fits | ((low > -half) & (high <= half))).all():
+            break
+    else:
+        return None
+    if weight.size // scales.size * wide % _WORD:
         return None
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
     is_exact = numpy.linalg.norm(rounded - scales) <= _SCALE_ERROR * numpy.linalg.norm(scales)
-    is_finite = scales.max() * (1 << (wide - 1)) <= FLOAT16.largest
-    return _Blocks(scales, moves, wide) if is_exact and is_finite else None
+    is_finite = numpy.abs(scales).max() * half <= FLOAT16.largest
+    signs = numpy.where(fits, numpy.int8(1), numpy.int8(-1))
+    return _Blocks(scales * signs, moves, signs, wide) if is_exact and is_finite else None
 
 
 def _grid(weight: Tensor) -> tuple[Array, Array] | None:
@@ -313,12 +323,14 @@ def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
     blocks, data = _blocks(weight), unpacked(weight)
     assert blocks is not None
     size, is_matrix = weight.size // blocks.scales.size, weight.rank == 2
-    if blocks.moves.any():
-        moves = blocks.moves.astype(numpy.int16)
-        moves = moves[:, :, None] if is_matrix else moves.T[:, None]
+    if blocks.moves.any() or blocks.signs.min() < 0:
+        moves, signs = (
+            numbers[:, :, None] if is_matrix else numbers.T[:, None]
+            for numbers in (blocks.moves.astype(numpy.int16), blocks.signs)
+        )
         parts = (*moves.shape[:2], size) if is_matrix else (moves.shape[0], size, moves.shape[2])
         data = data.transform(
-            lambda array: (array.reshape(parts) + moves).astype(numpy.int8).reshape(array.shape),
+            lambda array: ((array.reshape(parts) + moves) * signs).astype(numpy.int8).reshape(array.shape),
             dtype=numpy.int8,
         )
     elif not weight.dtype.is_signed:
