@@ -7,9 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.bundles import CONTEXT, PROMPT, parts_with_graphs, small_bundle, small_decoder
+from tests.support.bundles import (
+    CONTEXT,
+    PROMPT,
+    facts_of,
+    parts_with_graphs,
+    small_bundle,
+    small_decoder,
+    written,
+)
 from tests.support.decoders import Stepper, random_weights, whole_models
-from xdlc.errors import UsageError
+from xdlc.errors import ModelError, UsageError
 from xdlc.llm.evaluation import evaluate
 from xdlc.llm.generation import Runner, Sampling, answer
 from xdlc.llm.network import Length
@@ -109,6 +117,14 @@ def test_a_text_begins_with_its_first_token_once(tmp_path: Path) -> None:
     facts = small_bundle(tmp_path, bos=7).facts
     assert begun([1, 2], facts) == begun([7, 1, 2], facts) == [7, 1, 2]
     assert begun([1], small_bundle(tmp_path).facts) == [1]
+
+
+def test_a_bundle_with_a_part_of_another_decoder_is_refused(tmp_path: Path) -> None:
+    (second,) = parts_with_graphs(small_decoder(), (1,))[1:]
+    decoder = small_decoder()
+    bundle = written(tmp_path, facts_of(decoder), [second])
+    with pytest.raises(ModelError), opened(bundle, "host"):
+        pass
 
 
 def test_parts_have_graphs_of_the_prompt_and_of_a_token() -> None:

@@ -126,25 +126,25 @@ class Runner:
             size: Tokens that the graphs process at a time.
             values: Inputs that no part before computes, by name.
         """
-        known = dict(values or {})
+        computed = dict(values or {})
         past, count = len(self.tokens), len(tokens)
         for number, graphs in enumerate(self._graphs):
             graph = graphs[size]
             if (number, size) not in self._engines:
                 self._engines[number, size] = self._open(number, graph)
-            feeds = {tensor.name: self._input(tensor, tokens, size, known) for tensor in graph.inputs}
+            feeds = {tensor.name: self._input(tensor, tokens, size, computed) for tensor in graph.inputs}
             results = self._engines[number, size].run(feeds, native=True)
             for tensor in graph.outputs:
                 cache = cache_name(tensor.name)
                 if cache is None:
-                    known[tensor.name] = results[tensor.name]
+                    computed[tensor.name] = results[tensor.name]
                     continue
                 name = f"{tensor.name.removesuffix('_out')}_in"
                 _along(self._cache[name], cache.axis, past, past + count)[...] = _along(
                     results[tensor.name], cache.axis, 0, count
                 )
         self.tokens += tokens
-        return known
+        return computed
 
     def _input(self, tensor: Tensor, tokens: Sequence[int], size: int, values: Mapping[str, Array]) -> Array:
         """Return the array of an input; ``values`` are those of the parts before."""

@@ -29,8 +29,8 @@ def is_installed() -> bool:
         return False
 
 
-class Dialog:
-    """A conversation with context binaries on the emulation of a SoC.
+class _Runtime:
+    """The vendor's runtime in a child process.
 
     Use it as a context manager, or call ``close``: the child process lives until then.
 
@@ -38,12 +38,11 @@ class Dialog:
         folder: Folder that the relative paths of the configuration start at.
         config: Configuration as ``genie_config.json`` has it.
 
-    Attributes:
-        version: API version of the library.
-
     Raises:
         BackendError: If the library is missing, or refuses the configuration or the binaries.
     """
+
+    _opening = "open"
 
     def __init__(self, folder: str | os.PathLike[str], config: Mapping[str, Any]) -> None:
         library = library_folder()
@@ -53,11 +52,51 @@ class Dialog:
         self._process = Process(SERVICE)
         try:
             text, place = json.dumps(config), str(Path(folder).absolute())
-            answer = self._ask("open", OPENING, config=text, folder=place, library=str(library))
+            self._opened = self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
         except BaseException:
             self._process.end()
             raise
-        self.version: tuple[int, ...] = tuple(answer["version"])
+
+    def close(self) -> None:
+        """End the child process."""
+        self._process.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, command: str, timeout: float, **request: Any) -> dict[str, Any]:
+        try:
+            return self._process.ask({"do": command, **request}, timeout=timeout)
+        except ChildDiedError as error:
+            problem = f"the vendor's runtime of language models {error.how}{error.tail}"
+            raise BackendError(problem, where=self._where) from error
+        except BackendError as error:
+            printed = "; ".join(self._process.printed() if self._process.is_alive else ())
+            problem = f"{error.problem}; it printed {printed!r}" if printed else error.problem
+            raise BackendError(problem, where=error.where or self._where, fix=error.fix) from error
+
+
+class Encoder(_Runtime):
+    """An encoder on the emulation of a SoC; see ``_Runtime``."""
+
+    _opening = "open_encoder"
+
+    def embedding(self, text: str) -> list[float]:
+        """Return the embedding of a text."""
+        numbers: list[float] = self._ask("embed", RUNNING, text=text)["numbers"]
+        return numbers
+
+
+class Dialog(_Runtime):
+    """A conversation on the emulation of a SoC; see ``_Runtime``."""
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """API version of the library."""
+        return tuple(self._opened["version"])
 
     def tokens(self, prompt: Sequence[int], most: int) -> Iterator[int]:
         """Yield the tokens of an answer as they come; the last may be an end token.
@@ -80,15 +119,20 @@ class Dialog:
         from time import monotonic
 
         until, is_done = monotonic() + RUNNING, False
-        while not is_done:
-            answer = self._ask("more", RUNNING)
-            if answer["pieces"]:
-                until = monotonic() + RUNNING
-            elif monotonic() > until:
-                self._process.end()
-                raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
-            yield from answer["pieces"]
-            is_done = answer["is_done"]
+        try:
+            while not is_done:
+                answer = self._ask("more", RUNNING)
+                is_done = answer["is_done"]
+                if answer["pieces"]:
+                    until = monotonic() + RUNNING
+                elif monotonic() > until:
+                    self._process.end()
+                    raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
+                yield from answer["pieces"]
+        except GeneratorExit:
+            if not is_done and self._process.is_alive:
+                self._ask("stop", RUNNING)
+            raise
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -98,27 +142,6 @@ class Dialog:
         """Return the library's own times: loading, first token, tokens per second."""
         profile: dict[str, Any] = self._ask("profile", RUNNING)["profile"]
         return profile
-
-    def close(self) -> None:
-        """End the child process."""
-        self._process.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _ask(self, command: str, timeout: float, **request: Any) -> dict[str, Any]:
-        try:
-            return self._process.ask({"do": command, **request}, timeout=timeout)
-        except ChildDiedError as error:
-            problem = f"the vendor's runtime of language models {error.how}{error.tail}"
-            raise BackendError(problem, where=self._where) from error
-        except BackendError as error:
-            printed = "; ".join(self._process.printed() if self._process.is_alive else ())
-            problem = f"{error.problem}; it printed {printed!r}" if printed else error.problem
-            raise BackendError(problem, where=error.where or self._where, fix=error.fix) from error
 
 
 def times_of(profile: Mapping[str, Any], event: str) -> Callable[[str], float | None]:

@@ -85,6 +85,11 @@ def check_genie(parts: Sequence[Model]) -> None:
         problems += _shapes(spot)
         problems += _caches(spot)
     problems += _equal_encodings(places)
+    contexts = {ports(spot.graph)[MASK].shape[-1] for spot in places if MASK in ports(spot.graph)}
+    if len(contexts) > 1 or any(tokens >= context for tokens in lengths[0] for context in contexts):
+        listed = ", ".join(map(str, sorted(contexts)))
+        problem = f"masks span {listed} tokens, where one length above that of each graph is supported"
+        problems.append(ConstraintError(problem, fix="build all graphs for one context"))
     raise_all(problems)
 
 

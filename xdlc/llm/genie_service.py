@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import threading
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from xdlc.errors import BackendError, UsageError, XdlcError
@@ -19,10 +20,12 @@ PATIENCE = 1.0
 """Seconds after which ``more`` answers without a token."""
 _LOG_ERROR = 1
 _WHOLE = 0  # GENIE_DIALOG_SENTENCE_COMPLETE
+_ABORT = 1  # GENIE_DIALOG_ACTION_ABORT
 _CONTEXT_EXCEEDED = 4  # GENIE_STATUS_WARNING_CONTEXT_EXCEEDED
 _LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint32, c_uint64, c_void_p)
 _TextCallback = ctypes.CFUNCTYPE(None, c_char_p, c_uint32, c_void_p)
 _TokenCallback = ctypes.CFUNCTYPE(None, POINTER(c_uint32), c_uint32, c_uint32, c_void_p)
+_EmbeddingCallback = ctypes.CFUNCTYPE(None, POINTER(c_uint32), c_uint32, POINTER(c_float), c_void_p)
 _Allocate = ctypes.CFUNCTYPE(None, c_size_t, POINTER(c_void_p))
 
 
@@ -32,8 +35,11 @@ def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]
     dialog = _Dialog()
     return {
         "open": dialog.open,
+        "open_encoder": dialog.open_encoder,
+        "embed": dialog.embed,
         "start": dialog.start,
         "more": dialog.more,
+        "stop": dialog.stop,
         "reset": dialog.reset,
         "profile": dialog.profile,
     }
@@ -47,14 +53,40 @@ class _Dialog:
         self._on_log = _LogCallback(lambda _handle, *arguments: self._log.receive(*arguments))
         self._on_text = _TextCallback(lambda text, _code, _user: self._add((text or b"").hex()))
         self._on_tokens = _TokenCallback(self._add_tokens)
-        self._dialog, self._profile = c_void_p(), c_void_p()
+        self._dialog, self._profile, self._encoder = c_void_p(), c_void_p(), c_void_p()
         self._changed = threading.Condition()
         self._pieces: list[Any] = []
         self._is_done, self._is_answering = True, False
         self._problem: XdlcError | None = None
 
     def open(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Load the library and the context binaries.
+        """Load the library and the context binaries of a dialog."""
+        config = self._configured("Dialog", request)
+        self._call("GenieProfile_create", None, byref(self._profile))
+        self._call("GenieDialogConfig_bindProfiler", config, self._profile)
+        self._call("GenieDialog_create", config, byref(self._dialog))
+        parts = ("Major", "Minor", "Patch")
+        return {"version": [getattr(self._genie, f"Genie_getApi{part}Version")() for part in parts]}
+
+    def open_encoder(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Load the library and the context binary of an encoder."""
+        config = self._configured("Embedding", request)
+        self._call("GenieEmbedding_create", config, byref(self._encoder))
+        return {}
+
+    def embed(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Return the numbers that an encoder computes of a text."""
+        numbers: list[float] = []
+
+        def take(dims: Any, rank: int, values: Any, _user: int | None) -> None:
+            numbers[:] = values[: math.prod(dims[:rank])]
+
+        text = request["text"].encode()
+        self._call("GenieEmbedding_generate", self._encoder, text, _EmbeddingCallback(take), None)
+        return {"numbers": numbers}
+
+    def _configured(self, kind: str, request: dict[str, Any]) -> c_void_p:
+        """Load the library; return the configuration of a dialog or an embedding.
 
         Relative paths start at the folder of the request.
         """
@@ -66,13 +98,9 @@ class _Dialog:
             raise BackendError(f"{LIBRARY} cannot be loaded: {error}", fix=INSTALL) from error
         log, config = c_void_p(), c_void_p()
         self._call("GenieLog_create", None, self._on_log, c_uint32(_LOG_ERROR), byref(log))
-        self._call("GenieDialogConfig_createFromJson", request["config"].encode(), byref(config))
-        self._call("GenieDialogConfig_bindLogger", config, log)
-        self._call("GenieProfile_create", None, byref(self._profile))
-        self._call("GenieDialogConfig_bindProfiler", config, self._profile)
-        self._call("GenieDialog_create", config, byref(self._dialog))
-        parts = ("Major", "Minor", "Patch")
-        return {"version": [getattr(self._genie, f"Genie_getApi{part}Version")() for part in parts]}
+        self._call(f"Genie{kind}Config_createFromJson", request["config"].encode(), byref(config))
+        self._call(f"Genie{kind}Config_bindLogger", config, log)
+        return config
 
     def start(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Start an answer to tokens or a text, of which ``more`` returns the pieces."""
@@ -90,6 +118,13 @@ class _Dialog:
             if self._problem is not None and not pieces:
                 raise self._problem
             return {"pieces": pieces, "is_done": self._is_done and self._problem is None}
+
+    def stop(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """End the answer that is under way."""
+        self._call("GenieDialog_signal", self._dialog, c_uint32(_ABORT))
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_done)
+        return {}
 
     def reset(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Forget the conversation."""

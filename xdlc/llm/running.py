@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
-from xdlc.errors import BackendError, UsageError
+from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import replace_file
 from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
+from xdlc.llm.layout import IDS, LOGITS
 from xdlc.options import spell
 from xdlc.targets import find_soc
 
@@ -69,7 +70,7 @@ def opened(
 
             yield follow
         return
-    check_genie([load(part) for part in bundle.parts])
+    _parts(bundle)
     with _loadable(bundle, soc, notify) as folder:
         config = genie_config(bundle.facts, [path.with_suffix(".bin").name for path in bundle.parts])
         dialog_config = config["dialog"]
@@ -122,8 +123,7 @@ def runner_of(
         ConstraintError: If graphs do not fit together.
         BackendError: If the engine is missing or fails.
     """
-    parts = [load(part) for part in bundle.parts]
-    check_genie(parts)
+    parts = _parts(bundle)
     rope = bundle.facts.rope
     if engine == "htp":
         with _emulated(bundle, soc, notify) as open_graph:
@@ -133,6 +133,19 @@ def runner_of(
         fix = "use host, float or htp"
         raise UsageError(f"the engine {engine!r} returns no logits", fix=fix)
     yield Runner(parts, rope, lambda part, graph: _on_host(parts[part], graph, quantized=engine == "host"))
+
+
+def _parts(bundle: Bundle) -> list[Model]:
+    """Return the parts of a whole decoder that the vendor's runtime accepts."""
+    parts = [load(part) for part in bundle.parts]
+    check_genie(parts)
+    sides = {IDS: [graph.inputs for graph in parts[0].graphs.values()]}
+    sides[LOGITS] = [graph.outputs for graph in parts[-1].graphs.values()]
+    for name, graphs in sides.items():
+        if not all(name in {tensor.name for tensor in tensors} for tensors in graphs):
+            problem, fix = f"its DLCs are not a whole decoder: no {name}", "build the bundle again"
+            raise ModelError(problem, where=str(bundle.folder), fix=fix)
+    return parts
 
 
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
@@ -254,12 +267,12 @@ def _figures(verified: Verification) -> str:
 
 
 def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
-    """Return a sentence on whether the vendor's runtime chooses the tokens of the context binaries.
+    """Return a sentence on how often runtime and emulation choose the same tokens.
 
-    The emulation runs the same binaries in our own loop; a prompt fills the prompt graph and a half.
+    The emulation runs the same context binaries in our own loop.  The prompt graph runs twice.
 
     Raises:
-        BackendError: If the runtime chooses another token where the second likeliest is far behind.
+        BackendError: If the runtime chooses a token that is far less likely than another one.
     """
     import numpy
 
@@ -273,8 +286,8 @@ def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
         logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
     own = numpy.argmax(logits, axis=-1)
     equal = int(numpy.sum(own == theirs))
-    behind = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
-    if max(behind, default=0.0) > _CLOSE * float(numpy.std(logits)):
+    gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
+    if max(gaps, default=0.0) > _CLOSE * float(numpy.std(logits)):
         raise BackendError(
             f"the vendor's runtime chooses other tokens than its own emulation on {soc}: "
             f"{equal} of {len(theirs)} are equal",

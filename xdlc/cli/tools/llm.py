@@ -271,6 +271,42 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
             show(agreement(bundle, name, count=max_new_tokens))
 
 
+@tool("xdlc-llm encoder")
+@click.argument("source", metavar="DLC", type=params.INPUT_FILE)
+@click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
+@click.option("--tokenizer", type=params.INPUT_FILE, required=True, help="The tokenizer.json of the model.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    callback=params.names,
+    metavar="NAME,NAME..",
+    help="SoC to compile for. Repeatable.  [default: sm8650]",
+)
+def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
+    """Build a bundle of an encoder of texts, for GenieEmbedding."""
+    from xdlc.container import load
+    from xdlc.llm.encoder import build_encoder
+
+    with bars.steps("compiling"):
+        build_encoder(load(source), output, tokenizer, targets=targets or ("sm8650",), notify=notice)
+    show(f"written: {output}")
+
+
+@tool("xdlc-llm embed")
+@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@click.option("--prompt", metavar="TEXT", required=True, help="The text.")
+@click.option("--soc", metavar="NAME", help="SoC to emulate with the vendor's runtime.  [default: the host]")
+def embed(source: Path, prompt: str, soc: str | None) -> None:
+    """Print the embedding of a text, a number a line."""
+    from xdlc.llm.encoder import embedding
+
+    with bars.steps("running"):
+        numbers = embedding(source, prompt, soc=soc)
+    for number in numbers:
+        click.echo(f"{number:.6g}")
+
+
 @click.group(
     "xdlc-llm",
     cls=ToolGroup,
@@ -285,4 +321,6 @@ main.add_command(build, "build")
 main.add_command(run, "run")
 main.add_command(chat, "chat")
 main.add_command(check, "check")
+main.add_command(encoder, "encoder")
+main.add_command(embed, "embed")
 main.add_command(evaluate, "eval")
