@@ -44,6 +44,7 @@ BY_NAME: dict[str, Mutator] = {
     "model": partial(_member, params=False),
     "model.params": partial(_member, params=True),
     "saved_model.pb": mutate_protobuf,
+    "pytorch_model.bin": lambda rng, data, other: mutate_zip(rng, data, mutate, donor=other),
     "dlc.metadata": _text,
     "metadata_text": _text,
 }

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from fuzz.targets import Files, Target
+from tests.converter.pytorch.pickles import pickled
 from tests.llm.checkpoint.test_gguf_tokenizer import BPE, SPM
 from tests.llm.checkpoint.test_packed import METHODS, NAME, made
+from tests.llm.checkpoint.test_pickled import A, B, state
+from tests.llm.checkpoint.test_pickled import folder as state_folder
 from tests.llm.checkpoint.test_safetensors import ARRAYS, safetensors
 from tests.support import gguf_files
 from xdlc import XdlcError
@@ -75,8 +79,12 @@ def packed() -> Iterator[Files]:
 
 
 def shards() -> Iterator[Files]:
-    """Iterate over folders with one file of weights, with several, and with integers."""
+    """Iterate over folders with one file of weights, with several, with integers, and with a pickle."""
     yield FOLDER
+    with tempfile.TemporaryDirectory() as name:
+        made_folder = state_folder(Path(name), pickled(state(A, B)), [A, B])
+        pickles = {"pytorch_model.bin": (made_folder / "pytorch_model.bin").read_bytes()}
+    yield {**{key: FOLDER[key] for key in ("config.json", "tokenizer.json")}, **pickles}
     yield from packed()
     parts = {f"{index}.safetensors": safetensors({name: ARRAYS[name]}) for index, name in enumerate(ARRAYS)}
     index = {"weight_map": {name: f"{number}.safetensors" for number, name in enumerate(ARRAYS)}}

@@ -21,6 +21,7 @@ from tests.opdefs.user_configs import BLEND
 from tests.support.cache_models import put_cache
 from tests.support.control_flow_models import if_model, loop_model
 from tests.support.custom_ops import scale_graph
+from tests.support.htp_models import prepared_cnn
 from tests.support.section_models import on_cpu, residual
 from xdlc import ir
 from xdlc.api import executable
@@ -29,6 +30,7 @@ from xdlc.container.aip_record import parse_aip, write_aip
 from xdlc.container.caches import caches
 from xdlc.converter.snpe.registry import load_all
 from xdlc.opdefs import parse_collection
+from xdlc.runtime.htp.context_binary import described
 from xdlc.schema._generated.dlc4_params import Elements
 
 
@@ -78,6 +80,8 @@ def use(folder: Path, rng: random.Random) -> str:
         "verdicts": lambda: xdlc.verdicts(model, "sm8450"),
         "caches": lambda: [each.problem for each in caches(model)],
         "definitions": lambda: udo.definitions(model),
+        "described": lambda: described(model),
+        "linked": lambda: keep(xdlc.link([model, model], ["a", "b"]), folder / "out.dlc", rng),
         "hta": lambda: model.graphs and xdlc.prepare_hta(model),
     }
     for action in rng.sample(sorted(actions), 3):
@@ -93,6 +97,17 @@ def read_caches(folder: Path, rng: random.Random) -> str:
     name = rng.choice(("htp.cache.sm8550.0", "htp.cache.sm8650.0", "xdlc.caches", "htp.cache.sm8450.7"))
     model.records[name] = ir.raw_data((folder / "record").read_bytes())
     return "problem" if any(each.problem for each in caches(model)) else "sound"
+
+
+def binaries() -> list[Files]:
+    """Return a context binary of the vendor's compiler."""
+    return [{"m.bin": xdlc.export_binary(prepared_cnn("sm8650"))}]
+
+
+def read_binary(folder: Path, _: random.Random) -> str:
+    """Read a context binary, which a child describes, and list its graphs."""
+    graphs = described(xdlc.load(folder / "m.bin"))[1]
+    return "described" if graphs else "empty"
 
 
 def read_aip(folder: Path, _: random.Random) -> str:
@@ -144,6 +159,7 @@ TARGETS = (
     Target("dlc", files, use),
     Target("snpe", list, translate, generate=layers),
     Target("caches", lambda: records("htp.cache", "xdlc."), read_caches),
+    Target("context_binary", binaries, read_binary, engine=("onnxruntime_qnn",)),
     Target("aip", lambda: records("aip.", "xdlc."), read_aip),
     Target(
         "text", lambda: [{"m.txt": ir.to_text(each, data="inline").encode()} for each in models()], read_text

@@ -75,7 +75,10 @@ def test_net_run_chooses_a_graph(both: Path, words: list[str]) -> None:
 
 def test_onnx_has_one_graph_by_name(both: Path) -> None:
     words = ["-i", str(both), "-o", str(both.with_suffix(".onnx"))]
-    assert CliRunner().invoke(to_onnx, [*words, "--graph", "main_3x64"]).exit_code == 0
+    chosen = CliRunner().invoke(to_onnx, [*words, "--graph", "main_3x64"])
+    assert chosen.exit_code == 0
+    assert "main_3x64" not in chosen.output
+    assert "main_3x64" in CliRunner().invoke(to_onnx, words).output
     unknown = CliRunner().invoke(to_onnx, [*words, "--graph", "main"])
     assert unknown.exit_code == 2
     assert "main_3x64" in unknown.output

@@ -12,6 +12,7 @@ from tests.support.htp_models import needs_htp
 from tests.support.running import run, run_cache
 from xdlc import passes
 from xdlc.ir import (
+    ArrayData,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -19,15 +20,18 @@ from xdlc.ir import (
     Graph,
     Model,
     Param,
+    Role,
     ScaleOffset,
     Tensor,
     b8,
     make_op,
+    packed,
     static,
     u32s,
 )
-from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED8, UFIXED8, DType
+from xdlc.ir.dtype import FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED8, DType
 from xdlc.ir.quantization import float_data
+from xdlc.passes.stored_weights import expanded_products
 from xdlc.prepare.htp import prepare
 from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.lower import Lowering
@@ -141,6 +145,45 @@ def test_scales_beyond_float16_leave_float_weights(factor):
     assert weight_of(graph).dtype.is_float
 
 
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("stored", [SFIXED8, UFIXED8, SFIXED4])
+def test_matrices_of_integers_become_rows(stored, is_turned):
+    shape, size = ((6, 64), (1, 32)) if is_turned else ((64, 6), (32, 1))
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (2, 3, 64), FLOAT32))
+    low = 0 if stored is UFIXED8 else -8
+    values = ArrayData(RNG.integers(low, low + 16, shape).astype(stored.numpy))
+    encoding = BlockScaleOffset(
+        size, RNG.uniform(0.1, 0.2, 12), (-8 - low,) * 12, 4 if stored.bits > 4 else None
+    )
+    data = packed(values) if stored is SFIXED4 else values
+    weight = Tensor("w", shape, stored, encoding, data, Role.STATIC)
+    y = Tensor("y", (2, 3, 6), FLOAT32)
+    params: dict[str, Param] = {"transpose_in0": b8(False), "transpose_in1": b8(is_turned)}
+    graph.append(make_op(graph, "MatMul", [x, weight], [y], params, name="op"))
+    graph.add_output(y)
+    feeds = feeds_of(graph)
+    expected = run(graph, feeds)["y"]
+    passes.run(graph, passes.htp_query())
+    assert weight_of(graph).dtype is SFIXED8
+    assert weight_of(graph).shape == (6, 64)
+    assert error(expected, run(graph, feeds)["y"]) < 2e-3
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        BlockScaleOffset((1, 32), (0.5,) * 11, (), 4),
+        BlockScaleOffset((2, 32), (0.5,) * 6, (), 4),
+        AxisScaleOffset(0, (0.5,) * 5),
+        BlockwiseExpansion(0, (0.5,) * 6, (0,) * 6, 2, 4, (1,) * 11),
+    ],
+)
+def test_encodings_that_do_not_fit_are_no_blocks(encoding):
+    graph = product("FullyConnected", 64, 6, encoding, bits=4)
+    assert not passes.find("multiply_blocks").apply(graph)
+
+
 def test_an_input_of_several_products_is_cast_once():
     graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, 32, 4), bits=4)
     (op,) = graph.ops
@@ -188,6 +231,23 @@ def test_a_prepared_product_is_the_hosts_and_small(kind, features, units, size, 
     assert error(run(graph, feeds)["y"], run_cache(record, feeds)["y"]) < 1e-3
     weights = features * units * (bits / 8 + 2 / size)
     assert len(record.numpy()) < 1.05 * weights + 70_000
+
+
+@pytest.mark.parametrize(("size", "expanded"), [(32, []), (4, ["op"])])
+def test_products_with_float_weights_are_named(size, expanded):
+    graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, size, 4), bits=4)
+    assert expanded_products(graph, has_blocks=True) == expanded
+    assert expanded_products(graph, has_blocks=False) == ["op"]
+
+
+@needs_htp
+@pytest.mark.vendor
+def test_preparing_reports_expanded_weights_by_soc():
+    graph = product("FullyConnected", 64, 6, in_blocks("FullyConnected", 64, 6, 32, 4), bits=4)
+    notices: list[str] = []
+    prepare(Model({graph.name: graph}), ["sm8350", "sm8650"], notify=notices.append, verify=False)
+    (notice,) = (notice for notice in notices if "'op'" in notice)
+    assert notice.startswith("sm8350:")
 
 
 @needs_htp

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from xdlc.ir import AxisScaleOffset, ScaleOffset
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.quantization import to_float
 from xdlc.quant.ranges import (
@@ -157,3 +157,16 @@ def test_softmax_range_follows_tiny_results(largest, top):
     assert softmax_top(largest, 8) == top
     assert softmax_top(largest, 16) == 1.0
     assert unit_encoding(0, 8, top) == ScaleOffset(top / 256)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((6, 8), 0), ((1, 1, 8, 6), 3)])
+def test_blocks_with_integer_scales_are_rounded_by_their_products(shape, axis):
+    rng = np.random.default_rng(0)
+    scales, integers = rng.uniform(0.01, 0.1, 6).astype(np.float32), rng.integers(1, 17, (6, 4))
+    encoding = BlockwiseExpansion(axis, scales.tolist(), (0,) * 6, 4, 4, integers.reshape(-1).tolist())
+    products = (scales[:, None] * integers.astype(np.float32)).repeat(2, axis=1)
+    products = products if axis == 0 else products.T[None, None]
+    values = rng.standard_normal(shape).astype(np.float32)
+    stored = to_quantized(values, encoding, SFIXED8)
+    np.testing.assert_array_equal(stored, np.clip(np.rint(values / products), -8, 7).astype(np.int8))
+    np.testing.assert_array_equal(to_float(stored, encoding, where="w"), stored * products)

@@ -1,4 +1,4 @@
-"""Linked graphs whose weights are stored once, as the vendor's libraries read and compile them."""
+"""Linked graphs with weights stored once, in the vendor's libraries."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ pytestmark = pytest.mark.vendor
 def test_vendor_reads_compiles_and_runs_linked_graphs(
     vendor_check: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    one, both = tmp_path / "one.dlc", tmp_path / "both.dlc"
-    cnn(quantized=True).save(one)
-    xdlc.link([one, one], ["prompt", "token"]).save(both)
+    single, both = tmp_path / "one.dlc", tmp_path / "both.dlc"
+    cnn(quantized=True).save(single)
+    xdlc.link([single, single], ["prompt", "token"]).save(both)
     sizes = [
-        entry.size for path in (one, both) for entry in describe(path).entries if entry.name.endswith(".bin")
+        entry.size
+        for path in (single, both)
+        for entry in describe(path).entries
+        if entry.name.endswith(".bin")
     ]
     assert sizes[1] <= sizes[0]
     graphs = {graph["name"]: graph for graph in vendor_check("read", both)["graphs"]}
-    alone = vendor_check("read", one)["graphs"][0]
+    alone = vendor_check("read", single)["graphs"][0]
     assert graphs.keys() == {"prompt", "token"}
     for graph in graphs.values():
         assert graph["tensors"] == alone["tensors"]
@@ -40,7 +43,7 @@ def test_vendor_reads_compiles_and_runs_linked_graphs(
     for name in graphs:
         assert vendor_check("run", both, *common, "--graph", name)["ok"]
         np.testing.assert_allclose(
-            np.load(tmp_path / "out.npz")["y"], xdlc.run(one, {"x": x})["y"], atol=0.05
+            np.load(tmp_path / "out.npz")["y"], xdlc.run(single, {"x": x})["y"], atol=0.05
         )
     with xdlc.Session(tmp_path / "context.bin", "htp", graph="token") as session:
-        np.testing.assert_allclose(session.run({"x": x})["y"], xdlc.run(one, {"x": x})["y"], atol=0.05)
+        np.testing.assert_allclose(session.run({"x": x})["y"], xdlc.run(single, {"x": x})["y"], atol=0.05)

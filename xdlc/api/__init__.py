@@ -10,6 +10,7 @@ from xdlc.api.models import annotate, executable, export_encodings, load, save, 
 from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
     export_binary,
+    export_epcontext,
     link,
     optimize,
     prepare,
@@ -38,6 +39,7 @@ __all__ = [
     "executable",
     "export_binary",
     "export_encodings",
+    "export_epcontext",
     "kernels",
     "link",
     "load",

@@ -51,6 +51,8 @@ def cost(
         raise UsageError("sizes of VTCM are about SoCs", fix="name a SoC like sm8650, or omit the sizes")
     where = None if isinstance(model, Model) else os.fspath(model)
     source = executable(loaded(model), where)
+    if not source.graphs:
+        raise UsageError("the model holds no graph to count", where=where, fix="use the DLC of its caches")
     plans = [
         target
         for size in dict.fromkeys(vtcm) or (None,)

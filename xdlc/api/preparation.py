@@ -150,6 +150,32 @@ def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
 
 
 @verb
+def export_epcontext(
+    model: Model | PathLike, folder: PathLike, soc: str | None = None, *, embed_context: bool = False
+) -> tuple[Path, ...]:
+    """Write the cache of a model as ONNX models of one node; return the paths.
+
+    onnxruntime's QNN provider runs their EPContext node.  Each graph has a model, beside the cache.
+
+    Args:
+        model: The prepared model, or the path of a DLC or of a context binary, after which files are named.
+        folder: Where the files go.
+        soc: Name of the SoC; default: the only one that the model has a cache for.
+        embed_context: Whether each model holds the cache itself, up to 2 GiB.
+
+    Raises:
+        UsageError: If the model has no cache for the SoC, or several for none named.
+        ConstraintError: If the cache holds partitions, between which a CPU computes.
+        ContainerError: If the cache is damaged, or its weights are in other records of the DLC.
+        StorageError: If a file cannot be written.
+    """
+    from xdlc.runtime.export.epcontext import export_epcontext as export
+
+    stem = "model" if isinstance(model, Model) else Path(model).stem
+    return export(loaded(model), Path(folder), stem, soc, embed=embed_context)
+
+
+@verb
 def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     """Return a copy of a model with graph passes applied until none changes it.
 

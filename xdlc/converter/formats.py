@@ -44,6 +44,7 @@ class Format:
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
 _TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
+_BUILD = "build a language model: `xdlc-llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model from which it was made"
 _UNPACK = "unpack it, and give the .onnx file inside"
@@ -66,10 +67,11 @@ TORCH_BYTECODE = Format("a TorchScript model for the lite interpreter without it
 EXECUTORCH = Format("an ExecuTorch program", _TORCH)
 SAFETENSORS = Format(
     "a safetensors file, which has weights and no graph",
-    _WEIGHTS,
+    f"{_WEIGHTS}; {_BUILD}",
 )
 HUGGING_FACE = Format(
-    "a folder of Hugging Face transformers", "export it: `optimum-cli export onnx --model FOLDER OUTPUT`"
+    "a folder of Hugging Face transformers",
+    f"{_BUILD}; export another network: `optimum-cli export onnx --model FOLDER OUTPUT`",
 )
 CAFFE = Format("a Caffe net", "convert it: `xconv-caffe-to-dlc -i FILE -b NET.caffemodel`")
 CAFFE_WEIGHTS = Format(
@@ -87,7 +89,7 @@ CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
 ORT = Format("a model in ORT format", "pass the .onnx file from which it was built")
 DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or make ONNX of it: xdlc-to-onnx")
-GGUF = Format("a GGUF model", _SOURCE)
+GGUF = Format("a GGUF model", "build a language model of it: `xdlc-llm build FILE -o BUNDLE`")
 ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
 ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
 LFS = Format("a pointer of git LFS, not the file itself", "fetch the file: `git lfs pull`")

@@ -215,17 +215,28 @@ def reals_of_blocks(stored: Array, encoding: BlockScaleOffset) -> Array:
     """
     import numpy
 
-    grid = block_grid(encoding, stored.shape)
-    parts = [size for pair in zip(grid, encoding.block_shape, strict=True) for size in pair]
-    by_block = [size for count in grid for size in (count, 1)]
-    offsets = numpy.asarray(encoding.offsets, numpy.int64).reshape(by_block)
+    parts, scales, offsets = in_blocks(encoding, stored.shape)
     if numpy.abs(offsets).max(initial=0) < _WHOLE_FLOATS:
         reals: Array = stored.astype(numpy.float32).reshape(parts)
         reals += offsets.astype(numpy.float32)
     else:
         reals = (stored.reshape(parts) + offsets).astype(numpy.float32)
-    reals *= numpy.asarray(encoding.scales, numpy.float32).reshape(by_block)
+    reals *= scales
     return reals.reshape(stored.shape)
+
+
+def in_blocks(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[list[int], Array, Array]:
+    """Return a shape with two axes for each: of blocks, and of a block's elements.
+
+    The float32 scales and integer offsets after it broadcast against that shape.
+    """
+    import numpy
+
+    grid = block_grid(encoding, shape)
+    parts = [size for pair in zip(grid, encoding.block_shape, strict=True) for size in pair]
+    by_block = [size for count in grid for size in (count, 1)]
+    scales = numpy.asarray(encoding.scales, numpy.float32).reshape(by_block)
+    return parts, scales, numpy.asarray(encoding.offsets, numpy.int64).reshape(by_block)
 
 
 def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, ...]:

@@ -104,6 +104,27 @@ def block_shape(
     return tuple(shape[at] // blocks if at == others[0] else 1 for at in range(len(shape)))
 
 
+def as_blocks(encoding: Encoding, shape: tuple[int, ...]) -> BlockScaleOffset | None:
+    """Return an encoding with a scale for each block; None if it has none.
+
+    Blocks of a damaged encoding, or without a shape, are none.
+    """
+    import numpy
+
+    if not isinstance(encoding, BlockwiseExpansion):
+        return encoding if isinstance(encoding, BlockScaleOffset) else None
+    block, count = block_shape(encoding, shape), len(encoding.scales)
+    if block is None or shape[encoding.axis] != count or any(encoding.offsets):
+        return None
+    if len(encoding.block_scales) != count * encoding.blocks_per_axis:
+        return None
+    integers = numpy.asarray(encoding.block_scales, numpy.float32).reshape(count, -1)
+    scales = integers * numpy.asarray(encoding.scales, numpy.float32)[:, None]
+    wide = next(axis for axis, size in enumerate(shape) if axis != encoding.axis and size != 1)
+    ordered = scales if encoding.axis < wide else scales.T
+    return BlockScaleOffset(block, ordered.reshape(-1).tolist())
+
+
 def check_scales(encoding: Encoding, shape: tuple[int, ...], *, where: str) -> Array:
     """Return the scales of an encoding in any shape, once it fits that of the tensor.
 
@@ -167,8 +188,9 @@ def to_float(quantized: Array, encoding: Encoding, *, where: str) -> Array:
     """Return the float32 values ``(quantized + offset) * scale``."""
     import numpy
 
-    if isinstance(encoding, BlockScaleOffset) and quantized.dtype.itemsize <= 2:
-        return reals_of_blocks(quantized, encoding)
+    blocks = as_blocks(encoding, quantized.shape) if quantized.dtype.itemsize <= 2 else None
+    if blocks is not None:
+        return reals_of_blocks(quantized, blocks)
     scale, offset = scale_and_offset(encoding, tuple(quantized.shape), where=where)
     if quantized.dtype.itemsize > 2 or numpy.any(numpy.abs(offset) >= 1 << 23):
         return ((quantized + offset) * scale).astype(numpy.float32)

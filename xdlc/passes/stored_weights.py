@@ -19,7 +19,8 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, DType
+from xdlc.ir.derived_data import StaticEncoding
+from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, UFIXED8, DType
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
@@ -86,6 +87,7 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
     return encoding
 
 
+_KERNEL_RANK = 4
 _BLOCK_BITS = (2, 4, 8)
 _WORD = 32
 """Bits that the integers of a block have to fill: HTP computes other blocks wrongly."""
@@ -103,8 +105,12 @@ def multiply_blocks(graph: Graph) -> bool:
 
     HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
     activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v69 to
-    v81).  A row of FullyConnected is a block too.
+    v81).  A row of FullyConnected is a block too.  MatMul by a matrix becomes FullyConnected: HTP returns NaN
+    for MatMul by blocks.
     """
+    turned: dict[Tensor, Tensor] = {}
+    for op in list(graph.ops):
+        _turn(graph, op, turned)
     kept: dict[Tensor, Tensor] = {}
     halves: dict[Tensor, Tensor] = {}
     ops = [op for op in graph.ops if not _multiplies_blocks(op)]
@@ -113,9 +119,78 @@ def multiply_blocks(graph: Graph) -> bool:
         if weight not in kept:
             kept[weight] = _signed_blocks(graph, weight)
         _multiply(graph, op, kept[weight], halves)
-    for old, new in (kept | halves).items():
+    for old, new in (turned | kept | halves).items():
         graph.supersede(old, new)
     return bool(products)
+
+
+def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
+    """Turn MatMul by an integer matrix into FullyConnected, if that keeps it.
+
+    Args:
+        turned: Transposed matrices by the matrices; takes new ones.
+    """
+    source, weight, *bias = op.inputs if op.type == "MatMul" else (None, None)
+    result, dtype = op.outputs[0], _computed_in(op)
+    if source is None or weight is None or dtype is None:
+        return
+    if weight not in turned:
+        matrix = _kept_matrix(op)
+        if matrix is None:
+            return
+        matrix.name = graph.unique_name(f"{weight.name}_t")
+        turned[weight] = graph.add_tensor(matrix)
+    units, features = turned[weight].shape
+    w, name = Writer(graph, op, "HTP multiplies by integers in FullyConnected"), op.name
+    rows = w.reshape(source, (source.size // features, features))
+    inputs = [rows, turned[weight], *bias]
+    product = w.emit("FullyConnected", inputs, (rows.shape[0], units), {"keep_dims": ir.b8(False)}, dtype)
+    made = product.producer
+    assert made is not None
+    w.finish(w.reshape(product, result.shape))
+    graph.rename_op(made, name)
+
+
+def _kept_matrix(op: Op) -> Tensor | None:
+    """Return the integer matrix of MatMul as weights of FullyConnected, or None."""
+    source, weight = op.inputs[:2]
+    if source is None or source.rank < 2 or not _is_stored(weight) or weight.rank != 2:
+        return None
+    if _computed_in(op) not in (FLOAT16, FLOAT32) or op.outputs[0].dynamic_axes or not op.outputs[0].size:
+        return None
+    matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
+    is_kept = matrix is not None and _blocks(matrix) is not None and not op.param("transpose_in0", False)
+    return matrix if is_kept else None
+
+
+def expanded_products(graph: Graph, *, has_blocks: bool) -> list[str]:
+    """Return the names of float products whose weights in blocks HTP gets as floats.
+
+    Args:
+        has_blocks: Whether the SoC has the form of ``multiply_blocks``.
+    """
+    names = []
+    for op in graph.ops:
+        weight = op.inputs[1] if op.type in ("MatMul", "FullyConnected", "Conv2d") else None
+        if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
+            continue
+        kept = _kept_matrix(op) if op.type == "MatMul" else _integer_weight(op)
+        is_kept = has_blocks and kept is not None
+        if isinstance(weight.encoding, BlockScaleOffset | BlockwiseExpansion) and not is_kept:
+            names.append(op.name)
+    return names
+
+
+def _rows_of_units(weight: Tensor, *, is_turned: bool) -> Tensor | None:
+    """Return a matrix of integers in a byte each, [output channels, input channels]."""
+    encoding, fixed = weight.encoding, SFIXED8 if weight.dtype.is_signed else UFIXED8
+    if weight.dtype.bits > fixed.bits or not isinstance(encoding, StaticEncoding):
+        return None
+    used = encoding.bits or weight.dtype.bits
+    data: ir.TensorData = ir.Dequantized(unpacked(weight), fixed, replace(encoding, bits=used))
+    data = data.transpose((1, 0)) if is_turned else data
+    assert isinstance(data, ir.Dequantized)
+    return Tensor(weight.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
 
 
 def _multiplies_blocks(op: Op) -> bool:
@@ -135,61 +210,74 @@ def _integer_weight(op: Op) -> Tensor | None:
     weight = op.inputs[1]
     if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
         return None
-    is_point = weight.rank == 2 or (weight.shape[:2] == (1, 1) and op.param("group", 1) == 1)
-    return weight if is_point and _signed_encoding(weight) is not None else None
+    if op.type == "FullyConnected":
+        is_point = weight.rank == 2
+    else:
+        is_point = weight.rank == _KERNEL_RANK and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1
+    return weight if is_point and _blocks(weight) is not None else None
 
 
-def _signed_encoding(weight: Tensor) -> BlockScaleOffset | None:
-    """Return the encoding as signed integers in blocks, or None.
+def _blocks(weight: Tensor) -> tuple[Array, Array] | None:
+    """Return scales and offsets by output channel and block, or None.
 
     None means that HTP multiplies no such blocks, or wrongly.
     """
     import numpy
 
-    features, units = weight.shape[::-1] if weight.rank == 2 else weight.shape[2:]
-    bits = getattr(weight.encoding, "bits", None) or weight.dtype.bits
-    grid = _grid(weight, units)
-    if grid is None or bits not in _BLOCK_BITS:
+    bits = _used_bits(weight)
+    grid = _grid(weight) if weight.size and bits in _BLOCK_BITS else None
+    if grid is None or weight.size // grid[0].size * bits % _WORD:
         return None
     scales, offsets = grid
-    size = features // scales.shape[1]
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
-    largest = (numpy.abs(offsets) + (1 << bits)) * scales
-    if size * bits % _WORD or largest.max(initial=0) > FLOAT16.largest:
-        return None
-    if numpy.linalg.norm(rounded - scales) > _SCALE_ERROR * numpy.linalg.norm(scales):
-        return None
-    if not weight.dtype.is_signed:
-        offsets = offsets + (1 << (bits - 1))
-    if weight.rank == 2:
-        return BlockScaleOffset((1, size), scales.reshape(-1), offsets.reshape(-1), bits)
-    return BlockScaleOffset((1, 1, size, 1), scales.T.reshape(-1), offsets.T.reshape(-1), bits)
+    largest = (numpy.abs(offsets).max() + (1 << bits)) * scales.max()
+    is_exact = numpy.linalg.norm(rounded - scales) <= _SCALE_ERROR * numpy.linalg.norm(scales)
+    return grid if largest <= FLOAT16.largest and is_exact else None
 
 
-def _grid(weight: Tensor, units: int) -> tuple[Array, Array] | None:
-    """Return scales and offsets by output channel and block, or None.
+def _used_bits(weight: Tensor) -> int:
+    return getattr(weight.encoding, "bits", None) or weight.dtype.bits
+
+
+def _grid(weight: Tensor) -> tuple[Array, Array] | None:
+    """Return scales and offsets, [output channels, blocks], or None.
 
     Rows of matrices are blocks; other channels have kernels of their own.
     """
     import numpy
 
     encoding, is_matrix = weight.encoding, weight.rank == 2
+    units = weight.shape[0 if is_matrix else 3]
     if isinstance(encoding, BlockScaleOffset):
-        grid = [dim // size for dim, size in zip(weight.shape, encoding.block_shape, strict=True)]
-        if grid[-2:][0 if is_matrix else 1] != units:
+        size = encoding.block_shape[-1 if is_matrix else -2]
+        shape = (1, size) if is_matrix else (1, 1, size, 1)
+        if encoding.block_shape != shape or len(encoding.scales) * size != weight.size:
             return None
-        held = (numpy.asarray(numbers).reshape(grid[-2:]) for numbers in (encoding.scales, encoding.offsets))
-        scales, offsets = (numbers if is_matrix else numbers.T for numbers in held)
+        held = (numpy.asarray(numbers) for numbers in (encoding.scales, encoding.offsets))
+        scales, offsets = (
+            numbers.reshape(units, -1) if is_matrix else numbers.reshape(-1, units).T for numbers in held
+        )
         return scales, offsets
     if isinstance(encoding, BlockwiseExpansion) and encoding.axis == (0 if is_matrix else 3):
-        steps = numpy.array(encoding.block_scales, numpy.float32).reshape(units, -1)
+        count = encoding.blocks_per_axis
+        if len(encoding.block_scales) != units * count or len(encoding.scales) != units:
+            return None
+        steps = numpy.array(encoding.block_scales, numpy.float32).reshape(units, count)
         scales = steps * numpy.array(encoding.scales, numpy.float32)[:, None]
-        return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], steps.shape[1], 1)
+        return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], count, 1)
     if is_matrix and isinstance(encoding, ScaleOffset):
         one = numpy.ones((units, 1), numpy.int32)
         return (one * encoding.scale).astype(numpy.float32), one * encoding.offset
-    if is_matrix and isinstance(encoding, AxisScaleOffset) and encoding.axis == 0:
+    if (
+        is_matrix
+        and isinstance(encoding, AxisScaleOffset)
+        and (encoding.axis, units)
+        == (
+            0,
+            len(encoding.scales),
+        )
+    ):
         return (
             numpy.array(encoding.scales, numpy.float32)[:, None],
             numpy.array(encoding.offsets, numpy.int32)[:, None],
@@ -203,12 +291,20 @@ def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
         return weight
     import numpy
 
-    encoding, data = _signed_encoding(weight), unpacked(weight)
-    if encoding is not None and not weight.dtype.is_signed:
-        middle = 1 << ((encoding.bits or SFIXED8.bits) - 1)
+    blocks, bits, data = _blocks(weight), _used_bits(weight), unpacked(weight)
+    assert blocks is not None
+    scales, offsets = blocks
+    if not weight.dtype.is_signed:
+        middle = 1 << (bits - 1)
+        offsets = offsets + middle
         data = data.transform(
             lambda array: (array.astype(numpy.int16) - middle).astype(numpy.int8), dtype=numpy.int8
         )
+    size = weight.size // scales.size
+    shape = (1, size) if weight.rank == 2 else (1, 1, size, 1)
+    if weight.rank == _KERNEL_RANK:
+        scales, offsets = scales.T, offsets.T
+    encoding = BlockScaleOffset(shape, scales.reshape(-1), offsets.reshape(-1), bits)
     name = graph.unique_name(f"{weight.name}_blocks")
     return graph.add_tensor(Tensor(name, weight.shape, SFIXED8, encoding, data, Role.STATIC))
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor, as_float32
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
+from xdlc.ir.derived_data import in_blocks
 from xdlc.ir.dtype import DType
-from xdlc.ir.quantization import scale_and_offset
+from xdlc.ir.quantization import as_blocks, scale_and_offset
 
 if TYPE_CHECKING:
     from xdlc.quant.encoding_groups import EncodingGroups
@@ -257,7 +258,11 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
 
     # Steps beyond 2^24 are not all float32 numbers.
     kind = "float32" if dtype.bits <= 16 else "float64"
-    if isinstance(encoding, ScaleOffset | AxisScaleOffset):
+    blocks = as_blocks(encoding, array.shape)
+    if blocks is not None:
+        parts, scale, offset = in_blocks(blocks, array.shape)
+        steps, single = np.divide(array.reshape(parts), scale, dtype=kind, order="C"), False
+    elif isinstance(encoding, ScaleOffset | AxisScaleOffset):
         single = isinstance(encoding, ScaleOffset)
         scales = [encoding.scale] if isinstance(encoding, ScaleOffset) else encoding.scales
         offsets = [encoding.offset] if isinstance(encoding, ScaleOffset) else encoding.offsets

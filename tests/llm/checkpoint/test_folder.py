@@ -43,6 +43,14 @@ def test_whole_folder(folder):
     assert checkpoint.generation["temperature"] == 0.5
 
 
+def test_tokens_beyond_the_vocabulary_are_omitted(folder):
+    write(folder, "config.json", {**CONFIG, "vocab_size": 3, "eos_token_id": [2, 50256], "bos_token_id": 3})
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.generation["eos_token_id"] == [2]
+    assert checkpoint.generation["bos_token_id"] is None
+    assert len(checkpoint.notices) == 2
+
+
 def test_template_file_precedes(folder):
     write(folder, "tokenizer_config.json", {"chat_template": "old"})
     write(folder, "chat_template.jinja", b"new")
@@ -132,13 +140,6 @@ def test_damaged(folder, name, content, error):
     with pytest.raises(error) as raised:
         open_checkpoint(folder)
     assert raised.value.fix
-
-
-def test_pickles_are_refused(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(UnsupportedOp, match="code") as error:
-        open_checkpoint(folder)
-    assert "save_pretrained" in error.value.fix
 
 
 def test_missing_parts(folder, tmp_path):

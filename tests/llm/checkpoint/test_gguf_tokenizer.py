@@ -80,6 +80,15 @@ def test_sentencepiece_merges_follow_scores():
     assert whole["model"]["unk_token"] == "<unk>"
 
 
+def test_merges_of_gemma_follow_the_order_of_tokens():
+    pieces = ["<unk>", "a", "b", "  ", SPACE, "ab"]
+    tokens = {"tokenizer.ggml.tokens": pieces, "tokenizer.ggml.token_type": [2, 1, 1, 4, 1, 1]}
+    scores = {"tokenizer.ggml.scores": [0.0, 0.0, 0.0, -1000.0, -9.0, -1.0], "tokenizer.ggml.bos_token_id": 1}
+    whole = built(SPM | tokens | scores | {"general.architecture": "gemma2"})
+    assert whole["model"]["merges"] == [[SPACE, SPACE], ["a", "b"]]
+    assert [token["id"] for token in whole["added_tokens"]] == [0]
+
+
 def test_sentencepiece_loads():
     tokenizer = loaded(SPM)
     encoded = tokenizer.encode("ab é ab")

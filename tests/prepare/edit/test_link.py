@@ -115,6 +115,14 @@ def test_caches_are_dropped_with_a_notice_and_udos_stay() -> None:
     assert udo.definitions(model) == udo.definitions(scale_graph())
 
 
+def test_other_rounding_on_the_host_is_stated() -> None:
+    first, second = cnn(quantized=True), cnn(quantized=True)
+    first.metadata["history"] = [{"tool": "xconv-onnx-to-dlc"}]
+    second.metadata["history"] = [{"tool": "xconv-onnx-to-dlc"}, {"tool": "xdlc-quant"}]
+    assert linked(first, second, names=["a", "b"])[1]
+    assert not linked(second, second, names=["a", "b"])[1]
+
+
 def test_what_cannot_be_linked_is_refused() -> None:
     with pytest.raises(UsageError, match="1 model"):
         xdlc.link([scaling(1)])

@@ -45,23 +45,26 @@ def test_binary_is_the_cache_and_runs_without_its_model(binary: Path) -> None:
     (own,) = caches(loaded)
     assert own.name == cache.name
     assert read_entry(own.entry).graphs == read_entry(cache.entry).graphs
-    with xdlc.Session(binary, "htp") as session:
+    with xdlc.Session(binary, "htp") as session, xdlc.Session(model, "htp") as whole:
         assert session.graph.name == "cnn"
         assert [tensor.name for tensor in session.graph.inputs] == ["x"]
         for native in (False, True):
             found = session.run(FEEDS, native=native)["y"]
-            np.testing.assert_array_equal(found, xdlc.run(model, FEEDS, "htp", native=native)["y"])
+            np.testing.assert_array_equal(found, whole.run(FEEDS, native=native)["y"])
         with pytest.raises(XdlcError, match="z"):
             session.run({"z": FEEDS["x"]})
     for options in ({"outputs": ["relu"]}, {"graph": "other"}, {"mode": "always_generate_new"}):
         with pytest.raises(UsageError):
-            xdlc.run(binary, FEEDS, "htp", **options)  # type: ignore[arg-type]
+            xdlc.run(loaded, FEEDS, "htp", **options)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no graph"):
-        xdlc.run(binary, FEEDS)
+        xdlc.run(loaded, FEEDS)
+    with pytest.raises(UsageError, match="no graph"):
+        xdlc.cost(loaded)
     with pytest.raises(UsageError, match="cannot be compiled again"):
         xdlc.prepare(binary, ["sm8650"])
 
 
+@pytest.mark.slow
 @needs_htp
 def test_tools_write_show_and_run_binaries(tmp_path: Path) -> None:
     dlc, folder = tmp_path / "net.dlc", tmp_path / "binaries"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,15 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     help="Write each cache as a context binary too, named after DLC and SoC in a folder. Without -o no DLC "
     "is written. Caches in the DLC that are up to date are not compiled again.",
 )
+@click.option(
+    "--export_epcontext",
+    "contexts",
+    type=params.OUTPUT_FILE,
+    metavar="FOLDER",
+    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each graph, with "
+    "the cache of each SoC beside them, as with --export_binary.",
+)
+@click.option("--embed_context", is_flag=True, help="With --export_epcontext: put caches into the models.")
 @flags_of(
     CompileOptions,
     without=("jobs", "timeout"),
@@ -122,6 +132,8 @@ def main(
     socs: tuple[str, ...],
     htp_archs: tuple[str, ...],
     exported: Path | None,
+    contexts: Path | None,
+    embed_context: bool,
     verify: str | None,
     no_verify: bool,
     input_names: tuple[str, ...],
@@ -168,13 +180,16 @@ def main(
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")
     stored = api.load(source)
-    if exported is not None and not stored.graphs:
-        _export(stored, binary_names(source, exported, socs or [cache.soc for cache in caches(stored)]))
+    export = partial(_export, source, exported, contexts, embed_context)
+    if embed_context and contexts is None:
+        raise UsageError("--embed_context has no effect", fix="add --export_epcontext FOLDER, or omit it")
+    if (exported or contexts) and not stored.graphs:
+        export(stored, socs or [cache.soc for cache in caches(stored)])
         return
     if not socs and not htp_archs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
-    if exported is None or target is not None:
+    if not (exported or contexts) or target is not None:
         target = check_target(target or derived_path(source, "_cached.dlc"))
     if exported is not None:
         binary_names(source, exported, [*socs, *htp_archs])
@@ -196,22 +211,44 @@ def main(
         with bars.steps("writing"):
             prepared.model.save(target)
         show(f"written: {target}")
-    if exported is not None:
-        _export(prepared.model, binary_names(source, exported, prepared.done) if prepared.done else {})
+    export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
 
 
-def _export(model: Model, files: Mapping[str, Path]) -> None:
-    """Write the context binaries of SoCs."""
+def _export(
+    source: Path,
+    exported: Path | None,
+    contexts: Path | None,
+    embed: bool,
+    model: Model,
+    socs: Sequence[str],
+) -> None:
+    """Write the caches of SoCs as context binaries, and with ONNX models around them.
+
+    Args:
+        source: The DLC, after which files are named.
+        exported: A file or folder of binaries, if requested.
+        contexts: The folder of ONNX models, if requested.
+        embed: Whether these hold the caches.
+        model: The model with the caches.
+        socs: Names of the SoCs.
+    """
     from xdlc.cli.output_path import folder_for
     from xdlc.ir.files import replace_file
-    from xdlc.runtime.htp.context_binary import binary_of
+    from xdlc.runtime.export.epcontext import export_epcontext
+    from xdlc.runtime.htp.context_binary import binary_names, binary_of
 
+    files = binary_names(source, exported, socs) if exported is not None and socs else {}
     for soc, path in files.items():
-        data = binary_of(model, soc)
         with folder_for(path):
-            replace_file(path, data.write_to)
+            replace_file(path, binary_of(model, soc).write_to)
         show(f"written: {path}")
+    if contexts is None:
+        return
+    for soc in socs:
+        with folder_for(contexts / "model.onnx"):
+            for path in export_epcontext(model, contexts, source.stem, soc, embed=embed):
+                show(f"written: {path}")
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:

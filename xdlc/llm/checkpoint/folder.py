@@ -1,18 +1,19 @@
-"""Folders of Hugging Face: configuration, safetensors, tokenizer; no code."""
+"""Folders of Hugging Face: configuration, weights, tokenizer; no code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.weights import beside
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError
 from xdlc.ir.files import read_bytes
 from xdlc.json_fields import fits, shown
-from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object
+from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object, omit_unknown_ids
 from xdlc.llm.checkpoint.packed import packed_weights
+from xdlc.llm.checkpoint.pickled import read_pickled
 from xdlc.llm.checkpoint.safetensors import read_safetensors
 from xdlc.llm.checkpoint.tokenizer import check_tokenizer
 
@@ -20,9 +21,6 @@ _MOST_CONFIG = 1 << 22
 _MOST_TOKENIZER = 48 << 20
 _MOST_VALUES = 1 << 18
 _MOST_SHARDS = 1 << 10
-_INDEX = "model.safetensors.index.json"
-_SINGLE = "model.safetensors"
-_SAVE = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 _PREFIXES = {"gpt2": "transformer."}
 """Prefix of the decoder's parameters, which checkpoints of the decoder alone omit; default: ``model.``."""
 _HEAD = "lm_head."
@@ -37,7 +35,7 @@ _BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 
 
 def open_folder(folder: Path) -> Checkpoint:
-    """Open a folder with config.json, safetensors and, maybe, a tokenizer.
+    """Open a folder with config.json, weights and, maybe, a tokenizer.
 
     Raises:
         XdlcError: As ``open_checkpoint`` does.
@@ -72,13 +70,15 @@ def open_folder(folder: Path) -> Checkpoint:
             f"{folder}: its tokenizer has no tokenizer.json; write it with transformers: "
             "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         )
+    generation = _generation(config, _json(folder, "generation_config.json") or {}, folder)
+    notices += omit_unknown_ids(generation, config, str(folder))
     return Checkpoint(
         where=str(folder),
         config=config,
         weights=weights,
         tokenizer=tokenizer,
         chat_template=template or _template(settings.get("chat_template")),
-        generation=_generation(config, _json(folder, "generation_config.json") or {}, folder),
+        generation=generation,
         notices=tuple(notices),
     )
 
@@ -110,29 +110,30 @@ def _text(folder: Path, name: str) -> str | None:
 
 
 def _weights(folder: Path) -> dict[str, ir.TensorData]:
-    index = _json(folder, _INDEX)
-    if index is None:
-        if (folder / _SINGLE).is_file():
-            return read_safetensors(beside(folder / "config.json", _SINGLE, str(folder)))
-        if any(folder.glob("pytorch_model*.bin")):
-            problem = "its weights are pickles, which can hold code, and none are safetensors"
-            raise UnsupportedOp(
-                problem, where=str(folder), fix=f"write them as safetensors with transformers: {_SAVE}"
-            )
-        raise ModelError(f"has no {_SINGLE}", where=str(folder), fix="get the whole folder")
-    where, shards = str(folder / _INDEX), index.get("weight_map")
+    """Return the tensors of a folder: those of safetensors if it has any."""
+    for name, read in (("model.safetensors", read_safetensors), ("pytorch_model.bin", read_pickled)):
+        if (folder / f"{name}.index.json").is_file():
+            return _shards(folder, f"{name}.index.json", read)
+        if (folder / name).is_file():
+            return read(beside(folder / "config.json", name, str(folder)))
+    raise ModelError("has no model.safetensors", where=str(folder), fix="get the whole folder")
+
+
+def _shards(
+    folder: Path, index: str, read: Callable[[Path], dict[str, ir.TensorData]]
+) -> dict[str, ir.TensorData]:
+    """Return the tensors of the files that an index names."""
+    where, shards = str(folder / index), (_json(folder, index) or {}).get("weight_map")
     if not isinstance(shards, dict) or not fits(shards, {"*": str}):
-        raise ModelError(
-            "has no weight_map from names of tensors to files", where=where, fix="get the file again"
-        )
+        problem = "has no weight_map from names of tensors to files"
+        raise ModelError(problem, where=where, fix="get the file again")
     names = sorted(set(shards.values()))
     if len(names) > _MOST_SHARDS:
-        raise ModelError(
-            f"names {len(names)} files, more than {_MOST_SHARDS}", where=where, fix="merge its files"
-        )
+        problem = f"names {len(names)} files, more than {_MOST_SHARDS}"
+        raise ModelError(problem, where=where, fix="merge its files")
     weights: dict[str, ir.TensorData] = {}
     for shard in names:
-        tensors = read_safetensors(beside(folder / _INDEX, shard, where))
+        tensors = read(beside(folder / index, shard, where))
         weights |= {name: data for name, data in tensors.items() if shards.get(name) == shard}
     missing = [name for name in shards if name not in weights]
     if missing:

@@ -22,7 +22,7 @@ from xdlc.json_fields import shown
 from xdlc.llm.checkpoint.gguf import Gguf, GgufTensor, read_gguf
 from xdlc.llm.checkpoint.gguf_blocks import read_weight
 from xdlc.llm.checkpoint.gguf_tokenizer import tokenizer_json
-from xdlc.llm.checkpoint.model import Checkpoint, LazyWeights, Weight
+from xdlc.llm.checkpoint.model import Checkpoint, LazyWeights, Weight, omit_unknown_ids
 from xdlc.llm.decoder import FAMILIES, Family
 
 _AGAIN = "convert the source checkpoint with a recent llama.cpp"
@@ -142,6 +142,8 @@ def open_gguf(path: Path) -> Checkpoint:
             f"{file.where}: blocks of {', '.join(floats)} have float offsets; "
             "they are read as floats and quantized again"
         )
+    generation = _generation(file)
+    notices += omit_unknown_ids(generation, config, file.where)
     tokenizer, notice = tokenizer_json(file.metadata, file.where)
     template = file.metadata.get("tokenizer.chat_template")
     return Checkpoint(
@@ -150,7 +152,7 @@ def open_gguf(path: Path) -> Checkpoint:
         weights=LazyWeights(weights),
         tokenizer=tokenizer,
         chat_template=template if isinstance(template, str) else None,
-        generation=_generation(file),
+        generation=generation,
         notices=(*notices, *([f"{file.where}: {notice}"] if notice else [])),
     )
 
@@ -241,10 +243,12 @@ def _generation(file: Gguf) -> dict[str, Any]:
         value = file.metadata.get(key)
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    ids = {
-        name: number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "padding", "eos", "eot", "eom")
-    }
-    ends = [ids[name] for name in ("eos", "eot", "eom") if isinstance(ids[name], int)]
+    def token(name: str) -> int | None:
+        value = number(f"tokenizer.ggml.{name}_token_id")
+        return value if isinstance(value, int) else None
+
+    ids = {name: token(name) for name in ("bos", "padding", "eos", "eot", "eom")}
+    ends = [ids[name] for name in ("eos", "eot", "eom") if ids[name] is not None]
     sampling = {key: number(f"general.sampling.{own}") for key, own in _SAMPLING.items()}
     return {
         "bos_token_id": ids["bos"],

@@ -92,6 +92,8 @@ class _Fields:
         if not len(self.types) == len(self.scores) == count:
             raise self.fault(f"has {len(self.types)} types and {len(self.scores)} scores of {count} tokens")
         self.merges: list[str] = self._list("merges", str)
+        if str(metadata.get("general.architecture")).startswith("gemma"):
+            self.scores = [float(-index) for index in range(count)]  # its merges have the order of tokens
 
     def fault(self, problem: str) -> ModelError:
         """Return an error of the tokenizer."""

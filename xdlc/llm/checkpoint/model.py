@@ -115,6 +115,23 @@ def json_object(content: bytes, where: str, most_values: int) -> dict[str, Any]:
     return value
 
 
+def omit_unknown_ids(generation: dict[str, Any], config: Mapping[str, Any], where: str) -> list[str]:
+    """Omit special tokens that the vocabulary lacks; return notices."""
+    inner = config.get("text_config")
+    vocab = config.get("vocab_size", inner.get("vocab_size") if isinstance(inner, dict) else None)
+    if type(vocab) is not int:
+        return []
+    notices = []
+    for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        stated = generation.get(key)
+        ids = stated if isinstance(stated, list) else [] if stated is None else [stated]
+        inside = [index for index in ids if 0 <= index < vocab]
+        if inside != ids:
+            notices.append(f"{where}: {key} is {stated}, which a vocabulary of {vocab} tokens lacks: omitted")
+            generation[key] = inside if isinstance(stated, list) else None
+    return notices
+
+
 class LazyWeights(Mapping[str, Weight]):
     """Parameters that are made when they are looked up, and shared while in use.
 

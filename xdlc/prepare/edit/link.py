@@ -14,6 +14,7 @@ from xdlc.ir import Graph, Model, string
 from xdlc.opdefs.control_flow import GRAPH_PARAMS, is_control_flow, outer_graphs
 from xdlc.opdefs.model import Collection
 from xdlc.options import spell
+from xdlc.runtime.plan import came_quantized
 
 PORT_NOTES = ("layouts", "preprocessing", "symbols", "states")
 """Keys of ``Model.metadata`` that hold notes by the name of an input or output."""
@@ -62,9 +63,18 @@ def link(
             linked.add_graph(_renamed(graph, renamed[place][name], renamed[place]))
         if dropped := [name for name in model.records if not udo.is_about_udo(name)]:
             notify(f"{place}: dropped, as they are of the whole model: {', '.join(dropped)}")
+    if len({came_quantized(model) for model in models.values() if _is_quantized(model)}) > 1:
+        notify(
+            "encodings of some models come from their sources, and of others from xdlc: on the host, all of "
+            "them round as HTP does"
+        )
     udo.add_definitions(linked, _definitions(models))
     add_step(linked, "xdlc-link", {"graphs": ",".join(linked.graphs)})
     return linked
+
+
+def _is_quantized(model: Model) -> bool:
+    return any(tensor.encoding for graph in model.graphs.values() for tensor in graph.tensors.values())
 
 
 def _main(model: Model, place: str, is_named: bool) -> Graph:

@@ -18,15 +18,17 @@ from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.options import check_values, spell
 from xdlc.options.graphs import CompileOptions
+from xdlc.passes.stored_weights import expanded_products
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
-from xdlc.prepare.htp.targets import targets
+from xdlc.prepare.htp.targets import Target, targets
 from xdlc.prepare.htp.verify import Verified, Verifying, verify_caches
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.runtime.htp.unsupported_op import shortened
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
@@ -218,6 +220,7 @@ def prepare_all(
             for target in requested
         ]
         notices.append(f"{spell('share_graph_weights', True)} has no effect: the model has one graph")
+    notices += _expansions(result, requested)
     runs_graphs = any(map(has_control_flow, result.graphs.values()))
     if runs_graphs:
         raise_all(verify_control_flow(result.graphs), where=name)
@@ -261,6 +264,21 @@ def prepare_all(
         prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     notices += [_FORGOTTEN] if forgotten else []
     return replace(prepared, notices=(*prepared.notices, *notices))
+
+
+def _expansions(model: Model, targets: Sequence[Target]) -> list[str]:
+    """Return notices on weights in blocks that caches have as floats."""
+    notices = []
+    for has_blocks, reason in (
+        (True, "HTP multiplies by blocks of input channels whose integers of 2, 4 or 8 bits fill 32 bits"),
+        (False, "HTP multiplies by integers in blocks from v69 on"),
+    ):
+        socs = [target.name for target in targets if target.soc.capabilities.float_blocks is has_blocks]
+        graphs = model.graphs.values() if socs else ()
+        names = [repr(name) for graph in graphs for name in expanded_products(graph, has_blocks=has_blocks)]
+        if names:
+            notices.append(f"{', '.join(socs)}: weights of {shortened(names)} are stored as floats: {reason}")
+    return notices
 
 
 def _stored(

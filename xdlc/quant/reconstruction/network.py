@@ -177,7 +177,7 @@ def fit_network(
     held_out += seen[: max(LEAST_JUDGED - len(held_out), 0)]
     before = _data_of(sites)
     judge = SampleJudge(plan, engine, exact, held_out)
-    rounded = quantized_copy(plan, calibration, convolves=False).main  # the same layers as in float
+    rounded = quantized_copy(plan, calibration).main
     first = judge.score(rounded)
     changed = plan.with_statics(plan.decision.statics)
     right = Walk(rounded, lambda op: _result(op) in named, quantized=True, kernels=engine.kernels)

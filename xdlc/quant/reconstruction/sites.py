@@ -280,13 +280,13 @@ def _free_bias(plan: Plan, op: Op) -> Tensor | None:
 
 
 def _follows(bias: QuantType, weight: Encoding) -> bool:
-    """Return whether the scale of a bias is that of the input times that of the weight."""
+    """Return whether the scale of a bias is that of input times weight."""
     kind = AxisScaleOffset if isinstance(weight, BlockwiseExpansion) else type(weight)
     return bias[0] is SFIXED32 and isinstance(bias[1], kind)
 
 
 def scales_of(site: Site, decision: Decision) -> Array:
-    """Return the scales of a layer, float64 [G, 1, M]; [G, K, M] for blocks."""
+    """Return the scales of a layer, float64: [G, 1, M]; of blocks, [G, K, M]."""
     import numpy as np
 
     encoding = decision.statics[site.op, 1][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Model, Op, Param, Tensor
 from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.model import order_of
 from xdlc.opdefs.op_view import plain_value
+from xdlc.options import spell
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from xdlc.opdefs.model import TensorDef
     from xdlc.runtime.builder import Builder
 
+_log = logging.getLogger(__name__)
 _ONNX = ("", "ai.onnx", "com.microsoft")
 
 LARGEST = (1 << 31) - 1
@@ -74,6 +78,10 @@ def export(
     from xdlc.runtime.plan import came_quantized
 
     graphs = model.graphs if isinstance(model, Model) else None
+    others = outer_graphs(model)[1:] if isinstance(model, Model) and graph is None else []
+    if others:
+        names = ", ".join(other.name for other in others)
+        _log.warning("the first graph is written; %s names another one: %s", spell("graph"), names)
     lowered = lower(
         model if isinstance(model, Graph) else model.graph_named(graph),
         quantized=encodings == "qdq",
