@@ -37,8 +37,10 @@ def with_tokenizer(folder: Path, **more: Any) -> Path:
 def test_run_prints_the_tokens_that_follow(tmp_path: Path) -> None:
     small_bundle(tmp_path)
     words = ["run", tmp_path, "--tokens", "5,17,80", "--max_new_tokens", 4, "--engine", "host"]
-    tokens = invoke(*words).stdout.split()
+    result = invoke(*words, "--profile")
+    tokens = result.stdout.split()
     assert len(tokens) == 4
+    assert "3 tokens of prompt" in result.stderr
     sampled = [invoke(*words, "--temperature", 9, "--seed", seed).stdout for seed in (1, 1, 2)]
     assert sampled[0] == sampled[1] != sampled[2]
 

@@ -140,6 +140,6 @@ def test_context_binaries_are_verified_and_run(tmp_path: Path, family: str, weig
     keys = {"n_embd": 128, "n_positions": 128} if family == "gpt2" else {}
     source = folder_of(tmp_path / "source", family, **keys)
     bundle = llm.build(source, tmp_path / "bundle", weights=weights, **SIZES)
-    assert len(bundle.facts.checks) == 1
+    assert len(bundle.facts.checks) == 2
     assert bundle.targets["sm8650"].is_shared
     assert tokens_of(bundle, "genie") == tokens_of(bundle, "htp") == tokens_of(bundle)

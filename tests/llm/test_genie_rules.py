@@ -73,6 +73,10 @@ def joint(parts: list[Model]) -> None:
     reads[0].encoding = ScaleOffset(0.003, -32768)
 
 
+def twice(parts: list[Model]) -> None:
+    parts[:] = parts_with_graphs(small_decoder(), (1,), prompt=8, context=16)
+
+
 def contexts(parts: list[Model]) -> None:
     parts[1:] = parts_with_graphs(small_decoder(), (1,), context=32)[1:]
 
@@ -95,6 +99,7 @@ FAULTS: dict[str, tuple[Callable[[list[Model]], None], str]] = {
     "zero of caches": (lambda parts: caches(parts, offset=-125), "past_key_0_in"),
     "values with keys' layout": (turned, "past_value_0_in"),
     "parts with other encodings": (joint, "hidden_1"),
+    "as many past tokens as new ones": (twice, "8"),
     "parts of other contexts": (contexts, "24, 32"),
     "parts of other lengths": (lengths, "part 2"),
 }

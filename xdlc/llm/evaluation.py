@@ -74,13 +74,15 @@ def evaluate(
     for part in _windows(tokens, width, bos):
         step("evaluating", len(likeliest), len(tokens))
         runner.rewind(0)
-        logits = runner.feed(part[:-1]).astype(numpy.float64)
-        largest = logits.max(axis=-1, keepdims=True)
-        sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
-        own = sums - logits[numpy.arange(len(logits)), part[1:]]
-        losses += own.tolist()
-        perplexities.append(math.exp(float(own.mean())))
-        likeliest += numpy.argmax(logits, axis=-1).tolist()
+        following, start = part[1:], len(losses)
+        for step_logits in runner.steps(part[:-1]):
+            logits = step_logits.astype(numpy.float64)
+            targets = following[len(losses) - start :][: len(logits)]
+            largest = logits.max(axis=-1, keepdims=True)
+            sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
+            losses += (sums - logits[numpy.arange(len(logits)), targets]).tolist()
+            likeliest += numpy.argmax(logits, axis=-1).tolist()
+        perplexities.append(math.exp(math.fsum(losses[start:]) / len(following)))
     loss = math.fsum(losses) / len(losses)
     return Evaluation(tuple(perplexities), len(losses), loss, tuple(likeliest))
 

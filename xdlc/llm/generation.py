@@ -90,12 +90,21 @@ class Runner:
         """
         import numpy
 
-        rows, rest = [], list(tokens)
+        return numpy.concatenate(list(self.steps(tokens)))
+
+    def steps(self, tokens: Sequence[int]) -> Iterator[Array]:
+        """Append tokens, run by run; yield the logits after those of a run.
+
+        The logits of a long prompt take gigabytes.
+
+        Raises:
+            UsageError: If the context has no space for them.
+        """
+        rest = list(tokens)
         while rest:
             size = self._size(len(rest))
-            rows.append(self._step(rest[:size], size))
+            yield self._step(rest[:size], size)
             rest = rest[size:]
-        return numpy.concatenate(rows)
 
     def _size(self, count: int) -> int:
         """Return the length of the graph that processes the next tokens."""
@@ -253,12 +262,14 @@ def answer(
     while same < min(len(prompt) - 1, len(runner.tokens)) and prompt[same] == runner.tokens[same]:
         same += 1
     runner.rewind(same)
-    logits = runner.feed(prompt[same:])
+    tokens = prompt[same:]
     for _ in range(most):
-        token = choose(logits[-1])
+        for logits in runner.steps(tokens):
+            last = logits[-1]
+        token = choose(last)
         if token in ends:
             return
         yield token
         if len(runner.tokens) == runner.context:
             return
-        logits = runner.feed([token])
+        tokens = [token]

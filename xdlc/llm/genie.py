@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -142,23 +142,3 @@ class Dialog(_Runtime):
         """Return the library's own times: loading, first token, tokens per second."""
         profile: dict[str, Any] = self._ask("profile", RUNNING)["profile"]
         return profile
-
-
-def times_of(profile: Mapping[str, Any], event: str) -> Callable[[str], float | None]:
-    """Return a function from names to values of the last event of a kind, in seconds."""
-    components = profile.get("components")
-    events = [
-        entry
-        for component in (components if isinstance(components, list) else ())
-        if isinstance(component, dict)
-        for entry in component.get("events", ())
-        if isinstance(entry, dict) and entry.get("type") == event
-    ]
-
-    def value(name: str) -> float | None:
-        measured = events[-1].get(name) if events else None
-        number = measured.get("value") if isinstance(measured, dict) else None
-        unit = measured.get("unit") if isinstance(measured, dict) else None
-        return None if number is None else float(number) / (1e6 if unit == "us" else 1)
-
-    return value

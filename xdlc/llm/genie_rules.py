@@ -169,6 +169,12 @@ def _shapes(place: _Place) -> Iterator[XdlcError]:
         if (cache := cache_name(name)) and MASK in named:
             length = past if cache.is_input else tokens
             expected[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
+    if MASK in named and past == tokens:
+        yield place.error(
+            f"has as many past tokens as new ones, {tokens}: the runtime mistakes caches for new values, "
+            "and every later token would be wrong without a message",
+            "choose a context that is not twice the tokens of the prompt graph",
+        )
     for name, shape in expected.items():
         if name in named and not _fits(named[name].shape, shape):
             form = ", ".join("any" if size is None else str(size) for size in shape)

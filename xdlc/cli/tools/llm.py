@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -60,6 +61,7 @@ _SAMPLING = (
         show_default=True,
         help="Share of probability to choose from.",
     ),
+    click.option("--profile", is_flag=True, help="Print the time of answers on this machine."),
     click.option(
         "--seed", type=click.IntRange(0), default=42, show_default=True, help="Seed of random numbers."
     ),
@@ -203,13 +205,30 @@ def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int]
     from xdlc.llm.generation import Sampling
     from xdlc.llm.running import opened
 
-    engine, soc = options.pop("engine"), options.pop("soc")
+    engine, soc, is_timed = (options.pop(name) for name in ("engine", "soc", "profile"))
     ask: Callable[[Sequence[int], int], Iterator[int]]
     with ExitStack() as stack:
         with bars.steps("loading"):
             sampling = Sampling(**options)
             ask = stack.enter_context(opened(bundle, engine, soc=soc, sampling=sampling, notify=notice))
-        yield ask
+        yield _timed(ask) if is_timed else ask
+
+
+def _timed(
+    ask: Callable[[Sequence[int], int], Iterator[int]],
+) -> Callable[[Sequence[int], int], Iterator[int]]:
+    """Return a function that answers, and prints how long that took."""
+
+    def answer(prompt: Sequence[int], most: int) -> Iterator[int]:
+        begin, first, count = time.monotonic(), 0.0, 0
+        for token in ask(prompt, most):
+            first, count = first or time.monotonic() - begin, count + 1
+            yield token
+        rest = time.monotonic() - begin - first
+        rate = f", {(count - 1) / rest:.3g} tokens a second after it" if count > 1 and rest else ""
+        notice(f"{len(prompt)} tokens of prompt; first token after {first:.3g} s{rate}")
+
+    return answer
 
 
 def _tokenizer(bundle: Bundle) -> Tokenizer:
