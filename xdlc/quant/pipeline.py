@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
@@ -61,7 +62,7 @@ from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
 from xdlc.quant.states import InOrder, sequence_notes
 from xdlc.quant.storing import inner_graphs, sign, store
-from xdlc.quant.ties import find_ties, part_results, tie_notes
+from xdlc.quant.ties import check_types, find_ties, part_results, tie_notes
 from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
@@ -317,6 +318,7 @@ def _prepare(
         plan = Plan.of(model, options, precision)
     if not options.enable_float_fallback:
         plan = replace(plan, inner=inner_graphs(model, options, udos))
+    check_types(graph, plan.main.ties, partial(plan.placement.type_of, graph))
     plan = plan.noted(*notes, *removed, *check_udos(plan.parts))
     _refuse_quantized(plan.placement, graph)
     # Early, for calibration takes time; and again, for algorithms may change widths.
