@@ -25,6 +25,7 @@ from xdlc.quant.entry_graphs import (
     by_graph,
     entry_notes,
     follow,
+    in_shapes,
     merge_statistics,
     share_data,
     take_entries,
@@ -72,6 +73,8 @@ from xdlc.runtime.timeout import OBSERVED
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
+ALIKE = 16
+"""Most samples of the main graph that show ranges of tensors that only a further graph has."""
 _log = logging.getLogger(__name__)
 
 
@@ -176,7 +179,7 @@ def quantize(
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
     states, sources = next_values(model), by_graph(samples, model)
-    again = bool(algorithms or states) or (reporter is not None and own is None)
+    again = bool(algorithms or states or len(model.graphs) > 1) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
@@ -208,11 +211,12 @@ def quantize(
                 reporter.finish(remedies, phrase)
             plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
-            followed = [follow(entry, plan) for entry in entries]
+            followed = [follow(entry, plan, partial(_measured_alike, kept, engine)) for entry in entries]
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
             plan = plan.noted(*tie_notes(plan.graph, plan.main.ties))
             for entry, entry_plan in zip(entries, followed, strict=True):
                 store(entry_plan, {})
+                plan = plan.noted(*entry_plan.notes)
                 share_data(entry, plan.graph)
             graphs = twin.graphs | {entry.graph.name: entry.graph for entry in entries}
             twin.graphs = {name: graphs[name] for name in model.graphs}
@@ -354,6 +358,12 @@ def _prepare_entries(entries: list[Entry], plan: Plan, sources: Mapping[str, Sou
         entry_plan = entry.plan(plan.options, plan.precision)
         with Samples(_read(source, entry.model, next_values(entry.model), engine.kernels)) as kept:
             entry.calibration = calibrated(entry_plan, kept, engine)
+
+
+def _measured_alike(samples: Samples, engine: Engine, plan: Plan) -> Calibration:
+    """Calibrate a further graph with samples of the main one, in other shapes."""
+    alike = [in_shapes(sample, plan.graph) for sample in samples.first(ALIKE)]
+    return calibrated(plan, Samples(alike), engine)
 
 
 def _keep_widths(graph: Graph, precision: Precision, kept: Mapping[str, DType]) -> None:
