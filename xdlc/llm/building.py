@@ -376,7 +376,8 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
 
 def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.decoder, request.checkpoint
-    ends = checkpoint.generation.get("eos_token_id") or []
+    first = checkpoint.generation.get("bos_token_id")
+    ends = [token for token in checkpoint.generation.get("eos_token_id") or [] if token < decoder.vocab]
     return Facts(
         family=decoder.type,
         vocab=decoder.vocab,
@@ -388,7 +389,7 @@ def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...
         weights=weights,
         kv_bits=kv_bits,
         rope=decoder.rope,
-        bos=checkpoint.generation.get("bos_token_id"),
+        bos=first if first is not None and first < decoder.vocab else None,
         eos=tuple(ends),
         chat_template=checkpoint.chat_template,
         checks=checks,
