@@ -133,6 +133,8 @@ def build(
     parts = _split(decoder, form, splits)
     request = _Request(checkpoint, decoder, form, tuple(lengths), tuple(targets), verify)
     bits = _kv_bits(form, kv)
+    if text is not None and not form.is_fixed:
+        notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
     return _built(request, parts, Path(output), text, weights, bits, notify, step)
 
 
