@@ -120,7 +120,7 @@ def test_unsigned_integers_become_signed_with_the_same_values():
 
 
 def test_blocks_turned_round_keep_their_bits():
-    """As those of ggml's Q4_0 with a negative scale: (q + 1) * scale is from -7 to 8 scales."""
+    """Their (q + 1) * scale reach from -7 to 8 scales, as in ggml's Q4_0."""
     scales = RNG.uniform(0.01, 0.02, 12)
     encoding = BlockScaleOffset((1, 32), scales, (0, 1) * 6, 4)
     graph = product("FullyConnected", 64, 6, encoding, bits=4)

@@ -172,8 +172,9 @@ def expanded_products(graph: Graph, *, has_blocks: bool) -> list[str]:
     """
     names = []
     for op in graph.ops:
-        weight = op.inputs[1] if op.type in ("MatMul", "FullyConnected", "Conv2d") else None
-        if not _is_stored(weight) or _computed_in(op) not in (FLOAT16, FLOAT32):
+        is_product = _computed_in(op) in (FLOAT16, FLOAT32) and bool(traits(op).macs)
+        weight = op.inputs[1] if is_product and len(op.inputs) > 1 else None
+        if not _is_stored(weight):
             continue
         kept = _kept_matrix(op) if op.type == "MatMul" else _integer_weight(op)
         is_kept = has_blocks and kept is not None
