@@ -93,3 +93,14 @@ def test_debugger_compares_one_graph(both: Path) -> None:
     assert any("main_3x64" in text for text in notices)
     with pytest.raises(UsageError, match="'other'"):
         xdlc.debug(both, [feeds(1)], graph="other", **options)
+
+
+def test_a_model_gets_another_main_graph(both: Path) -> None:
+    model = xdlc.load(both)
+    other = model.with_main("main_3x64")
+    assert list(other.graphs) == ["main_3x64", "main_1x64"]
+    assert other.main is model.graphs["main_3x64"]
+    assert list(model.graphs) == ["main_1x64", "main_3x64"]
+    assert model.with_main(None) is model
+    with pytest.raises(UsageError, match="'other'"):
+        model.with_main("other")

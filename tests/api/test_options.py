@@ -32,7 +32,7 @@ def test_arrays_come_by_name(models: Any) -> None:
     model, array = xdlc.convert(path), np.zeros((1, 3, 16, 16), np.float32)
     with pytest.raises(UsageError, match="feeds is of type ndarray"):
         xdlc.run(model, array)
-    with pytest.raises(UsageError, match="samples is a mapping"):
+    with pytest.raises(UsageError, match="no graph is named"):
         xdlc.quantize(model, {"x": array})
     with pytest.raises(UsageError, match="calibration sample 1 is of type str"):
         xdlc.quantize(model, iter([{"x": array}, "array"]))

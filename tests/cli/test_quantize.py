@@ -225,3 +225,13 @@ def test_steps_that_change_weights_have_a_flag(dlc: Path, listing: Path, tmp_pat
     for flag, stated in ((f"--no_{name}", "False"), (f"--{name}", None)):
         invoke(quant, *words, flag)
         assert xdlc.load(tmp_path / "q.dlc").metadata["history"][-1]["args"].get(name) == stated
+
+
+def test_tensors_are_tied_by_a_flag_of_several_words(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    names = [op.outputs[0].name for op in xdlc.load(dlc).main.ops if op.type == "Conv2d"]
+    target = tmp_path / "q.dlc"
+    invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--tie", "x", *names)
+    tensors = xdlc.load(target).main.tensors
+    assert len({tensors[name].encoding for name in ("x", *names)}) == 1
+    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--tie", "x", "y1", code=2)
+    assert "--tie" in result.output

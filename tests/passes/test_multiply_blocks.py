@@ -119,10 +119,24 @@ def test_unsigned_integers_become_signed_with_the_same_values():
     np.testing.assert_array_equal(float_data(weight_of(graph)).numpy(), values)
 
 
+def test_blocks_turned_round_keep_their_bits():
+    """As those of ggml's Q4_0 with a negative scale: (q + 1) * scale is from -7 to 8 scales."""
+    scales = RNG.uniform(0.01, 0.02, 12)
+    encoding = BlockScaleOffset((1, 32), scales, (0, 1) * 6, 4)
+    graph = product("FullyConnected", 64, 6, encoding, bits=4)
+    values = float_data(weight_of(graph)).numpy()
+    passes.run(graph, passes.htp_query())
+    stored = weight_of(graph).encoding
+    assert isinstance(stored, BlockScaleOffset)
+    assert (stored.bits, np.sign(stored.scales).tolist()) == (4, [1, -1] * 6)
+    np.testing.assert_allclose(float_data(weight_of(graph)).numpy(), values, rtol=2e-7)
+
+
 @pytest.mark.parametrize(
     "encoding",
     [
-        ScaleOffset(0.01, 3),
+        ScaleOffset(0.01),
+        ScaleOffset(0.01, 3, 4),
         AxisScaleOffset(0, tuple(np.linspace(0.01, 0.02, 6))),
         BlockwiseExpansion(0, tuple(np.linspace(0.01, 0.02, 6)), (0,) * 6, 2, 4, tuple(range(1, 13))),
     ],
@@ -216,7 +230,7 @@ SHAPES = [
     ("FullyConnected", 512, 100, 64, 2, 0, "sm8450"),
     ("FullyConnected", 120, 60, 40, 8, 0, "sm8650"),
     ("Conv2d", 256, 512, 16, 4, 0, "sm8850"),
-    ("Conv2d", 96, 33, 96, 8, 5, "sm8350"),
+    ("Conv2d", 96, 33, 96, 4, 5, "sm8550"),
 ]
 
 
@@ -229,7 +243,7 @@ def test_a_prepared_product_is_the_hosts_and_small(kind, features, units, size, 
     feeds = feeds_of(graph)
     record = prepare(Model({graph.name: graph}), [soc]).records[f"htp.cache.{soc}.0"]
     assert error(run(graph, feeds)["y"], run_cache(record, feeds)["y"]) < 1e-3
-    weights = features * units * (bits / 8 + 2 / size)
+    weights = features * units * ((8 if offset else bits) / 8 + 2 / size)
     assert len(record.numpy()) < 1.05 * weights + 70_000
 
 
@@ -248,6 +262,17 @@ def test_preparing_reports_expanded_weights_by_soc():
     prepare(Model({graph.name: graph}), ["sm8350", "sm8650"], notify=notices.append, verify=False)
     (notice,) = (notice for notice in notices if "'op'" in notice)
     assert notice.startswith("sm8350:")
+
+
+@needs_htp
+@pytest.mark.vendor
+@pytest.mark.parametrize("soc", ["sm8450", "sm8650", "sm8850"])
+def test_prepared_blocks_turned_round_are_the_hosts(soc):
+    encoding = BlockScaleOffset((1, 32), RNG.uniform(0.01, 0.02, 96 * 8), (0, 1) * 96 * 4, 4)
+    graph = product("FullyConnected", 256, 96, encoding, bits=4)
+    feeds = {"x": RNG.random((3, 256)).astype(np.float32)}
+    record = prepare(Model({graph.name: graph}), [soc]).records[f"htp.cache.{soc}.0"]
+    assert error(run(graph, feeds)["y"], run_cache(record, feeds)["y"]) < 1e-3
 
 
 @needs_htp

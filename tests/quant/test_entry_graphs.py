@@ -121,15 +121,17 @@ def test_samples_of_each_graph_widen_the_ranges_of_both():
     assert not unlike(*both.graphs.values())
 
 
-def test_a_tensor_of_its_own_needs_samples_of_its_graph():
+def test_a_tensor_of_its_own_has_the_range_of_samples_in_its_shapes():
     model = model_of(layers("prompt", 4), layers("token", 1, last="z"))
     prompt, token = model.graphs.values()
-    with pytest.raises(UsageError) as caught:
-        quantize(model, samples_of(prompt))
-    assert "'z'" in caught.value.problem
-    assert "token" in caught.value.where
-    quantized = quantize(model, {"prompt": samples_of(prompt), "token": samples_of(token)})
-    assert quantized.graphs["token"].tensors["z"].dtype is UFIXED8
+    notes, scales = [], []
+    for samples in (samples_of(prompt), {"prompt": samples_of(prompt), "token": samples_of(token)}):
+        quantized = quantize(model, samples, notify=notes.append)
+        result = quantized.graphs["token"].tensors["z"]
+        assert result.dtype is UFIXED8
+        scales.append(result.encoding.scale)
+    assert 0.5 < scales[0] / scales[1] < 2
+    assert sum("'z'" in note for note in notes) == 1
 
 
 def test_a_graph_of_other_weights_stays_float():

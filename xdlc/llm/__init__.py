@@ -10,4 +10,5 @@ if TYPE_CHECKING:
     from xdlc.llm.building import build
 
 __all__ = ["build"]
-__getattr__ = names_of(__name__, {"build": ".building"})
+_HOMES = {"build": ".building"}
+__getattr__ = names_of(__name__, _HOMES)

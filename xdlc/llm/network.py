@@ -34,7 +34,7 @@ from xdlc.ir.derived_data import fill
 from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
 from xdlc.llm.nodes import Net
-from xdlc.llm.weights import LARGEST_BYTE, ZERO_BYTE, Change, Weights
+from xdlc.llm.weights import ZERO_BYTE, Change, Weights
 from xdlc.options import spell
 from xdlc.runtime.onnx_evaluator import limited
 
@@ -216,15 +216,21 @@ class _Decoder:
         if not self._weights.packs:
             table = net.constant(name, self._weights.data(name, shape))
             return net.add("Gather", "embedding", [table, ids], axis=0)
-        whole, largest = self._weights.rows(name, shape)
-        rows = net.add("Gather", "embedding_rows", [net.constant(name, whole), ids], axis=0)
-        step = net.array("embedding_step", 1 / LARGEST_BYTE, "float32")
+        stored, steps = self._weights.rows(name, shape)
+        rows = net.add("Gather", "embedding_rows", [net.constant(name, stored), ids], axis=0)
         zero = net.array("embedding_zero", ZERO_BYTE, "uint8")
-        parts = net.add("DequantizeLinear", "embedding_parts", [rows, step, zero])
+        whole = net.add(
+            "DequantizeLinear", "embedding_integers", [rows, net.array("unit", 1.0, "float32"), zero]
+        )
         if net.dtype is not FLOAT32:
-            parts = net.add("Cast", "embedding_cast", [parts], to=_FLOAT16)
-        scales = [net.constant(f"{name}.largest", largest), ids]
-        return net.add("Mul", "embedding", [parts, net.add("Gather", "embedding_scales", scales, axis=0)])
+            whole = net.add("Cast", "embedding_cast", [whole], to=_FLOAT16)
+        tokens, blocks = self._length.tokens, steps.shape[1]
+        scales = [net.constant(f"{name}.steps", steps), ids]
+        scale = net.add("Gather", "embedding_steps", scales, axis=0)
+        scale = net.shaped("embedding_step_blocks", scale, tokens, blocks, 1)
+        parts = net.shaped("embedding_blocks", whole, tokens, blocks, decoder.hidden // blocks)
+        scaled = net.add("Mul", "embedding_parts", [parts, scale])
+        return net.shaped("embedding", scaled, tokens, decoder.hidden)
 
     def _layer(self, stream: str, layer: int) -> str:
         names = self._names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.ir import TensorData
-from xdlc.ir.dtype import FLOAT32, UINT8, DType
+from xdlc.ir import ArrayData, TensorData
+from xdlc.ir.dtype import FLOAT32, DType
 
 if TYPE_CHECKING:
     from xdlc.llm.checkpoint import Weight
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 Change = Callable[[TensorData], TensorData]
 LARGEST_BYTE, ZERO_BYTE = 127, 128
 """Largest magnitude of an embedding in 8 bits, and its zero."""
+TABLE_BLOCK = 32
+"""Elements of a row of a table that share a step."""
+LEAST_STEP = 2.0**-24
+"""Smallest positive float16."""
 
 
 class Weights:
@@ -70,10 +74,15 @@ class Weights:
         return self._data[key]
 
     def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
-        """Return a table in bytes, and the largest magnitude of each row: [rows, 1]."""
-        largest = self._once("largest", name, lambda floats: _by_rows(floats, _largest, (shape[0], 1)))
-        whole = self._once("rows", name, lambda floats: _by_rows(floats, _bytes, shape, "uint8"), UINT8)
-        return whole, largest
+        """Return a table in bytes, and the step of each block of a row: [rows, blocks].
+
+        A value is a step times its byte less ``ZERO_BYTE``.  Integers of the checkpoint are kept.
+        """
+        if ("steps", name) not in self._data:
+            stored, steps = _in_bytes(self._weights[name])
+            self._data["bytes", name] = stored
+            self._data["steps", name] = steps.cast(self.dtype.numpy)
+        return self._data["bytes", name], self._data["steps", name]
 
     def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
         if (form, name) not in self._data:
@@ -82,24 +91,34 @@ class Weights:
         return self._data[form, name]
 
 
-def _by_rows(
-    data: TensorData, function: Callable[[Any], Any], shape: Sequence[int], dtype: str = "float32"
-) -> TensorData:
+def _in_bytes(weight: Weight) -> tuple[TensorData, TensorData]:
+    """Return a table in bytes, and the steps of blocks."""
     import numpy as np
 
-    return data.transform(function, shape=tuple(shape), dtype=np.dtype(dtype), by_rows=True)
+    count, width = weight.shape
+    encoding = weight.encoding
+    if encoding is not None and encoding.block_shape[0] == 1 and len(set(encoding.offsets)) == 1:
+        shift = ZERO_BYTE + encoding.offsets[0]
+        if -np.iinfo(np.int8).min <= shift <= ZERO_BYTE:
+            steps = np.asarray(encoding.scales, np.float32).reshape(count, -1)
+            moved = weight.data.transform(
+                lambda rows: (rows.astype(np.int16) + shift).astype(np.uint8), dtype=np.uint8, by_rows=True
+            )
+            return moved, ArrayData(steps)
+    blocks = width // TABLE_BLOCK if width % TABLE_BLOCK == 0 else 1
+    floats = weight.floats()
 
+    def split(rows: Any) -> tuple[Any, Any]:
+        parts = rows.astype(np.float32).reshape(len(rows), blocks, -1)
+        steps = np.abs(parts).max(axis=2) / LARGEST_BYTE
+        return parts, np.maximum(steps, LEAST_STEP).astype(np.float16).astype(np.float32)
 
-def _largest(rows: Any) -> Any:
-    """Return the largest magnitude of each row, as float16 has it."""
-    import numpy as np
+    def whole(rows: Any) -> Any:
+        parts, steps = split(rows)
+        integers = np.clip(np.rint(parts / steps[..., None]), -LARGEST_BYTE, LARGEST_BYTE)
+        return (integers + ZERO_BYTE).astype(np.uint8).reshape(rows.shape)
 
-    largest = np.abs(rows.astype(np.float32)).max(axis=1, keepdims=True)
-    return np.maximum(largest, np.finfo(np.float16).tiny).astype(np.float16).astype(np.float32)
-
-
-def _bytes(rows: Any) -> Any:
-    import numpy as np
-
-    whole = np.rint(rows.astype(np.float32) / _largest(rows) * LARGEST_BYTE)
-    return (np.clip(whole, -LARGEST_BYTE, LARGEST_BYTE) + ZERO_BYTE).astype(np.uint8)
+    stored = floats.transform(whole, dtype=np.uint8, by_rows=True)
+    return stored, floats.transform(
+        lambda rows: split(rows)[1], shape=(count, blocks), dtype=np.float32, by_rows=True
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from xdlc import ir
@@ -104,9 +104,10 @@ def multiply_blocks(graph: Graph) -> bool:
     """Compute float products in float16 where that keeps integer weights.
 
     HTP has FullyConnected and Conv2d of 1x1 with signed weights of 2, 4 and 8 bits beside float16
-    activations, with a float scale and offset per block of input channels (emulation of SDK 2.51, v69 to
-    v81).  A row of FullyConnected is a block too.  MatMul by a matrix becomes FullyConnected: HTP returns NaN
-    for MatMul by blocks.
+    activations, with a float scale per block of input channels (emulation of SDK 2.51, v69 to v81).  With
+    offsets all weights are a little too large there: offsets are added to the integers, which may need more
+    bits, or a negative scale, as ggml's Q4_0 has.  A row of FullyConnected is a block too.  MatMul by a
+    matrix becomes FullyConnected: HTP returns NaN for MatMul by blocks.
     """
     turned: dict[Tensor, Tensor] = {}
     for op in list(graph.ops):
@@ -200,7 +201,12 @@ def _multiplies_blocks(op: Op) -> bool:
 
 
 def _is_signed_blocks(weight: Tensor) -> bool:
-    return weight.dtype is SFIXED8 and isinstance(weight.encoding, BlockScaleOffset)
+    import numpy
+
+    encoding = weight.encoding
+    if weight.dtype is not SFIXED8 or not isinstance(encoding, BlockScaleOffset):
+        return False
+    return not numpy.asarray(encoding.offsets).any()
 
 
 def _integer_weight(op: Op) -> Tensor | None:
@@ -217,27 +223,50 @@ def _integer_weight(op: Op) -> Tensor | None:
     return weight if is_point and _blocks(weight) is not None else None
 
 
-def _blocks(weight: Tensor) -> tuple[Array, Array] | None:
-    """Return scales and offsets by output channel and block, or None.
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Signed integers of a weight without offsets.
 
-    None means that HTP multiplies no such blocks, or wrongly.
+    Attributes:
+        scales: Scales, [output channels, blocks]; those of negated integers are negative.
+        moves: What is added to the stored integers, of that shape.
+        signs: What the sums are multiplied by, 1 or -1.
+        bits: Bits that the products need: 2, 4 or 8.
     """
+
+    scales: Array
+    moves: Array
+    signs: Array
+    bits: int
+
+
+def _blocks(weight: Tensor) -> _Blocks | None:
+    """Return the form of a weight in signed blocks; None if HTP has no right one."""
     import numpy
 
-    bits = _used_bits(weight)
-    grid = _grid(weight) if weight.size and bits in _BLOCK_BITS else None
-    if grid is None or weight.size // grid[0].size * bits % _WORD:
+    bits = getattr(weight.encoding, "bits", None) or weight.dtype.bits
+    grid = _grid(weight) if weight.size and bits <= SFIXED8.bits else None
+    if grid is None:
         return None
-    scales, offsets = grid
+    scales, moves = grid
+    least = -(1 << (bits - 1)) if weight.dtype.is_signed else 0
+    low = moves.astype(numpy.int64) + least
+    high = low + (1 << bits) - 1
+    for wide in _BLOCK_BITS:
+        half = 1 << (wide - 1)
+        fits = (low >= -half) & (high < half)
+        if (fits | ((low > -half) & (high <= half))).all():
+            break
+    else:
+        return None
+    if weight.size // scales.size * wide % _WORD:
+        return None
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
-    largest = (numpy.abs(offsets).max() + (1 << bits)) * scales.max()
     is_exact = numpy.linalg.norm(rounded - scales) <= _SCALE_ERROR * numpy.linalg.norm(scales)
-    return grid if largest <= FLOAT16.largest and is_exact else None
-
-
-def _used_bits(weight: Tensor) -> int:
-    return getattr(weight.encoding, "bits", None) or weight.dtype.bits
+    is_finite = numpy.abs(scales).max() * half <= FLOAT16.largest
+    signs = numpy.where(fits, numpy.int8(1), numpy.int8(-1))
+    return _Blocks(scales * signs, moves, signs, wide) if is_exact and is_finite else None
 
 
 def _grid(weight: Tensor) -> tuple[Array, Array] | None:
@@ -291,20 +320,24 @@ def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
         return weight
     import numpy
 
-    blocks, bits, data = _blocks(weight), _used_bits(weight), unpacked(weight)
+    blocks, data = _blocks(weight), unpacked(weight)
     assert blocks is not None
-    scales, offsets = blocks
-    if not weight.dtype.is_signed:
-        middle = 1 << (bits - 1)
-        offsets = offsets + middle
-        data = data.transform(
-            lambda array: (array.astype(numpy.int16) - middle).astype(numpy.int8), dtype=numpy.int8
+    size, is_matrix = weight.size // blocks.scales.size, weight.rank == 2
+    if blocks.moves.any() or blocks.signs.min() < 0:
+        moves, signs = (
+            numbers[:, :, None] if is_matrix else numbers.T[:, None]
+            for numbers in (blocks.moves.astype(numpy.int16), blocks.signs)
         )
-    size = weight.size // scales.size
-    shape = (1, size) if weight.rank == 2 else (1, 1, size, 1)
-    if weight.rank == _KERNEL_RANK:
-        scales, offsets = scales.T, offsets.T
-    encoding = BlockScaleOffset(shape, scales.reshape(-1), offsets.reshape(-1), bits)
+        parts = (*moves.shape[:2], size) if is_matrix else (moves.shape[0], size, moves.shape[2])
+        data = data.transform(
+            lambda array: ((array.reshape(parts) + moves) * signs).astype(numpy.int8).reshape(array.shape),
+            dtype=numpy.int8,
+        )
+    elif not weight.dtype.is_signed:
+        data = data.cast(numpy.int8)
+    shape = (1, size) if is_matrix else (1, 1, size, 1)
+    scales = blocks.scales if is_matrix else blocks.scales.T
+    encoding = BlockScaleOffset(shape, scales.reshape(-1), (), blocks.bits)
     name = graph.unique_name(f"{weight.name}_blocks")
     return graph.add_tensor(Tensor(name, weight.shape, SFIXED8, encoding, data, Role.STATIC))
 

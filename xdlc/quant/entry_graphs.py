@@ -8,7 +8,7 @@ weights of its own stays float.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +21,7 @@ from xdlc.quant.op_specs import listed, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Source
+from xdlc.quant.samples import Sample, Source
 from xdlc.quant.ties import find_ties, part_results
 
 
@@ -155,15 +155,13 @@ def merge_statistics(plan: Plan, calibration: Calibration, entry: Entry) -> None
                 statistics[twin] = statistics[twin].merge(more)
 
 
-def follow(entry: Entry, plan: Plan) -> Plan:
+def follow(entry: Entry, plan: Plan, measure: Callable[[Plan], Calibration]) -> Plan:
     """Return the decided plan of a further graph: the decisions of the main graph.
 
     Args:
         entry: The graph, linked; it is changed.
         plan: The decided plan of the main graph.
-
-    Raises:
-        UsageError: If a tensor has no counterpart in the main graph, and no sample shows its range.
+        measure: Calibrates a graph without samples, for tensors that the main graph lacks.
     """
     graph, decision = entry.graph, plan.decision
     bare = entry.plan(plan.options, plan.precision)
@@ -184,8 +182,14 @@ def follow(entry: Entry, plan: Plan) -> Plan:
     }
     following = entry.plan(plan.options, plan.precision)
     following = replace(following, choice=plan.choice, main=replace(following.main, adopted=statics))
-    _check_ranges(following, plan.graph, entry.calibration)
-    following = following.decided(entry.calibration)
+    calibration, unseen = entry.calibration, _unseen(following, entry.calibration)
+    if unseen:
+        calibration = measure(following)
+        following = following.noted(
+            f"graph {graph.name!r} has {listed(unseen)}, which {plan.graph.name!r} lacks: ranges are "
+            "those of its samples, cut or repeated to the shapes of inputs; samples by graph show them"
+        )
+    following = following.decided(calibration)
     own = following.decision
     own.statics |= statics
     converted = {(tensor.name, dtype): form for (tensor, dtype), form in decision.converted.items()}
@@ -196,26 +200,30 @@ def follow(entry: Entry, plan: Plan) -> Plan:
     return following
 
 
-def _check_ranges(plan: Plan, main: Graph, calibration: Calibration) -> None:
-    """Check that each range to choose is known.
-
-    Raises:
-        UsageError: If one is not; it names the first tensors.
-    """
+def _unseen(plan: Plan, calibration: Calibration) -> list[str]:
+    """Return the tensors whose ranges are to be chosen and not known."""
     if plan.options.enable_float_fallback:
-        return
-    statistics = calibration.statistics
-    unseen = [
+        return []
+    seen = calibration.statistics
+    return [
         repr(tensor.name)
         for tensor in plan.main.watched
-        if tensor.size and (tensor not in statistics or not statistics[tensor].count)
+        if tensor.size and (tensor not in seen or not seen[tensor].count)
     ]
-    if unseen:
-        raise UsageError(
-            f"the range of {listed(unseen)} is unknown: graph {main.name!r} has no tensor of that name",
-            where=f"graph {plan.graph.name!r}",
-            fix="give samples of both graphs, by name: samples={graph: [...], ...}",
-        )
+
+
+def in_shapes(sample: Sample, graph: Graph) -> Sample:
+    """Return a sample of another graph, cut or repeated to the shapes of inputs."""
+    import numpy as np
+
+    fitting = dict(sample)
+    for tensor in graph.inputs:
+        array = np.asarray(sample[tensor.name])
+        for axis, dim in enumerate(tensor.shape if array.ndim == tensor.rank else ()):
+            if array.shape[axis] != dim and array.shape[axis]:
+                array = array.take(np.arange(dim) % array.shape[axis], axis)
+        fitting[tensor.name] = array
+    return {tensor.name: fitting[tensor.name] for tensor in graph.inputs}
 
 
 def share_data(entry: Entry, graph: Graph) -> None:

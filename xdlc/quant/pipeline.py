@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
@@ -24,6 +25,7 @@ from xdlc.quant.entry_graphs import (
     by_graph,
     entry_notes,
     follow,
+    in_shapes,
     merge_statistics,
     share_data,
     take_entries,
@@ -61,7 +63,7 @@ from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Sample, Samples, Source, as_stored, check_held_out, read_samples
 from xdlc.quant.states import InOrder, sequence_notes
 from xdlc.quant.storing import inner_graphs, sign, store
-from xdlc.quant.ties import find_ties, part_results, tie_notes
+from xdlc.quant.ties import check_types, find_ties, part_results, tie_notes
 from xdlc.quant.udo import UdoConstraints, check_udos, one_scale_notes
 from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
@@ -71,6 +73,8 @@ from xdlc.runtime.timeout import OBSERVED
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
+ALIKE = 16
+"""Most samples of the main graph that show ranges of tensors that only a further graph has."""
 _log = logging.getLogger(__name__)
 
 
@@ -175,7 +179,7 @@ def quantize(
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
     states, sources = next_values(model), by_graph(samples, model)
-    again = bool(algorithms or states) or (reporter is not None and own is None)
+    again = bool(algorithms or states or len(model.graphs) > 1) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
@@ -207,11 +211,12 @@ def quantize(
                 reporter.finish(remedies, phrase)
             plan, lost = _advise(remedies, fail_below, phrase)
             engine.report("storing")
-            followed = [follow(entry, plan) for entry in entries]
+            followed = [follow(entry, plan, partial(_measured_alike, kept, engine)) for entry in entries]
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
             plan = plan.noted(*tie_notes(plan.graph, plan.main.ties))
             for entry, entry_plan in zip(entries, followed, strict=True):
                 store(entry_plan, {})
+                plan = plan.noted(*entry_plan.notes)
                 share_data(entry, plan.graph)
             graphs = twin.graphs | {entry.graph.name: entry.graph for entry in entries}
             twin.graphs = {name: graphs[name] for name in model.graphs}
@@ -317,6 +322,7 @@ def _prepare(
         plan = Plan.of(model, options, precision)
     if not options.enable_float_fallback:
         plan = replace(plan, inner=inner_graphs(model, options, udos))
+    check_types(graph, plan.main.ties, partial(plan.placement.type_of, graph))
     plan = plan.noted(*notes, *removed, *check_udos(plan.parts))
     _refuse_quantized(plan.placement, graph)
     # Early, for calibration takes time; and again, for algorithms may change widths.
@@ -352,6 +358,12 @@ def _prepare_entries(entries: list[Entry], plan: Plan, sources: Mapping[str, Sou
         entry_plan = entry.plan(plan.options, plan.precision)
         with Samples(_read(source, entry.model, next_values(entry.model), engine.kernels)) as kept:
             entry.calibration = calibrated(entry_plan, kept, engine)
+
+
+def _measured_alike(samples: Samples, engine: Engine, plan: Plan) -> Calibration:
+    """Calibrate a further graph with samples of the main one, in other shapes."""
+    alike = [in_shapes(sample, plan.graph) for sample in samples.first(ALIKE)]
+    return calibrated(plan, Samples(alike), engine)
 
 
 def _keep_widths(graph: Graph, precision: Precision, kept: Mapping[str, DType]) -> None:

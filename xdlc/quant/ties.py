@@ -8,11 +8,11 @@ any message.  Ends are found by ``metadata["states"]`` and by their names; other
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph, Model, Op, Tensor, make_op
+from xdlc.ir import DType, Graph, Model, Op, Tensor, make_op
 from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real, listed, rule_of
@@ -211,6 +211,30 @@ def part_results(graph: Graph, ties: Iterable[Tie]) -> None:
             graph.insert_after(op, move)
 
 
+def check_types(graph: Graph, ties: Iterable[Tie], type_of: Callable[[Tensor], DType | None]) -> None:
+    """Check before calibration that tensors that the user tied have one type.
+
+    Args:
+        type_of: Returns the type of an activation; None: floats.
+
+    Raises:
+        UsageError: If they have not.
+    """
+    for tie in ties:
+        types = {name: type_of(graph.tensors[name]) for name in tie.names if tie.is_asked}
+        if len(set(types.values())) > 1:
+            text = " and ".join(f"{name!r} is {dtype or 'float'}" for name, dtype in types.items())
+            raise _unlike(text)
+
+
+def _unlike(text: str) -> UsageError:
+    return UsageError(
+        f"{text}: they cannot share one encoding",
+        where=spell("tie"),
+        fix=f"give the ops that write and read them the same width with {spell('act_bitwidth_of')}",
+    )
+
+
 def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
     """Yield a note on default ties, and warnings of ties with unlike encodings.
 
@@ -231,10 +255,6 @@ def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
             continue
         forms = " and ".join(f"{end.name!r} {end.dtype} {end.encoding}" for end in (ends[0], unlike[0]))
         if tie.is_asked:
-            raise UsageError(
-                f"{forms} cannot share one encoding",
-                where=spell("tie"),
-                fix=f"give the ops that write and read them the same width with {spell('act_bitwidth_of')}",
-            )
+            raise _unlike(forms)
         if all(end.dtype.is_fixed for end in (ends[0], unlike[0])):
             yield f"warning: a state is rounded anew in each step: {forms} have different encodings"

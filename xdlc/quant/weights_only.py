@@ -20,6 +20,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.data import Array, Transform
 from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
+from xdlc.ir.encoding import integers
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
 from xdlc.passes._fixed_point_rules import weight_axes
@@ -49,8 +50,9 @@ def block_quantized(
 ) -> tuple[TensorData, BlockScaleOffset]:
     """Return float weights as integers with a scale per block, and their encoding.
 
-    The scales have the least squared error up to four bits, and float16 holds them.  The integers take a byte
-    each; they are computed when they are read, range by range if the floats are.
+    The scales have the least squared error up to four bits, and float16 holds them.  The integer farthest
+    from zero is on the side of the largest value: blocks have an offset of 1 if that is above zero.  The
+    integers take a byte each; they are computed when they are read, range by range if the floats are.
 
     Args:
         data: Floats, [channels out, channels in].
@@ -75,29 +77,36 @@ def block_quantized(
     steps, fit = weight_steps(bits, options), symmetric_method(options).fit
     weight = Tensor(name, data.shape, FLOAT32)
     source = data if data.has_rows else ArrayData(data.numpy())
-    scales = [np.zeros(0)]
+    scales, offsets = [np.zeros(0)], [np.zeros(0, np.int32)]
     count = max(1, _CHUNK // features)
     for start in range(0, units, count):
         stop = min(start + count, units)
-        rows = np.ascontiguousarray(source.rows(start, stop), np.float32)
-        scales.append(row_scales(rows.reshape(-1, block), weight, steps, fit))
+        rows = np.ascontiguousarray(source.rows(start, stop), np.float32).reshape(-1, block)
+        is_turned = (rows.max(axis=1) > -rows.min(axis=1)) & (steps.high < -steps.low)
+        turned = rows * np.where(is_turned, np.float32(-1), np.float32(1))[:, None]
+        scales.append(row_scales(turned, weight, steps, fit))
+        offsets.append(is_turned.astype(np.int32))
         source.release_rows(start, stop)
     encoding = block_encoding(np.concatenate(scales).reshape(units, -1), weight, block, bits)
-    return _integers(data, np.asarray(encoding.scales), steps), encoding
+    encoding = replace(encoding, offsets=integers(np.concatenate(offsets)))
+    return _integers(data, encoding, steps), encoding
 
 
-def _integers(data: TensorData, scales: Array, steps: Steps) -> TensorData:
+def _integers(data: TensorData, encoding: AxisScaleOffset | BlockScaleOffset, steps: Steps) -> TensorData:
     """Return integers of rows that have a number of scales each."""
     import numpy as np
 
-    by_row = ArrayData(scales.reshape(data.shape[0], -1))
+    units = data.shape[0]
+    by_row = (np.asarray(numbers, np.float32) for numbers in (encoding.scales, encoding.offsets))
+    scales, offsets = (ArrayData(numbers.reshape(units, -1)) for numbers in by_row)
 
-    def rounded(rows: Array, each: Array) -> Array:
-        values = np.asarray(rows, np.float32).reshape(*each.shape, -1) / each[..., None]
+    def rounded(rows: Array, scale: Array, offset: Array) -> Array:
+        values = np.asarray(rows, np.float32).reshape(*scale.shape, -1) / scale[..., None]
         np.rint(values, out=values)
+        values -= offset[..., None]
         return np.clip(values, steps.low, steps.high, out=values).astype(np.int8).reshape(rows.shape)
 
-    return Transform([data, by_row], rounded, data.shape, np.int8, by_rows=True)
+    return Transform([data, scales, offsets], rounded, data.shape, np.int8, by_rows=True)
 
 
 def quantize_weights(model: Model, precision: Precision, options: QuantOptions) -> list[str]:
@@ -154,13 +163,10 @@ def _form(
     op: Op, weight: Tensor, fitted: WeightFit, options: QuantOptions, notes: list[str]
 ) -> tuple[DType, Encoding, TensorData]:
     """Return the type, the encoding and the integers of a weight."""
-    import numpy as np
-
     assert weight.data is not None
     dtype, encoding = weight_form(op, weight, fitted, options, notes)
     if weight.rank == 2 and dtype is SFIXED8 and isinstance(encoding, AxisScaleOffset | BlockScaleOffset):
-        scales = np.asarray(encoding.scales, np.float32)
-        data = _integers(weight.data, scales, weight_steps(fitted.bits, options))
+        data = _integers(weight.data, encoding, weight_steps(fitted.bits, options))
     else:
         data = weight.data.transform(lambda array: to_quantized(array, encoding, dtype), dtype=dtype.numpy)
     if isinstance(encoding, BlockScaleOffset) and fitted.bits <= SFIXED4.bits:

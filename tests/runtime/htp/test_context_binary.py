@@ -53,6 +53,8 @@ def test_binary_is_the_cache_and_runs_without_its_model(binary: Path) -> None:
             np.testing.assert_array_equal(found, whole.run(FEEDS, native=native)["y"])
         with pytest.raises(XdlcError, match="z"):
             session.run({"z": FEEDS["x"]})
+    loaded.save(binary.with_suffix(".dlc"))
+    assert xdlc.export_binary(binary.with_suffix(".dlc"), "sm8650") == binary.read_bytes()
     for options in ({"outputs": ["relu"]}, {"graph": "other"}, {"mode": "always_generate_new"}):
         with pytest.raises(UsageError):
             xdlc.run(loaded, FEEDS, "htp", **options)  # type: ignore[arg-type]

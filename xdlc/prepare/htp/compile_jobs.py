@@ -44,6 +44,7 @@ class CompileJobs:
         selections: The graphs to compile, by SoC.
         timeout: Time limit in seconds per SoC.
         server: Starts the processes.
+        keep: Whether they stay, with the graphs as they compiled them.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class CompileJobs:
         selections: Mapping[str, Selection],
         timeout: float,
         server: ForkServer,
+        keep: bool = False,
     ) -> None:
         self._name, self._timeout, self._server = name, timeout, server
+        self._keep = keep
         self._wanted = {target.name: target for target in targets}
         self._held, self._selections = existing, selections
         self._build = build_id(launch=server.launch) if self._wanted.keys() & existing.keys() else ""
@@ -110,6 +113,7 @@ class CompileJobs:
             timeout=self._timeout,
             name=self._name,
             launch=self._server.launch,
+            keep=self._keep,
         )
         check(target, compiled, f"{self._name}: {soc}")
         return Outcome(selection, compiled, notice)

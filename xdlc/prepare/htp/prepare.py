@@ -27,7 +27,7 @@ from xdlc.prepare.htp.targets import Target, targets
 from xdlc.prepare.htp.verify import Verified, Verifying, verify_caches
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.library import library_folder, unswept
-from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.runtime.htp.process import ForkServer, WorkerSession, stored_model
 from xdlc.runtime.htp.unsupported_op import shortened
 
 _log = logging.getLogger(__name__)
@@ -244,12 +244,12 @@ def prepare_all(
     }
     sample = None if isinstance(verify, bool) else verify
 
-    def check(stored: Model, socs: Sequence[str]) -> Verified:
+    def check(stored: Model, socs: Sequence[str], served: Mapping[str, WorkerSession]) -> Verified:
         if verify is False:
             return Verified()
         if step is not None:
             step("verifying", len(requested), len(requested))
-        verifying = Verifying(sample, verify_budget, server.launch)
+        verifying = Verifying(sample, verify_budget, server.launch, served)
         return verify_caches(stored, socs, verifying, name=name, timeout=timeout, jobs=jobs or processors())
 
     with stored_model(model) as path, ForkServer(path) as server:
@@ -259,7 +259,8 @@ def prepare_all(
             )
         else:
             selections = dict.fromkeys((target.name for target in requested), whole(result, path))
-            work = CompileJobs(name, requested, existing, selections, timeout, server)
+            keep = verify is not False and len(requested) == 1 and requested[0].options.share_graph_weights
+            work = CompileJobs(name, requested, existing, selections, timeout, server, keep)
         work.do(jobs or processors(), step, len(requested))
         prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     notices += [_FORGOTTEN] if forgotten else []
@@ -286,7 +287,7 @@ def _stored(
     work: CompileJobs | PartitionJobs,
     kind: str,
     args: Mapping[str, object],
-    check: Callable[[Model, Sequence[str]], Verified],
+    check: Callable[[Model, Sequence[str], Mapping[str, WorkerSession]], Verified],
 ) -> Prepared:
     """Store compiled caches in a model, and verify them.
 
@@ -312,7 +313,12 @@ def _stored(
     for target, outcome in outcomes:
         if outcome.compiled is not None:
             store(model, target, outcome.compiled, outcome.selection)
-    verified = check(model, [target.name for target, _ in outcomes])
+    served = {
+        target.name: outcome.compiled.served
+        for target, outcome in outcomes
+        if outcome.compiled is not None and outcome.compiled.served is not None
+    }
+    verified = check(model, [target.name for target, _ in outcomes], served)
     notices += verified.notices
     failures |= verified.failures
     outcomes = [(target, outcome) for target, outcome in outcomes if target.name not in failures]

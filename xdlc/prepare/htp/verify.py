@@ -62,11 +62,13 @@ class Verifying:
         sample: Arrays by input of the main graph; None: seeded inputs.
         budget: Seconds that a cache may take.
         launch: Starts child processes.
+        served: Children that have the graphs of caches as they compiled them, by SoC.
     """
 
     sample: Feeds | None = None
     budget: float = 30.0
     launch: Launch = start
+    served: Mapping[str, WorkerSession] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ def verify(
     """Run a cache and the network that it is of; return their difference.
 
     Each graph that callers run has its share of the budget; the sample is for the main one.  A cache whose
-    graphs share weights is not loaded: its graphs are compiled once more, and run in that context.
+    graphs share weights is not loaded: its graphs run in the context that compiled it, or they are compiled
+    once more.
 
     Args:
         model: The model that has the cache.
@@ -235,7 +238,7 @@ def _compiling(
 
     @functools.cache
     def serve() -> WorkerSession:
-        served = WorkerSession.of_graphs(
+        served = verifying.served.get(soc) or WorkerSession.of_graphs(
             Model(dict(graphs)), soc, options, timeout=timeout, name=place, launch=verifying.launch
         )
         return stack.enter_context(served)

@@ -32,7 +32,8 @@ from xdlc.quant.reconstruction.problem import (
 from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
 FACTORS = tuple(1.0 - step / 20 for step in range(12))
-SWEEPS = 6
+SWEEPS, LARGE = 6, 1 << 20
+"""Most rounds over the weights of a layer; one for more weights than these: others gain a decoder nothing."""
 
 
 @algorithm("adaround", Stage.WEIGHTS)
@@ -57,7 +58,8 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
             scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
         )
     fitted, integers = best_scales(gram, best, tried, rounding, shared=shared)
-    integers = descended(gram, best, integers, fitted, limits, SWEEPS)
+    sweeps = SWEEPS if best.size <= LARGE else 1
+    integers = descended(gram, best, integers, fitted, limits, sweeps)
     plain = nearest(matrix, scales, limits)
     gain = error_of(gram, best - plain * scales) - error_of(gram, best - integers * fitted)
     if shared:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ from xdlc.container.caches import SHARED
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import SHARED_CACHE, TRACED, CompileOptions
-from xdlc.runtime.htp.process import HtpWorker, Launch, query, start, stored_model, validated
+from xdlc.runtime.htp.process import (
+    HtpWorker,
+    Launch,
+    WorkerSession,
+    query,
+    start,
+    stored_model,
+    validated,
+)
 from xdlc.runtime.htp.unsupported_op import RefusedOp
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
 
@@ -44,11 +52,13 @@ class Compiled:
         data: The QNN context binary, in a nameless file that is removed after its last use.
         entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
         shared: Records of weights that it does not hold itself, by name.
+        served: The child that has the compiled graphs, if it was to be kept; close it in the end.
     """
 
     data: TensorData
     entry: dict[str, Any]
     shared: Mapping[str, TensorData] = field(default_factory=dict)
+    served: WorkerSession | None = None
 
 
 def unsupported_ops(
@@ -102,6 +112,7 @@ def compile_for(
     timeout: float = 1800,
     name: str | None = None,
     launch: Launch = start,
+    keep: bool = False,
 ) -> Compiled:
     """Return the cache of all graphs of a model for a SoC.
 
@@ -112,6 +123,7 @@ def compile_for(
         timeout: Seconds to wait.
         name: What messages call the model; default: its path.
         launch: Starts the child process.
+        keep: Whether the child stays, with the graphs as it compiled them.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
@@ -121,8 +133,10 @@ def compile_for(
 
     with temporary_files():
         temporary = TemporaryFolder()
-    with temporary as folder, HtpWorker(launch) as worker, _request(model, soc, name) as (request, place):
-        request |= {"do": "compile", "options": asdict(options), "folder": folder}
+    with temporary as folder, ExitStack() as stack, _request(model, soc, name) as (request, place):
+        worker = stack.enter_context(HtpWorker(launch))
+        request |= {"do": "compile_and_keep" if keep else "compile"}
+        request |= {"options": asdict(options), "folder": folder}
         answer = query(request, **place, timeout=timeout, worker=worker)
         path, entry = Path(folder) / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
@@ -133,7 +147,11 @@ def compile_for(
             )
         file = MappedFile(path)
         data = MappedData(file, 0, (file.size,), numpy.uint8)
-        return Compiled(data, entry, _shared_weights(Path(folder) / SHARED_CACHE))
+        served = None
+        if keep:
+            stack.pop_all()
+            served = WorkerSession.of_worker(worker, answer["contents"], place["where"], place["soc"])
+        return Compiled(data, entry, _shared_weights(Path(folder) / SHARED_CACHE), served)
 
 
 @dataclass(frozen=True, slots=True)

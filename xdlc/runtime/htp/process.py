@@ -403,6 +403,21 @@ class WorkerSession:
             served._open({"soc_id": target.id if target else None}, [file.fileno()], timeout)
         return served
 
+    @classmethod
+    def of_worker(cls, worker: HtpWorker, contents: Mapping[str, Any], where: str, soc: str) -> WorkerSession:
+        """Return the session of a child that has compiled graphs.
+
+        Args:
+            worker: The child.
+            contents: What it has: the id of the SoC, and names of graphs, inputs and outputs.
+            where: What messages call the model.
+            soc: Name of the SoC.
+        """
+        served = cls(where, soc)
+        served._worker = worker
+        served.soc_id, served.graphs = contents["soc_id"], dict(contents["graphs"])
+        return served
+
     def _open(self, opening: dict[str, Any], files: Sequence[int], timeout: float) -> None:
         try:
             answer = self._query(files, timeout, do="open", **opening)

@@ -38,6 +38,7 @@ def commands() -> dict[str, Any]:
     by_name: dict[str, Command] = {
         "build": _build,
         "compile": _compile,
+        "compile_and_keep": service.compile,
         "describe": _describe,
         "trace": _trace,
         "validate": _validate,
@@ -89,14 +90,7 @@ class _Service:
             htp, graphs, objections = _compiled(request, step)
             if objections is not None:
                 return objections
-            sides = {
-                name: ([*map(GraphIO.of_struct, graph.inputs)], [*map(GraphIO.of_struct, graph.outputs)])
-                for name, graph in graphs.items()
-            }
-            runners = {name: Runner(graphs[name], *ios) for name, ios in sides.items()}
-            self._runner = lambda name: runners[name or next(iter(runners))]
-            names = {name: [[io.tensor.name for io in side] for side in ios] for name, ios in sides.items()}
-            return {"unsupported": [], "contents": {"soc_id": request["soc_id"], "graphs": names}}
+            return {"unsupported": [], "contents": self._held(graphs, request["soc_id"])}
         model = _model(request, step)
         graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
@@ -112,6 +106,26 @@ class _Service:
         runner = Runner(htp.compile(graph, CompileOptions()), ios[:count], ios[count:])
         self._runner = lambda _name: runner
         return {"unsupported": []}
+
+    def _held(self, graphs: dict[str, CompiledGraph], soc_id: int) -> dict[str, Any]:
+        """Keep compiled graphs for runs; return the SoC, and names, as of a cache."""
+        runners = {
+            name: Runner(
+                graph, [*map(GraphIO.of_struct, graph.inputs)], [*map(GraphIO.of_struct, graph.outputs)]
+            )
+            for name, graph in graphs.items()
+        }
+        self._runner = lambda name: runners[name or next(iter(runners))]
+        names = {
+            name: [[io.tensor.name for io in side] for side in (runner.inputs, runner.outputs)]
+            for name, runner in runners.items()
+        }
+        return {"soc_id": soc_id, "graphs": names}
+
+    def compile(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Compile the graphs of a model, write their cache, and keep them for runs."""
+        answer, graphs = _written(request, step)
+        return answer | {"contents": self._held(graphs, request["soc_id"])}
 
     def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
         """Run a graph on the arrays of a file; store the results in their place."""
@@ -225,16 +239,21 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
 
 
 def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    return _written(request, step)[0]
+
+
+def _written(request: dict[str, Any], step: Step) -> tuple[dict[str, Any], dict[str, CompiledGraph]]:
+    """Compile the graphs of a model and write their cache; return its entry and them."""
     folder = Path(request["folder"])
-    htp, _, objections = _compiled(request, step)
+    htp, graphs, objections = _compiled(request, step)
     if objections is not None:
-        return objections
+        return objections, {}
     is_shared = request["options"]["share_weights"]
     binary = htp.shared_cache(folder / SHARED_CACHE) if is_shared else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
-    return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
+    return {"unsupported": [], "entry": BinaryDescription(binary).entry()}, graphs
 
 
 def _compiled(
