@@ -89,8 +89,16 @@ def opened(
 
             def ask(prompt: Sequence[int], most: int) -> Iterator[int]:
                 check_tokens(prompt, bundle)
+                context, tokens = bundle.facts.context, bundle.facts.prompt_tokens
+                longest = min(context - tokens + 1, context - 1)
+                if len(prompt) > longest:  # a dialog whose context was exceeded may fail from then on
+                    raise UsageError(
+                        f"{len(prompt)} tokens of prompt are more than the {longest} that the vendor's "
+                        "runtime processes",
+                        fix="shorten the prompt, or build a bundle with a longer context",
+                    )
                 dialog.reset()
-                yield from dialog.tokens(prompt, most)
+                yield from dialog.tokens(prompt, min(most, context - len(prompt)))
 
             yield ask
 
