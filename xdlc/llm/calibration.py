@@ -16,7 +16,7 @@ from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.llm.decoder import Decoder
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import cache_name
-from xdlc.llm.network import Length, Part, part_model
+from xdlc.llm.network import HEAD, Length, Part, part_model
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant import quantize
@@ -25,6 +25,8 @@ from xdlc.runtime.cpu import CpuSession
 Array = Any  # numpy.ndarray
 SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
+HEAD_BITS = 8
+"""Bits of the weights that logits are computed with: 4 bits cost the most there."""
 CONTEXT = 512
 """Most tokens of a sequence."""
 
@@ -76,11 +78,13 @@ class Calibrated:
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
+        heads = {op.name: HEAD_BITS for op in first.main.ops if op.name.split("_")[0] == HEAD}
         quantized = quantize(
             first,
             samples,
             act_bitwidth=16,
             act_bitwidth_of=caches,
+            weights_bitwidth_of=heads,
             notify=lambda note: self._notify(f"part {part.number}: {note}") if _matters(note) else None,
             **self._options,
         )

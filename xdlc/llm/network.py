@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from xdlc.llm.checkpoint import Weight
 
 _TOOL = "xdlc-llm"
+HEAD = "head"
+"""Name of the ops that compute logits, or what it begins with, before a number."""
 HEAD_ROWS = 1 << 14
 """Tokens whose logits one op computes: the compiler needs memory for the largest op."""
 _FLOAT16 = 10
@@ -517,7 +519,7 @@ class _Decoder:
             place = f"_{number}" if decoder.vocab > HEAD_ROWS else ""
             data = self._weights.linear(name, shape, start=start)
             weight = net.constant(f"{names.head}{place}.weight", data)
-            pieces.append(net.add("Gemm", f"head{place}", [normal, weight], transB=1))
+            pieces.append(net.add("Gemm", f"{HEAD}{place}", [normal, weight], transB=1))
         logits = pieces[0] if len(pieces) == 1 else net.add("Concat", "head", pieces, axis=1)
         logits = net.scaled("scaled_logits", logits, decoder.logits_factor)
         logits = net.capped("capped_logits", logits, decoder.logits_cap)
