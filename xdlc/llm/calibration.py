@@ -126,7 +126,7 @@ class Calibrated:
 
 
 def _matters(note: str) -> bool:
-    """Return whether a note of the quantizer is for someone who did not choose samples and ops."""
+    """Return whether a note of the quantizer is for people who build bundles."""
     return note.startswith(("warning", "outputs of"))
 
 
@@ -150,7 +150,7 @@ def _sequences(tokens: Sequence[int], length: Length) -> list[list[int]]:
         raise UsageError(
             f"the text has {len(tokens)} tokens, fewer than the {length.tokens} of a prompt",
             where=spell("text"),
-            fix="give a longer text, of what the model will be asked",
+            fix="give a longer text, like those that the model will read",
         )
     size = chunks * length.tokens
     count = min(SEQUENCES, len(tokens) // size)

@@ -356,7 +356,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of the config of a model of text and images that its decoder has."""
+    """Return the config of the decoder of a model of text and images."""
     inner = config.get("text_config")
     return inner if isinstance(inner, Mapping) and config.get("model_type") == "gemma3" else config
 
@@ -454,7 +454,7 @@ def _windows(type: str, read: _Config, layers: int) -> tuple[int | None, ...]:
 
 
 def _rotates(read: _Config, layers: int, has_rope: bool) -> tuple[bool, ...]:
-    """Return whether each layer rotates; ``no_rope_layers`` has a 1 for a layer that does."""
+    """Return whether each layer rotates: a 1 of ``no_rope_layers``."""
     listed = read.form("no_rope_layers")
     if listed is None:
         return (has_rope,) * layers

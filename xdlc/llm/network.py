@@ -136,14 +136,14 @@ def _zero() -> Any:
 
 
 def parameters(decoder: Decoder, part: Part | None = None) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the parameters that a part reads, by name; default: all of a decoder."""
+    """Return the shapes of the parameters that a part reads; default: of all."""
     shapes = _Shapes()
     _Decoder(decoder, shapes, part or parts_of(decoder, [])[0], Length(1, 2)).graph()
     return shapes.shapes
 
 
 def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[str]:
-    """Check that a checkpoint has all parameters in the right shapes; return names of the others.
+    """Check the parameters of a checkpoint; return names of unread ones.
 
     Raises:
         ModelError: If parameters are missing, or have other shapes than the config makes them; several
@@ -252,7 +252,7 @@ class _Decoder:
         return f"{self._names.layer.format(layer)}.{name}"
 
     def _normalized(self, name: str, value: str, parameter: str, layer: int) -> str:
-        """Return a value normalized along its last axis; itself if the family has no such norm."""
+        """Return a normalized value; itself if the family has no such norm."""
         if not parameter:
             return value
         return self._norm(name, value, self._parameter(layer, parameter), self._decoder.hidden)
@@ -407,7 +407,7 @@ class _Decoder:
         return self._shared("angles", self._local_angles)  # type: ignore[no-any-return]
 
     def _local_angles(self) -> tuple[str, str]:
-        """Return cosines and sines of layers with a window, whose rotary embeddings are no inputs.
+        """Return cosines and sines of layers with a window, which are no inputs.
 
         The number of past tokens selects a row of a table; the angles of tokens follow by the addition
         theorems.

@@ -55,7 +55,9 @@ class Weights:
     def linear(
         self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
     ) -> TensorData:
-        """Return the weights of a linear map: [outputs, inputs]; integers of the checkpoint are kept.
+        """Return the weights of a linear map: [outputs, inputs].
+
+        Integers of the checkpoint are kept.
 
         Args:
             shape: The shape that they have, as they are stored.

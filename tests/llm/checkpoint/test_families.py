@@ -1,4 +1,4 @@
-"""Every family: transformers' model as folder and as GGUF file, read whole, with transformers' logits."""
+"""Every family as folder and as GGUF file, with the logits of transformers."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def network(family: str, **keys: Any) -> Any:
     import transformers
 
     name = CLASSES[family]
-    made = getattr(transformers, "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config")
+    config_class = getattr(transformers, "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config")
     sizes = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "n_embd": 64}
     stated = config_of(family, **keys)
     stated = {key: sizes.get(key, value) for key, value in stated.items() if key != "model_type"}
     if family == "gpt2":
         stated["n_inner"] = 256
     torch.manual_seed(0)
-    config = made(**stated, initializer_range=0.2, attn_implementation="eager", pad_token_id=0)
+    config = config_class(**stated, initializer_range=0.2, attn_implementation="eager", pad_token_id=0)
     model = getattr(transformers, "GPT2LMHeadModel" if name == "GPT2" else f"{name}ForCausalLM")(
         config
     ).eval()

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face: what is read, what is refused, and that nothing of it runs."""
+"""Folders of Hugging Face: what is read and refused; nothing of it runs."""
 
 import json
 

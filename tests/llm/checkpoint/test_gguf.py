@@ -1,4 +1,4 @@
-"""GGUF: metadata of all types, values of ggml's blocks against their description, damaged files."""
+"""GGUF: metadata of all types, values of blocks, damaged files."""
 
 import struct
 

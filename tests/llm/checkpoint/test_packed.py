@@ -1,4 +1,4 @@
-"""Packed integers of GPTQ, AWQ and compressed-tensors: values by the definition of each."""
+"""Packed integers of GPTQ, AWQ and compressed-tensors, by definition."""
 
 import json
 

@@ -86,14 +86,14 @@ def test_an_archive_that_is_cut(tmp_path):
 def test_what_torch_saves(tmp_path):
     import torch
 
-    made = {
+    tensors = {
         "model.0": torch.arange(6).reshape(2, 3).to(torch.bfloat16),
         "model.1": torch.arange(6.0).reshape(2, 3).T,
         "model.2": torch.nn.Parameter(torch.ones(3).half()),
     }
-    made["model.3"] = made["model.1"]
-    torch.save(made, tmp_path / "pytorch_model.bin")
+    tensors["model.3"] = tensors["model.1"]
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     weights = open_checkpoint(tmp_path).weights
-    for name, stored in made.items():
+    for name, stored in tensors.items():
         np.testing.assert_array_equal(weights[name].floats().numpy(), stored.detach().float().numpy())
