@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Graph, Model
+from xdlc.ir import BlockScaleOffset, Graph, Model
 from xdlc.llm.layout import cache_name, token_graph
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
 
 _MB = 1e6
+_SCALE_BYTES = 2
+"""Bytes of the scale of a block in a cache: float16."""
 
 
 def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
@@ -58,6 +60,8 @@ def weight_bytes(graph: Graph) -> int:
         if tensor.is_static and tensor not in tables:
             bits = getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
             total += tensor.size * bits // 8
+            if isinstance(tensor.encoding, BlockScaleOffset):
+                total += _SCALE_BYTES * len(tensor.encoding.scales)
     return total
 
 
