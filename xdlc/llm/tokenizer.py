@@ -73,9 +73,11 @@ class Tokenizer:
             if text.endswith(_UNFINISHED):
                 continue
             yield text[len(shown) :]
-            # The last token stays: decoders write it otherwise at the beginning of a text.
-            pending = pending[-1:]
-            shown = self.decode(pending)
+            # The last character stays: decoders write tokens otherwise at the beginning of a text.
+            kept = 1
+            while _UNFINISHED in (shown := self.decode(pending[-kept:])) and kept < len(pending):
+                kept += 1
+            pending = pending[-kept:]
         if pending and (rest := self.decode(pending)[len(shown) :]):
             yield rest
 
