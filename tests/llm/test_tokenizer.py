@@ -68,6 +68,35 @@ def test_a_character_of_several_tokens_comes_whole(bytes_file: Path) -> None:
 
 
 @needs_tokenizers
+def test_characters_of_bytes_follow_each_other(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    vocab = {"<unk>": 0, "a": 1} | {f"<0x{byte:02X}>": byte + 2 for byte in range(256)}
+    whole = tokenizers.Tokenizer(
+        tokenizers.models.BPE(vocab=vocab, merges=[], unk_token="<unk>", byte_fallback=True)
+    )
+    whole.decoder = tokenizers.decoders.Sequence(
+        [tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()]
+    )
+    whole.save(str(tmp_path / "tokenizer.json"))
+    with Tokenizer(tmp_path / "tokenizer.json") as tokenizer:
+        tokens = tokenizer.encode("🙂é🙂a")
+        assert len(tokens) == 11
+        assert list(tokenizer.pieces(tokens)) == ["🙂", "é", "🙂", "a"]
+
+
+@needs_tokenizers
+def test_a_template_may_tell_the_date_and_mark_answers(file: Path) -> None:
+    template = (
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        " w{{ strftime_now('%m') | int }}"
+    )
+    with Tokenizer(file, template) as tokenizer:
+        *content, month = tokenizer.conversation(MESSAGES)
+    assert content == [5, 6]
+    assert 1 <= month <= 12
+
+
+@needs_tokenizers
 @pytest.mark.parametrize(
     ("template", "kind"),
     [

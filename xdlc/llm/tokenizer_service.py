@@ -59,16 +59,29 @@ class _Texts:
 
     def render(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return a conversation as text, by a template in Jinja's sandbox."""
+        from datetime import datetime
+
         from jinja2 import TemplateError
+        from jinja2.ext import Extension
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def refuse(message: str) -> None:
             raise UsageError(f"the chat template refuses the conversation: {message}"[:500])
 
+        class Generation(Extension):
+            """The block that templates put around answers, for training."""
+
+            tags = frozenset({"generation"})
+
+            def parse(self, parser: Any) -> Any:
+                """Return what the block has."""
+                parser.stream.skip(1)
+                return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
         )
-        environment.globals["raise_exception"] = refuse
+        environment.globals |= {"raise_exception": refuse, "strftime_now": datetime.now().strftime}
         words = {name: self._tokenizer.id_to_token(token) or "" for name, token in request["special"].items()}
         values = {**words, "messages": request["messages"], "add_generation_prompt": True}
         try:
