@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.support.bundles import (
 )
 from tests.support.decoders import Stepper, random_weights, whole_models
 from xdlc.errors import ModelError, UsageError
-from xdlc.llm.evaluation import evaluate
+from xdlc.llm.evaluation import Evaluation, evaluate
 from xdlc.llm.generation import Runner, Sampling, answer
 from xdlc.llm.network import Length
 from xdlc.llm.running import begun, opened, runner_of
@@ -95,6 +96,7 @@ def test_sampling_keeps_to_its_limits_and_its_seed() -> None:
     assert set(drawn(top_k=2)) == {1, 2}
     assert set(drawn(top_p=0.6)) == {1}
     assert len(set(drawn(temperature=50.0))) == 5
+    assert set(drawn(temperature=1e-310)) == {1}
 
 
 def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
@@ -111,6 +113,12 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
     assert result.equality(result) == 1
     with pytest.raises(UsageError):
         evaluate(runner, TEXT, window=CONTEXT + 1)
+
+
+def test_a_perplexity_that_no_float_has_is_infinite() -> None:
+    near, far = (Evaluation((), 1, loss, (1,)) for loss in (1.0, 1000.0))
+    assert far.perplexity == far.ratio(near) == math.inf
+    assert near.ratio(far) == 0
 
 
 def test_a_text_begins_with_its_first_token_once(tmp_path: Path) -> None:

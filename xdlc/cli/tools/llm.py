@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -165,7 +164,7 @@ def evaluate(
     """Print perplexities on a text, and how often the likeliest tokens are equal."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
-    from xdlc.llm.running import runner_of
+    from xdlc.llm.running import check_tokens, runner_of
 
     bundle = read_bundle(source)
     with _tokenizer(bundle) as tokenizer:
@@ -173,9 +172,11 @@ def evaluate(
     cases = [(name, bundle, name) for name in engines or ("float", "host")]
     if reference is not None:
         cases.insert(0, ("reference", read_bundle(reference), "host"))
+    window = window or min(evaluated.facts.context for _, evaluated, _ in cases)
     rows: list[tuple[str, ...]] = []
     first = None
     for title, evaluated, engine in cases:
+        check_tokens(tokens, evaluated)
         with (
             bars.steps("evaluating", "token") as step,
             runner_of(evaluated, engine, soc=soc, notify=notice) as runner,
@@ -183,9 +184,8 @@ def evaluate(
             result = measured(runner, tokens, window=window, bos=bundle.facts.bos, step=step)
         first = first or result
         worst = max(result.perplexities)
-        ratio = math.exp(result.loss - first.loss)
         same = f"{100 * result.equality(first):.1f} %"
-        rows.append((title, f"{result.perplexity:.4f}", f"{ratio:.4f}", same, f"{worst:.4f}"))
+        rows.append((title, f"{result.perplexity:.4f}", f"{result.ratio(first):.4f}", same, f"{worst:.4f}"))
     show(f"{len(tokens)} tokens of {listing}; ratio and equal tokens against {rows[0][0]}")
     for line in text.table(
         ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
