@@ -231,8 +231,9 @@ class Sampling:
             if not self.temperature:
                 return int(numpy.argmax(logits))
             order = numpy.argsort(-logits, kind="stable")[: self.top_k or None]
-            scores = logits[order].astype(numpy.float64) / self.temperature
-            shares = numpy.exp(scores - scores[0])
+            scores = logits[order].astype(numpy.float64)
+            with numpy.errstate(over="ignore"):
+                shares = numpy.exp((scores - scores[0]) / self.temperature)
             shares /= shares.sum()
             before = numpy.cumsum(shares) - shares
             shares = numpy.where(before < self.top_p, shares, 0.0)

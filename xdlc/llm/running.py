@@ -98,7 +98,9 @@ def opened(
                         fix="shorten the prompt, or build a bundle with a longer context",
                     )
                 dialog.reset()
-                yield from dialog.tokens(prompt, min(most, context - len(prompt)))
+                for token in dialog.tokens(prompt, min(most, context - len(prompt))):
+                    if token not in bundle.facts.eos:  # the runtime returns the one that ends an answer
+                        yield token
 
             yield ask
 
