@@ -361,7 +361,8 @@ def _rope(entry: Fields) -> Rope:
     for name in (*_SCALINGS[scaling], *(["attention_factor"] if "attention_factor" in stated else [])):
         stated.require(name, "8.0")
         numbers = stated.numbers(name) or [0.0]
-        if len(numbers) != (dim // 2 if name in _BY_PAIR else 1) or min(numbers) <= 0:
+        least = 1 if name.endswith("embeddings") else 0
+        if len(numbers) != (dim // 2 if name in _BY_PAIR else 1) or min(numbers) <= least:
             stated.report(name, f"{name} has to be positive, of as many numbers as it scales", _AGAIN)
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
         facts[name] = numbers if name in _BY_PAIR else number
