@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from xdlc.errors import BackendError, ModelError, UsageError
 
@@ -71,7 +71,7 @@ class _Texts:
         class Generation(Extension):
             """The block that templates put around answers, for training."""
 
-            tags = frozenset({"generation"})
+            tags: ClassVar[set[str]] = {"generation"}  # type: ignore[misc]
 
             def parse(self, parser: Any) -> Any:
                 """Return what the block has."""
