@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
@@ -18,13 +18,11 @@ from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
 from xdlc.options import spell
+from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
 
-EngineName: TypeAlias = Literal["auto", "genie", "htp", "host", "float"]
 EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
-ENGINES: tuple[str, ...] = get_args(EngineName)
-"""Engines: the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
 _Notify = Callable[[str], None]

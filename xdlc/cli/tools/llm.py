@@ -16,7 +16,7 @@ from xdlc.cli import bars, params, text
 from xdlc.cli.tool import ToolGroup, notice, show, tool
 from xdlc.errors import UsageError
 from xdlc.options import spell
-from xdlc.options.language_models import BuildOptions
+from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
 _LONGEST_TEXT = 64 << 20
-_ENGINES = ("auto", "genie", "htp", "host", "float")
 _EVALUATED = ("float", "host", "htp")
 
 _SAMPLING = (
     click.option(
         "--engine",
-        type=click.Choice(_ENGINES),
+        type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
         help="genie: the vendor's runtime of language models on the emulation; htp: the emulation of a SoC; "
