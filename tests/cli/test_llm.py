@@ -98,3 +98,8 @@ def test_eval_compares_on_the_shorter_context_and_refuses_other_tokens(tmp_path:
     written(tmp_path / "few", facts_of(few), parts_with_graphs(few))
     words = ["eval", folder, "--text", text, "--reference", tmp_path / "few"]
     invoke(*words, code=UsageError.exit_code)
+
+
+def test_check_refuses_a_bundle_without_binaries(tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    invoke("check", tmp_path, code=UsageError.exit_code)

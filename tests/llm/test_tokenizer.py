@@ -51,6 +51,8 @@ def test_texts_become_tokens_and_come_back(file: Path) -> None:
         assert tokenizer.vocab == 96
         assert tokenizer.encode("w5 w17 other") == [5, 17, 0]
         assert tokenizer.decode([5, 17]) == "w5 w17"
+        with pytest.raises(UsageError):
+            tokenizer.encode("w5 \udcff")
         assert tokenizer.conversation(MESSAGES) == [1, 5, 6, 3]
         assert "".join(tokenizer.pieces(iter([5, 6, 7]))) == "w5 w6 w7"
     with Tokenizer(file) as plain:
@@ -105,6 +107,7 @@ def test_a_template_may_tell_the_date_and_mark_answers(file: Path) -> None:
         ("{{ messages.missing.member }}", ModelError),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", ModelError),
         ("{{ messages.append(1) }}", ModelError),
+        ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", ModelError),
         ("{{ 'a' * 100000000000 }}", BackendError),
         (
             "{% for a in range(99999) %}{% for b in range(99999) %}{% if a > 5 and b < 0 %}x{% endif %}"

@@ -26,7 +26,7 @@ from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
 from xdlc.llm.running import checks_of, compile_part, is_newer
-from xdlc.llm.tokenizer import Tokenizer
+from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
@@ -190,7 +190,7 @@ class _Request:
 
 PROGRESS = "build.json"
 """File of a bundle under construction with the fingerprint of its parts."""
-_LONGEST, _LONGEST_TEXT = 1 << 16, 16 << 20
+_LONGEST = 1 << 16
 
 
 def _built(
@@ -347,7 +347,7 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             where=checkpoint.where,
             fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
         )
-    content = read_bytes(Path(text), _LONGEST_TEXT)[:_LONGEST_TEXT].decode("utf-8", "replace")
+    content = read_text(text)
     with temporary_files():
         temporary = TemporaryFolder()
     with temporary as folder:

@@ -274,12 +274,13 @@ def _figures(verified: Verification) -> str:
     return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
 
 
-def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
+def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     """Return a sentence on how often runtime and emulation choose the same tokens.
 
     The emulation runs the same context binaries in our own loop.  The prompt graph runs twice.
 
     Raises:
+        UsageError: If no SoC is given, and the bundle has no binaries.
         BackendError: If the runtime chooses a token that is far less likely than another one.
     """
     import numpy

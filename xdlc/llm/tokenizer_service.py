@@ -48,7 +48,10 @@ class _Texts:
     def encode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return the tokens of a text."""
         special = request["special"]
-        return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
+        try:
+            return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
+        except (UnicodeEncodeError, TypeError) as error:
+            raise UsageError(f"the text is not UTF-8: {error}"[:200], fix="write it in UTF-8") from error
 
     def decode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return the text of tokens."""
@@ -91,6 +94,14 @@ class _Texts:
                 if size > _LONGEST_TEXT:
                     raise ModelError(f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB")
                 parts.append(part)
-        except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        except (
+            TemplateError,
+            ValueError,
+            TypeError,
+            ArithmeticError,
+            LookupError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise ModelError(f"the chat template fails: {error}"[:500], fix="correct the template") from error
         return {"text": "".join(parts)}

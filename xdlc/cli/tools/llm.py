@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from xdlc.llm.tokenizer import Tokenizer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
-_LONGEST_TEXT = 64 << 20
 _EVALUATED = ("float", "host", "htp")
 
 _SAMPLING = (
@@ -164,10 +163,11 @@ def evaluate(
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
     from xdlc.llm.running import check_tokens, runner_of
+    from xdlc.llm.tokenizer import read_text
 
     bundle = read_bundle(source)
     with _tokenizer(bundle) as tokenizer:
-        tokens = tokenizer.encode(_content(listing), special=False)[:max_tokens]
+        tokens = tokenizer.encode(read_text(listing), special=False)[:max_tokens]
     cases = [(name, bundle, name) for name in engines or ("float", "host")]
     if reference is not None:
         cases.insert(0, ("reference", read_bundle(reference), "host"))
@@ -243,13 +243,6 @@ def _tokenizer(bundle: Bundle) -> Tokenizer:
     return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
-def _content(path: Path) -> str:
-    from xdlc.ir.files import read_bytes
-
-    content = read_bytes(path, _LONGEST_TEXT)
-    return content[:_LONGEST_TEXT].decode("utf-8", "replace")
-
-
 def _lines() -> Iterator[str]:
     """Yield lines of standard input that are not empty, with a prompt on a terminal."""
     while True:
@@ -284,7 +277,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     from xdlc.llm.running import agreement
 
     bundle = read_bundle(source)
-    for name in [soc] if soc else bundle.targets:
+    for name in [soc] if soc or not bundle.targets else bundle.targets:
         with bars.steps("generating"):
             show(agreement(bundle, name, count=max_new_tokens))
 
