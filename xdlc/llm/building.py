@@ -359,11 +359,11 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
 
 def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
     """Return a part with float activations, of one graph for each length."""
-    model, *others = [
+    model, *models = [
         part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
     ]
-    for another in others:
-        model.add_graph(another.main)
+    for shorter in models:
+        model.add_graph(shorter.main)
     return model
 
 
@@ -441,10 +441,10 @@ def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
 
 def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
     """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
-    each = parts_of(decoder, range(1, decoder.layers + 1))
+    layers = parts_of(decoder, range(1, decoder.layers + 1))
     table = f"{decoder.family.names.embedding}.weight"
     total = 0
-    for part in each:
+    for part in layers:
         shapes = parameters(decoder, part)
         nbytes = sum(form.nbytes(shape, is_table=name == table) for name, shape in shapes.items())
         if total and total + nbytes > PART_BYTES:
