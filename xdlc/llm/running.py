@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -166,7 +166,7 @@ def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
 @contextmanager
 def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
-    from contextlib import ExitStack
+    import numpy
 
     from xdlc.runtime.htp.process import WorkerSession
 
@@ -176,18 +176,12 @@ def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Call
         def open_graph(part: int, graph: Graph) -> Engine:
             if part not in served:
                 file = MappedFile(folder / bundle.parts[part].with_suffix(".bin").name)
-                content = MappedData(file, 0, (file.size,), _bytes())
+                content = MappedData(file, 0, (file.size,), numpy.dtype(numpy.uint8))
                 session = WorkerSession.of_cache(content, name=str(file.path))
                 served[part] = sessions.enter_context(session)
             return _Emulated(served[part], graph.name)
 
         yield open_graph
-
-
-def _bytes() -> Any:
-    import numpy
-
-    return numpy.dtype(numpy.uint8)
 
 
 class _Emulated:
