@@ -25,7 +25,7 @@ from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
-from xdlc.llm.running import checks_of, compile_part, is_newer
+from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
@@ -210,8 +210,8 @@ def _built(
     done = 0
 
     def compile_one(path: Path, soc: str, file: Path) -> None:
-        sharing = request.shares
-        check = compile_part(path, soc, file, verify=request.verifies, notify=notify, share=sharing)
+        verify, share = request.verifies, request.shares
+        check = compile_part(path, soc, file, verify=verify, notify=notify, share=share)
         progress.note(file, check)
 
     compiling = ThreadPoolExecutor(1)
@@ -268,7 +268,8 @@ class _Progress:
         if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
             self._checks = state["checks"]
             return
-        for pattern in (FACTS, "decoder_*_of_*.dlc", "**/decoder_*_of_*.bin"):
+        binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
+        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
             for file in folder.glob(pattern):
                 file.unlink()
         self._write()
