@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from xdlc.errors import UsageError
 from xdlc.llm.generation import Runner
 
-_LARGEST = 709.0
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -45,7 +43,7 @@ class Evaluation:
 
 def _exp(loss: float) -> float:
     """Return e to a power, which is infinite where no float is as large."""
-    return math.exp(loss) if not loss > _LARGEST else math.inf
+    return math.inf if loss > 709 else math.exp(loss)
 
 
 def evaluate(

@@ -14,16 +14,7 @@ from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
 from xdlc.llm.decoder import Rope
-from xdlc.llm.layout import (
-    COSINES,
-    IDS,
-    LOGITS,
-    MASK,
-    POSITIONS,
-    SINES,
-    cache_name,
-    graphs_of,
-)
+from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, cache_name, graphs_of
 from xdlc.llm.network import MASKED
 
 Array = Any  # numpy.ndarray
@@ -205,6 +196,9 @@ def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
     return values.astype(tensor.dtype.numpy).reshape(tensor.shape)
 
 
+_COLDEST = 1e-30  # below it, quotients may have no float
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Choice of a token by its logits.
@@ -232,8 +226,7 @@ class Sampling:
                 return int(numpy.argmax(logits))
             order = numpy.argsort(-logits, kind="stable")[: self.top_k or None]
             scores = logits[order].astype(numpy.float64)
-            with numpy.errstate(over="ignore"):
-                shares = numpy.exp((scores - scores[0]) / self.temperature)
+            shares = numpy.exp((scores - scores[0]) / max(self.temperature, _COLDEST))
             shares /= shares.sum()
             before = numpy.cumsum(shares) - shares
             shares = numpy.where(before < self.top_p, shares, 0.0)
