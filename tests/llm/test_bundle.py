@@ -115,6 +115,7 @@ DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
         2,
     ),
     "too many parts": (lambda record: record.update(parts=1 << 30), 1),
+    "a tokenizer that is text": (lambda record: record.update(has_tokenizer="x"), 1),
     "an unknown SoC": (lambda record: record.update(targets={"../x": {"is_shared": True}}), 1),
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,15 @@ def test_a_bundle_with_a_part_of_another_decoder_is_refused(tmp_path: Path) -> N
     bundle = written(tmp_path, facts_of(decoder), [second])
     with pytest.raises(ModelError), opened(bundle, "host"):
         pass
+
+
+def test_facts_of_other_rotary_positions_are_refused(tmp_path: Path) -> None:
+    decoder = small_decoder()
+    assert decoder.rope is not None
+    for rope in (None, replace(decoder.rope, dim=2)):
+        bundle = written(tmp_path, replace(facts_of(decoder), rope=rope), parts_with_graphs(decoder))
+        with opened(bundle, "host") as ask, pytest.raises(ModelError):
+            list(ask(TEXT, 2))
 
 
 def test_parts_have_graphs_of_the_prompt_and_of_a_token() -> None:

@@ -290,8 +290,9 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
             targets[find_soc(name).name] = entry.flag("is_shared")
+        has_tokenizer = top.flag("has_tokenizer")
     assert facts is not None  # or a problem was raised
-    return _bundle(place, facts, count, targets, top.flag("has_tokenizer"))
+    return _bundle(place, facts, count, targets, has_tokenizer)
 
 
 def _facts(top: Fields, scope: Scope) -> Facts | None:

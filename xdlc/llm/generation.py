@@ -163,13 +163,13 @@ class Runner:
         places = numpy.minimum(numpy.arange(past, past + size), self.context - 1)
         if tensor.name == POSITIONS:
             return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
-        if tensor.name in (COSINES, SINES) and self._rope is not None:
+        if tensor.name in (COSINES, SINES) and self._rope and self._rope.dim == 2 * tensor.shape[-1]:
             angles = places[:, None] * numpy.asarray(self._rope.frequencies(self.context))[None]
             turned = numpy.cos(angles) if tensor.name == COSINES else numpy.sin(angles)
             turned = (turned * self._rope.magnitude).astype(numpy.float32).reshape(tensor.shape)
             return turned if tensor.dtype.is_fixed else turned.astype(tensor.dtype.numpy)
         if tensor.name not in values:
-            raise ModelError("no part before computes it", where=f"input {tensor.name!r}")
+            raise ModelError("no part before, and no fact, states its values", where=f"input {tensor.name!r}")
         return values[tensor.name]
 
 
