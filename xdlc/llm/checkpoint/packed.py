@@ -78,12 +78,11 @@ def _method(stated: Any, where: str) -> _Method:
     if not isinstance(stated, dict):
         raise ModelError("quantization_config is no object", where=where, fix=_AGAIN)
     name, bits = stated.get("quant_method"), stated.get("bits", 4)
-    bits = bits if type(bits) is int else 0
-    if name == "gptq" and bits in (2, 4, 8):
+    if name == "gptq" and type(bits) is int and bits in (2, 4, 8):
         adds_one = stated.get("checkpoint_format", "gptq") == "gptq"
         return _Method("gptq", ("qweight", "scales", "qzeros", "g_idx"), bits, adds_one)
     if name == "awq" and bits == 4 and str(stated.get("version", "gemm")).lower() == "gemm":
-        return _Method("awq", ("qweight", "scales", "qzeros", "g_idx"), bits)
+        return _Method("awq", ("qweight", "scales", "qzeros", "g_idx"), 4)
     groups = stated.get("config_groups")
     if name == "compressed-tensors" and isinstance(groups, dict) and len(groups) == 1:
         (group,) = groups.values()
