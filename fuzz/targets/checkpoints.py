@@ -101,8 +101,9 @@ def configs() -> Iterator[Files]:
         "generation_config.json": json.dumps(generation).encode(),
         "tokenizer_config.json": json.dumps(settings).encode(),
     }
-    for family in ("gemma3_text", "phi3", "gpt2"):
-        yield {**FOLDER, "config.json": json.dumps({**CONFIG, "model_type": family}).encode()}
+    window = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+    for family in ("gemma3_text", "phi3", "gpt2", "qwen2"):
+        yield {**FOLDER, "config.json": json.dumps({**CONFIG, **window, "model_type": family}).encode()}
     yield from packed()
 
 

@@ -83,3 +83,23 @@ def test_eval_compares_engines_and_bundles(tmp_path: Path) -> None:
     rows = invoke(*words).stdout.splitlines()
     assert [row.split()[0] for row in rows[3:]] == ["reference", "float", "host"]
     assert all(row.split()[2:4] == ["1.0000", "100.0"] for row in rows[3:])
+
+
+@pytest.mark.frameworks
+def test_eval_compares_on_the_shorter_context_and_refuses_other_tokens(tmp_path: Path) -> None:
+    decoder = small_decoder()
+    folder, text = with_tokenizer(tmp_path / "bundle"), tmp_path / "text"
+    text.write_text("w5 w17 w80 w3 w42 w9 w61 w1 w2 w8 w7 w6 w5 w4 w3")
+    facts = facts_of(decoder, context=12)
+    written(tmp_path / "short", facts, parts_with_graphs(decoder, context=12))
+    rows = invoke("eval", folder, "--text", text, "--reference", tmp_path / "short").stdout.splitlines()
+    assert all(row.split()[2:4] == ["1.0000", "100.0"] for row in rows[3:])
+    few = small_decoder(vocab_size=64)
+    written(tmp_path / "few", facts_of(few), parts_with_graphs(few))
+    words = ["eval", folder, "--text", text, "--reference", tmp_path / "few"]
+    invoke(*words, code=UsageError.exit_code)
+
+
+def test_check_refuses_a_bundle_without_binaries(tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    invoke("check", tmp_path, code=UsageError.exit_code)

@@ -112,9 +112,10 @@ DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
         fact("rope", {"theta": 1.0, "dim": 4, "scaling": "longrope", "facts": {
             "short_factor": [1.0], "long_factor": [1.0, 1.0],
             "original_max_position_embeddings": 1, "max_position_embeddings": 2}}),
-        1,
+        2,
     ),
     "too many parts": (lambda record: record.update(parts=1 << 30), 1),
+    "a tokenizer that is text": (lambda record: record.update(has_tokenizer="x"), 1),
     "an unknown SoC": (lambda record: record.update(targets={"../x": {"is_shared": True}}), 1),
 }  # fmt: skip
 

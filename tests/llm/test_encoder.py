@@ -14,7 +14,7 @@ from tests.support.bundles import tokenizer_json
 from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import llm
 from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem
-from xdlc.ir import Model
+from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.llm.encoder import check_encoder, embedding
 
@@ -83,9 +83,14 @@ def widened(model: Model) -> None:
     model.main.tensors["attention_mask"].dtype = dt.FLOAT32
 
 
+def more(model: Model) -> None:
+    model.main.add_input(Tensor(name="length", dtype=dt.INT32, shape=(1,)))
+
+
 @pytest.mark.parametrize(
     ("change", "place"),
     [
+        (more, "length"),
         (renamed("token_type_ids", "types_of"), "token_type_ids"),
         (renamed("pooled_output", "embedding"), "pooled_output"),
         (renamed("position_ids", "positions"), "position_ids"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from tests.support.bundles import (
 )
 from tests.support.decoders import Stepper, random_weights, whole_models
 from xdlc.errors import ModelError, UsageError
-from xdlc.llm.evaluation import evaluate
+from xdlc.llm.evaluation import Evaluation, evaluate
 from xdlc.llm.generation import Runner, Sampling, answer
 from xdlc.llm.network import Length
 from xdlc.llm.running import begun, opened, runner_of
@@ -95,6 +97,7 @@ def test_sampling_keeps_to_its_limits_and_its_seed() -> None:
     assert set(drawn(top_k=2)) == {1, 2}
     assert set(drawn(top_p=0.6)) == {1}
     assert len(set(drawn(temperature=50.0))) == 5
+    assert set(drawn(temperature=1e-310)) == {1}
 
 
 def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
@@ -113,6 +116,12 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
         evaluate(runner, TEXT, window=CONTEXT + 1)
 
 
+def test_a_perplexity_that_no_float_has_is_infinite() -> None:
+    near, far = (Evaluation((), 1, loss, (1,)) for loss in (1.0, 1000.0))
+    assert far.perplexity == far.ratio(near) == math.inf
+    assert near.ratio(far) == 0
+
+
 def test_a_text_begins_with_its_first_token_once(tmp_path: Path) -> None:
     facts = small_bundle(tmp_path, bos=7).facts
     assert begun([1, 2], facts) == begun([7, 1, 2], facts) == [7, 1, 2]
@@ -125,6 +134,15 @@ def test_a_bundle_with_a_part_of_another_decoder_is_refused(tmp_path: Path) -> N
     bundle = written(tmp_path, facts_of(decoder), [second])
     with pytest.raises(ModelError), opened(bundle, "host"):
         pass
+
+
+def test_facts_of_other_rotary_positions_are_refused(tmp_path: Path) -> None:
+    decoder = small_decoder()
+    assert decoder.rope is not None
+    for rope in (None, replace(decoder.rope, dim=2)):
+        bundle = written(tmp_path, replace(facts_of(decoder), rope=rope), parts_with_graphs(decoder))
+        with opened(bundle, "host") as ask, pytest.raises(ModelError):
+            list(ask(TEXT, 2))
 
 
 def test_parts_have_graphs_of_the_prompt_and_of_a_token() -> None:

@@ -87,6 +87,9 @@ def test_all_faults_of_a_checkpoint_are_reported() -> None:
     assert check_parameters(decoder, weights) == ["model.layers.0.extra"]
 
 
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0] * 4}
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -110,6 +113,10 @@ def test_all_faults_of_a_checkpoint_are_reported() -> None:
         {"rope_theta": 10**400},
         {"rope_scaling": {"rope_type": ["llama3"]}},
         {"rope_scaling": {"rope_type": "linear", "factor": 10**400}},
+        {"partial_rotary_factor": 0.001},
+        {"rope_scaling": {**LONGROPE, "original_max_position_embeddings": 1}},
+        {"rope_scaling": {**LONGROPE, "attention_factor": 0}},
+        {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": "1"},
     ],
 )
 def test_a_config_that_is_not_supported_is_refused(keys: dict[str, Any]) -> None:

@@ -51,6 +51,8 @@ def test_texts_become_tokens_and_come_back(file: Path) -> None:
         assert tokenizer.vocab == 96
         assert tokenizer.encode("w5 w17 other") == [5, 17, 0]
         assert tokenizer.decode([5, 17]) == "w5 w17"
+        with pytest.raises(UsageError):
+            tokenizer.encode("w5 \udcff")
         assert tokenizer.conversation(MESSAGES) == [1, 5, 6, 3]
         assert "".join(tokenizer.pieces(iter([5, 6, 7]))) == "w5 w6 w7"
     with Tokenizer(file) as plain:
@@ -68,6 +70,35 @@ def test_a_character_of_several_tokens_comes_whole(bytes_file: Path) -> None:
 
 
 @needs_tokenizers
+def test_characters_of_bytes_follow_each_other(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    vocab = {"<unk>": 0, "a": 1} | {f"<0x{byte:02X}>": byte + 2 for byte in range(256)}
+    whole = tokenizers.Tokenizer(
+        tokenizers.models.BPE(vocab=vocab, merges=[], unk_token="<unk>", byte_fallback=True)
+    )
+    whole.decoder = tokenizers.decoders.Sequence(
+        [tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()]
+    )
+    whole.save(str(tmp_path / "tokenizer.json"))
+    with Tokenizer(tmp_path / "tokenizer.json") as tokenizer:
+        tokens = tokenizer.encode("🙂é🙂a")
+        assert len(tokens) == 11
+        assert list(tokenizer.pieces(tokens)) == ["🙂", "é", "🙂", "a"]
+
+
+@needs_tokenizers
+def test_a_template_may_tell_the_date_and_mark_answers(file: Path) -> None:
+    template = (
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        " w{{ strftime_now('%m') | int }}"
+    )
+    with Tokenizer(file, template) as tokenizer:
+        *content, month = tokenizer.conversation(MESSAGES)
+    assert content == [5, 6]
+    assert 1 <= month <= 12
+
+
+@needs_tokenizers
 @pytest.mark.parametrize(
     ("template", "kind"),
     [
@@ -76,6 +107,7 @@ def test_a_character_of_several_tokens_comes_whole(bytes_file: Path) -> None:
         ("{{ messages.missing.member }}", ModelError),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", ModelError),
         ("{{ messages.append(1) }}", ModelError),
+        ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", ModelError),
         ("{{ 'a' * 100000000000 }}", BackendError),
         (
             "{% for a in range(99999) %}{% for b in range(99999) %}{% if a > 5 and b < 0 %}x{% endif %}"

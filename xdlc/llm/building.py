@@ -19,14 +19,14 @@ from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
 from xdlc.ir.files import read_bytes, replace_file, replace_text
 from xdlc.json_fields import fits, json_value
-from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
-from xdlc.llm.running import checks_of, compile_part, is_newer
-from xdlc.llm.tokenizer import Tokenizer
+from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
+from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
@@ -119,8 +119,7 @@ def build(
     form = FORMS.get(weights)
     if form is None:
         raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
-    for name in targets:
-        find_soc(name)
+    socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
     checkpoint = open_checkpoint(source)
     for notice in checkpoint.notices:
@@ -131,11 +130,10 @@ def build(
     if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
         notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
     parts = _split(decoder, form, splits)
-    request = _Request(checkpoint, decoder, form, tuple(lengths), tuple(targets), verify)
-    bits = _kv_bits(form, kv)
+    request = _Request(checkpoint, decoder, form, tuple(lengths), socs, verify, _kv_bits(form, kv))
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
-    return _built(request, parts, Path(output), text, weights, bits, notify, step)
+    return _built(request, parts, Path(output), text, weights, notify, step)
 
 
 def _kv_bits(form: Form, bits: int | None) -> int:
@@ -161,6 +159,7 @@ class _Request:
         lengths: Lengths of the graphs.
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
+        kv_bits: Bits of keys and values of past tokens.
     """
 
     checkpoint: Checkpoint
@@ -169,26 +168,29 @@ class _Request:
     lengths: tuple[Length, ...]
     targets: tuple[str, ...]
     verifies: bool
+    kv_bits: int
 
     @property
     def shares(self) -> bool:
         """Whether graphs of a context binary have their common weights once."""
         return len(self.lengths) > 1
 
-    def fingerprint(self, parts: Sequence[Part]) -> str:
+    def fingerprint(self, parts: Sequence[Part], text: str | os.PathLike[str] | None) -> str:
         """Return a digest of what the files of parts depend on."""
         place = Path(self.checkpoint.where)
         files = sorted(place.iterdir()) if place.is_dir() else [place]
-        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        files += [] if text is None else [Path(text)]
+        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
         lengths = [(length.tokens, length.context) for length in self.lengths]
         layers = [(part.layers.start, part.layers.stop) for part in parts]
-        facts = (VERSION, stats, lengths, layers, self.form.bits, self.form.block, self.form.is_fixed)
+        form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
+        facts = (VERSION, stats, lengths, layers, form, self.verifies)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 PROGRESS = "build.json"
 """File of a bundle under construction with the fingerprint of its parts."""
-_LONGEST, _LONGEST_TEXT = 1 << 16, 16 << 20
+_LONGEST = 1 << 16
 
 
 def _built(
@@ -197,44 +199,46 @@ def _built(
     folder: Path,
     text: str | os.PathLike[str] | None,
     weights: str,
-    kv_bits: int,
     notify: Notify,
     step: Step,
 ) -> Bundle:
-    source = _Source(request, text, kv_bits, notify)
+    source = _Source(request, text, notify)
     make_folder(folder)
-    progress = _Progress(folder, request.fingerprint(parts))
+    progress = _Progress(folder, request.fingerprint(parts, text))
     total = len(parts) * (1 + len(request.targets))
-    compiled: list[tuple[Path, Future[str | None]]] = []
+    jobs: list[tuple[Path, Future[None]]] = []
     done = 0
-    with ThreadPoolExecutor(1) as compiling:
+
+    def compile_one(path: Path, soc: str, file: Path) -> None:
+        verify, share = request.verifies, request.shares
+        check = compile_part(path, soc, file, verify=verify, notify=notify, share=share)
+        progress.note(file, check)
+
+    compiling = ThreadPoolExecutor(1)
+    try:
         for part in parts:
             step(f"building part {part.number} of {part.count}", done, total)
             path = part_path(folder, part.number, part.count)
             source.part(part, path)
             check_genie([load(path)])
             done += 1
+            for _, job in jobs:
+                if job.done():
+                    job.result()
             for soc in request.targets:
                 file = binary_path(folder, soc, part.number, part.count)
                 make_folder(file.parent)
                 if not is_newer(file, path):
-                    job = compiling.submit(
-                        compile_part,
-                        path,
-                        soc,
-                        file,
-                        verify=request.verifies,
-                        notify=notify,
-                        share=request.shares,
-                    )
-                    compiled.append((file, job))
-        for file, job in compiled:
+                    jobs.append((file, compiling.submit(compile_one, path, soc, file)))
+        for file, job in jobs:
             step(f"compiling {file.stem} for {file.parent.name}", done, total)
-            progress.note(file, job.result())
+            job.result()
             done += 1
+    finally:
+        compiling.shutdown(cancel_futures=True)
     models = [load(part_path(folder, part.number, part.count)) for part in parts]
     check_genie(models)
-    facts = _facts(request, weights, kv_bits, progress.checks)
+    facts = _facts(request, weights, progress.checks)
     tokenizer = request.checkpoint.tokenizer
     bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
     if request.verifies and (checks := checks_of(bundle, step)):
@@ -264,7 +268,8 @@ class _Progress:
         if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
             self._checks = state["checks"]
             return
-        for pattern in ("decoder_*_of_*.dlc", "*/decoder_*_of_*.bin"):
+        binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
+        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
             for file in folder.glob(pattern):
                 file.unlink()
         self._write()
@@ -294,19 +299,18 @@ class _Source:
 
     Args:
         text: Text in UTF-8 to calibrate with.
-        kv_bits: Bits of keys and values of past tokens.
     """
 
-    def __init__(
-        self, request: _Request, text: str | os.PathLike[str] | None, kv_bits: int, notify: Notify
-    ) -> None:
+    def __init__(self, request: _Request, text: str | os.PathLike[str] | None, notify: Notify) -> None:
         self._request, self._notify = request, notify
         form = request.form
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
             options = {**form.options, "target": request.targets[0]} if request.targets else form.options
-            self._calibrated = Calibrated(request.decoder, tokens, request.lengths, kv_bits, options, notify)
+            self._calibrated = Calibrated(
+                request.decoder, tokens, request.lengths, request.kv_bits, options, notify
+            )
 
     def _weights(self) -> Weights:
         """Return the parameters, none of which is in memory."""
@@ -344,7 +348,7 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             where=checkpoint.where,
             fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
         )
-    content = read_bytes(Path(text), _LONGEST_TEXT)[:_LONGEST_TEXT].decode("utf-8", "replace")
+    content = read_text(text)
     with temporary_files():
         temporary = TemporaryFolder()
     with temporary as folder:
@@ -356,11 +360,11 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
 
 def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
     """Return a part with float activations, of one graph for each length."""
-    model, *others = [
+    model, *models = [
         part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
     ]
-    for another in others:
-        model.add_graph(another.main)
+    for shorter in models:
+        model.add_graph(shorter.main)
     return model
 
 
@@ -376,7 +380,7 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
     return pack
 
 
-def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...]) -> Facts:
+def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.decoder, request.checkpoint
     first = checkpoint.generation.get("bos_token_id")
     ends = [token for token in checkpoint.generation.get("eos_token_id") or [] if token < decoder.vocab]
@@ -389,7 +393,7 @@ def _facts(request: _Request, weights: str, kv_bits: int, checks: tuple[str, ...
         kv_heads=decoder.kv_heads,
         head_dim=decoder.head_dim,
         weights=weights,
-        kv_bits=kv_bits,
+        kv_bits=request.kv_bits,
         rope=decoder.rope,
         bos=first if first is not None and first < decoder.vocab else None,
         eos=tuple(ends),
@@ -438,10 +442,10 @@ def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
 
 def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
     """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
-    each = parts_of(decoder, range(1, decoder.layers + 1))
+    layers = parts_of(decoder, range(1, decoder.layers + 1))
     table = f"{decoder.family.names.embedding}.weight"
     total = 0
-    for part in each:
+    for part in layers:
         shapes = parameters(decoder, part)
         nbytes = sum(form.nbytes(shape, is_table=name == table) for name, shape in shapes.items())
         if total and total + nbytes > PART_BYTES:

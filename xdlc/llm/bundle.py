@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope, json_value
-from xdlc.llm.decoder import Rope
+from xdlc.llm.decoder import BY_PAIR, SCALINGS, Rope
 from xdlc.llm.readme import readme
 from xdlc.targets import find_soc
 
@@ -23,20 +23,8 @@ _LONGEST_FACTS = 1 << 20
 _MOST_TOKENS = 1 << 24
 _MOST_PARTS = 256
 _AGAIN = "build the bundle again: xdlc-llm build"
-_SCALINGS: Mapping[str, Sequence[str]] = {
-    "default": (),
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "longrope": (
-        "short_factor",
-        "long_factor",
-        "original_max_position_embeddings",
-        "max_position_embeddings",
-    ),
-}
+_SCALINGS = {**SCALINGS, "longrope": (*SCALINGS["longrope"], "max_position_embeddings")}
 """Scalings of rotary positions that the vendor's runtime computes, with their facts."""
-_BY_PAIR = ("short_factor", "long_factor")
-"""Facts with a number for each pair of rotated elements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +46,6 @@ class Facts:
         eos: Tokens that end an answer.
         chat_template: Template of a conversation, in Jinja.
         checks: Sentences on what was verified.
-        perplexities: Perplexity by what ran the model, measured while it was built.
     """
 
     family: str
@@ -75,7 +62,6 @@ class Facts:
     eos: tuple[int, ...] = ()
     chat_template: str | None = None
     checks: tuple[str, ...] = ()
-    perplexities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +290,9 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
             targets[find_soc(name).name] = entry.flag("is_shared")
+        has_tokenizer = top.flag("has_tokenizer")
     assert facts is not None  # or a problem was raised
-    return _bundle(place, facts, count, targets, top.flag("has_tokenizer"))
+    return _bundle(place, facts, count, targets, has_tokenizer)
 
 
 def _facts(top: Fields, scope: Scope) -> Facts | None:
@@ -321,7 +308,7 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
     values: dict[str, Any] = {}
     for member in fields(Facts):
         if member.name not in entry:
-            if member.default is MISSING and member.default_factory is MISSING:
+            if member.default is MISSING:
                 entry.require(member.name, "...")
             continue
         if member.type == "int":
@@ -332,8 +319,6 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
         values["bos"] = entry.whole("bos")
     values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
     values["checks"] = entry.strings("checks")
-    figures = Fields(entry.node("perplexities") or Node({}), "perplexities", scope)
-    values["perplexities"] = {name: figures.number(name) or 0.0 for name in entry.members("perplexities")}
     if (rope := entry.node("rope")) is not None:
         values["rope"] = _rope(Fields(rope, "rope", scope, ("theta", "dim", "scaling", "facts")))
     if entry.is_faulty:
@@ -361,10 +346,11 @@ def _rope(entry: Fields) -> Rope:
     for name in (*_SCALINGS[scaling], *(["attention_factor"] if "attention_factor" in stated else [])):
         stated.require(name, "8.0")
         numbers = stated.numbers(name) or [0.0]
-        if len(numbers) != (dim // 2 if name in _BY_PAIR else 1) or min(numbers) <= 0:
+        least = 1 if name.endswith("embeddings") else 0
+        if len(numbers) != (dim // 2 if name in BY_PAIR else 1) or min(numbers) <= least:
             stated.report(name, f"{name} has to be positive, of as many numbers as it scales", _AGAIN)
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
-        facts[name] = numbers if name in _BY_PAIR else number
+        facts[name] = numbers if name in BY_PAIR else number
     return Rope(theta, dim, scaling, facts)
 
 

@@ -442,7 +442,7 @@ def _windows(type: str, read: _Config, layers: int) -> tuple[int | None, ...]:
             "full_attention" if not (index + 1) % period else "sliding_attention" for index in range(layers)
         ]
     if kinds is None and type in ("qwen2", "qwen3"):
-        first = read.value("max_window_layers", 28)
+        first = read.number("max_window_layers", 28)
         kinds = ["sliding_attention" if index >= first else "full_attention" for index in range(layers)]
     if kinds is None:
         return (width,) * layers
@@ -481,19 +481,22 @@ def _ropes(read: _Config, head_dim: int, positions: int) -> tuple[Rope, Rope]:
     return rope, Rope(read.number("rope_local_base_freq", theta), rope.dim)
 
 
-_SCALINGS: Mapping[str, Sequence[str]] = {
+SCALINGS: Mapping[str, Sequence[str]] = {
     "default": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "longrope": ("short_factor", "long_factor", "original_max_position_embeddings"),
 }
+"""Scalings of rotary positions, with their parameters."""
+BY_PAIR = ("short_factor", "long_factor")
+"""Parameters with a number for each pair of rotated elements."""
 
 
 def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int, positions: int) -> Rope:
     kind = stated.get("rope_type", stated.get("type", "default"))
     kind = "longrope" if kind == "su" else kind
-    if not isinstance(kind, str) or kind not in _SCALINGS:
-        names = ", ".join(_SCALINGS)
+    if not isinstance(kind, str) or kind not in SCALINGS:
+        names = ", ".join(SCALINGS)
         read.refuse(f"config: rotary embeddings are scaled by {kind!r}; {names} are supported")
         kind = "default"
     base = stated.get("rope_theta", theta)
@@ -502,14 +505,18 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     trained = read.value("original_max_position_embeddings", positions)
     facts.setdefault("original_max_position_embeddings", trained)
     facts["max_position_embeddings"] = positions
-    listed = ("short_factor", "long_factor")
-    numbers = [base, share, *(facts.get(key) for key in _SCALINGS[kind] if key not in listed)]
-    numbers += [facts["original_max_position_embeddings"], *filter(None, [facts.get("attention_factor")])]
+    numbers = [base, share, *(facts.get(key) for key in SCALINGS[kind] if key not in BY_PAIR)]
+    numbers += [
+        facts[key] for key in ("original_max_position_embeddings", "attention_factor") if key in facts
+    ]
     if not all(_is_positive(number) for number in numbers) or share > 1:
         read.fault(f"config: parameters of rotary embeddings are not positive numbers: {dict(stated)}"[:400])
         return Rope(10000.0, head_dim)
     dim = int(head_dim * share) // 2 * 2
-    for key in listed if kind == "longrope" else ():
+    if not dim or (kind == "longrope" and facts["original_max_position_embeddings"] <= 1):
+        read.fault("config: rotary embeddings turn no elements, or were made for one token")
+        return Rope(10000.0, head_dim)
+    for key in BY_PAIR if kind == "longrope" else ():
         factors = facts.get(key)
         if not isinstance(factors, list) or len(factors) != dim // 2 or not all(map(_is_positive, factors)):
             read.fault(f"config: {key} is no list of {dim // 2} positive numbers")

@@ -41,7 +41,11 @@ def check_encoder(model: Model) -> tuple[int, int]:
             )
     tokens = inputs[IDS].shape[-1] if IDS in inputs and inputs[IDS].rank else 0
     for name, tensor in inputs.items():
-        if name in _INPUTS and (tensor.dtype is not dt.INT32 or tensor.shape != (1, tokens)):
+        if name not in _INPUTS and len(inputs) > len(_INPUTS):
+            fix = f"inputs are {', '.join(_INPUTS)}"
+            problem = "is an input that the runtime does not know"
+            problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
+        elif name in _INPUTS and (tensor.dtype is not dt.INT32 or tensor.shape != (1, tokens)):
             problem = f"is {tensor.dtype}{list(tensor.shape)}, the runtime writes int32[1, {tokens}]"
             fix = "convert the model with int32 inputs of one shape"
             problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
@@ -128,7 +132,7 @@ def _config(vocab: int, tokens: int, size: int) -> dict[str, Any]:
 
 
 def embedding(folder: Path, text: str, *, soc: str | None = None) -> list[float]:
-    """Return the embedding of a text.
+    """Return the embedding of a text, or of its beginning if it is too long.
 
     Args:
         folder: The folder of ``build_encoder``.
@@ -136,7 +140,7 @@ def embedding(folder: Path, text: str, *, soc: str | None = None) -> list[float]
         soc: SoC that the vendor's runtime emulates; None: the host.
 
     Raises:
-        UsageError: If the bundle has no binary for the SoC, or the text is too long.
+        UsageError: If the bundle has no binary for the SoC.
         BackendError: If the engine is missing or fails.
     """
     if soc is None:

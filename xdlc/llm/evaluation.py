@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.llm.generation import Runner
-
-Array = Any  # numpy.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +29,21 @@ class Evaluation:
     @property
     def perplexity(self) -> float:
         """Perplexity of the whole text."""
-        return math.exp(self.loss)
+        return _exp(self.loss)
+
+    def ratio(self, reference: Evaluation) -> float:
+        """Return the perplexity by that of another decoder."""
+        return _exp(self.loss - reference.loss)
 
     def equality(self, reference: Evaluation) -> float:
         """Return the share of places where both have the same likeliest token."""
         pairs = list(zip(self.likeliest, reference.likeliest, strict=True))
-        return sum(own == other for own, other in pairs) / len(pairs)
+        return sum(own == expected for own, expected in pairs) / len(pairs)
+
+
+def _exp(loss: float) -> float:
+    """Return e to a power, which is infinite where no float is as large."""
+    return math.inf if loss > 709 else math.exp(loss)
 
 
 def evaluate(
@@ -82,7 +88,7 @@ def evaluate(
             sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
             losses += (sums - logits[numpy.arange(len(logits)), targets]).tolist()
             likeliest += numpy.argmax(logits, axis=-1).tolist()
-        perplexities.append(math.exp(math.fsum(losses[start:]) / len(following)))
+        perplexities.append(_exp(math.fsum(losses[start:]) / len(following)))
     loss = math.fsum(losses) / len(losses)
     return Evaluation(tuple(perplexities), len(losses), loss, tuple(likeliest))
 

@@ -14,16 +14,7 @@ from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
 from xdlc.llm.decoder import Rope
-from xdlc.llm.layout import (
-    COSINES,
-    IDS,
-    LOGITS,
-    MASK,
-    POSITIONS,
-    SINES,
-    cache_name,
-    graphs_of,
-)
+from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, cache_name, graphs_of
 from xdlc.llm.network import MASKED
 
 Array = Any  # numpy.ndarray
@@ -172,13 +163,13 @@ class Runner:
         places = numpy.minimum(numpy.arange(past, past + size), self.context - 1)
         if tensor.name == POSITIONS:
             return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
-        if tensor.name in (COSINES, SINES) and self._rope is not None:
+        if tensor.name in (COSINES, SINES) and self._rope and self._rope.dim == 2 * tensor.shape[-1]:
             angles = places[:, None] * numpy.asarray(self._rope.frequencies(self.context))[None]
             turned = numpy.cos(angles) if tensor.name == COSINES else numpy.sin(angles)
             turned = (turned * self._rope.magnitude).astype(numpy.float32).reshape(tensor.shape)
             return turned if tensor.dtype.is_fixed else turned.astype(tensor.dtype.numpy)
         if tensor.name not in values:
-            raise ModelError("no part before computes it", where=f"input {tensor.name!r}")
+            raise ModelError("no part before, and no fact, states its values", where=f"input {tensor.name!r}")
         return values[tensor.name]
 
 
@@ -203,6 +194,9 @@ def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
     else:
         values = numpy.where(seen, 0.0, MASKED)
     return values.astype(tensor.dtype.numpy).reshape(tensor.shape)
+
+
+_COLDEST = 1e-30  # below it, quotients may have no float
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +225,8 @@ class Sampling:
             if not self.temperature:
                 return int(numpy.argmax(logits))
             order = numpy.argsort(-logits, kind="stable")[: self.top_k or None]
-            scores = logits[order].astype(numpy.float64) / self.temperature
-            shares = numpy.exp(scores - scores[0])
+            scores = logits[order].astype(numpy.float64)
+            shares = numpy.exp((scores - scores[0]) / max(self.temperature, _COLDEST))
             shares /= shares.sum()
             before = numpy.cumsum(shares) - shares
             shares = numpy.where(before < self.top_p, shares, 0.0)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from xdlc.errors import BackendError
+from xdlc.llm.genie_service import LIBRARY
 from xdlc.runtime.htp.library import INSTALL, library_folder
 from xdlc.worker.process import ChildDiedError, Process
 
 SERVICE = "xdlc.llm.genie_service"
-_LIBRARY = "libGenie.so"
 OPENING = 1800.0
 """Seconds that loading the context binaries may take."""
 RUNNING = 600.0
@@ -24,7 +24,7 @@ RUNNING = 600.0
 def is_installed() -> bool:
     """Return whether this machine has the vendor's runtime of language models."""
     try:
-        return (library_folder() / _LIBRARY).is_file()
+        return (library_folder() / LIBRARY).is_file()
     except BackendError:
         return False
 
@@ -46,13 +46,13 @@ class _Runtime:
 
     def __init__(self, folder: str | os.PathLike[str], config: Mapping[str, Any]) -> None:
         library = library_folder()
-        if not (library / _LIBRARY).is_file():
-            raise BackendError(f"{library} has no {_LIBRARY}", fix=f"install it: {INSTALL}")
+        if not (library / LIBRARY).is_file():
+            raise BackendError(f"{library} has no {LIBRARY}", fix=f"install it: {INSTALL}")
         self._where = str(folder)
         self._process = Process(SERVICE)
         try:
             text, place = json.dumps(config), str(Path(folder).absolute())
-            self._opened = self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
+            self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
         except BaseException:
             self._process.end()
             raise
@@ -92,11 +92,6 @@ class Encoder(_Runtime):
 
 class Dialog(_Runtime):
     """A conversation on the emulation of a SoC; see ``_Runtime``."""
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        """API version of the library."""
-        return tuple(self._opened["version"])
 
     def tokens(self, prompt: Sequence[int], most: int) -> Iterator[int]:
         """Yield the tokens of an answer as they come; the last may be an end token.

@@ -65,8 +65,7 @@ class _Dialog:
         self._call("GenieProfile_create", None, byref(self._profile))
         self._call("GenieDialogConfig_bindProfiler", config, self._profile)
         self._call("GenieDialog_create", config, byref(self._dialog))
-        parts = ("Major", "Minor", "Patch")
-        return {"version": [getattr(self._genie, f"Genie_getApi{part}Version")() for part in parts]}
+        return {}
 
     def open_encoder(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Load the library and the context binary of an encoder."""

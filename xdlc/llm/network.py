@@ -33,6 +33,7 @@ from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
 from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
+from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES
 from xdlc.llm.nodes import Net
 from xdlc.llm.weights import ZERO_BYTE, Change, Weights
 from xdlc.options import spell
@@ -178,14 +179,14 @@ class _Decoder:
         decoder, net, part, length = self._decoder, self._net, self._part, self._length
         tokens = length.tokens
         if part.first:
-            stream = self._embedded(net.input("input_ids", INT32, 1, tokens))
+            stream = self._embedded(net.input(IDS, INT32, 1, tokens))
         else:
             hidden = net.input(part.input, net.dtype, 1, tokens, decoder.hidden)
             stream = net.shaped("hidden", hidden, tokens, decoder.hidden)
         if part.layers:
-            net.input("attention_mask", net.dtype, 1, 1, tokens, length.context)
+            net.input(MASK, net.dtype, 1, 1, tokens, length.context)
             if decoder.rope is not None:
-                for name in ("position_ids_cos", "position_ids_sin"):
+                for name in (COSINES, SINES):
                     net.input(name, net.dtype, 1, 1, tokens, decoder.rope.dim // 2)
         for layer in part.layers:
             net.scope = f"layer_{layer}."
@@ -204,7 +205,7 @@ class _Decoder:
         stream = self._rows(flat)
         stream = net.scaled("scaled_embedding", stream, decoder.embedding_factor)
         if self._names.positions:
-            places = net.shaped("positions", net.input("position_ids", INT32, 1, tokens), tokens)
+            places = net.shaped("positions", net.input(POSITIONS, INT32, 1, tokens), tokens)
             name = f"{self._names.positions}.weight"
             data = self._weights.data(name, (decoder.positions, decoder.hidden))
             learned = net.add("Gather", "position_embedding", [net.constant(name, data), places], axis=0)
@@ -387,7 +388,7 @@ class _Decoder:
         The first token sees all of them.
         """
         net = self._net
-        row = self._sliced("first_row", "attention_mask", (2, 3), (1, self._length.past))
+        row = self._sliced("first_row", MASK, (2, 3), (1, self._length.past))
         bounds = [net.array("mask_low", -1.0), net.array("mask_high", 0.0)]
         hidden = net.add("Clip", "past_hidden", [row, *bounds])
         seen = net.add("Add", "past_seen", [hidden, net.array("one", 1.0)])
@@ -403,7 +404,7 @@ class _Decoder:
         """Return names of the cosines and sines of a layer."""
         decoder = self._decoder
         if decoder.windows[layer] is None or decoder.local_rope == decoder.rope:
-            return "position_ids_cos", "position_ids_sin"
+            return COSINES, SINES
         return self._shared("angles", self._local_angles)  # type: ignore[no-any-return]
 
     def _local_angles(self) -> tuple[str, str]:
@@ -445,7 +446,7 @@ class _Decoder:
         """Return the mask of a layer."""
         window = self._decoder.windows[layer]
         if window is None or window >= self._length.context:
-            return "attention_mask"
+            return MASK
         return self._shared(f"mask_of_{window}", lambda: self._window_mask(window))  # type: ignore[no-any-return]
 
     def _window_mask(self, window: int) -> str:
@@ -466,7 +467,7 @@ class _Decoder:
         hidden = net.scaled(f"hidden_{window}_scaled", hidden, MASKED)
         fresh = net.array("unmasked", np.zeros((1, 1, length.tokens, length.tokens)))
         whole = net.add("Concat", f"hidden_all_{window}", [hidden, fresh], axis=3)
-        return net.add("Add", f"mask_of_{window}", ["attention_mask", whole])
+        return net.add("Add", f"mask_of_{window}", [MASK, whole])
 
     def _joined(self, role: str, value: str, layer: int, axis: int) -> str:
         """Output the keys or values of the tokens; return those after the past ones."""
@@ -524,7 +525,7 @@ class _Decoder:
         logits = net.scaled("scaled_logits", logits, decoder.logits_factor)
         logits = net.capped("capped_logits", logits, decoder.logits_cap)
         sizes = net.array("logits_shape", [1, tokens, decoder.vocab], "int64")
-        net.output("Reshape", "logits", [logits, sizes])
+        net.output("Reshape", LOGITS, [logits, sizes])
 
 
 def _turns(frequencies: Any, count: int) -> tuple[Any, Any]:

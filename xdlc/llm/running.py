@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
@@ -18,13 +18,11 @@ from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
 from xdlc.options import spell
+from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
 
-EngineName: TypeAlias = Literal["auto", "genie", "htp", "host", "float"]
 EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
-ENGINES: tuple[str, ...] = get_args(EngineName)
-"""Engines: the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
 _Notify = Callable[[str], None]
@@ -98,7 +96,9 @@ def opened(
                         fix="shorten the prompt, or build a bundle with a longer context",
                     )
                 dialog.reset()
-                yield from dialog.tokens(prompt, min(most, context - len(prompt)))
+                for token in dialog.tokens(prompt, min(most, context - len(prompt))):
+                    if token not in bundle.facts.eos:  # the runtime returns the one that ends an answer
+                        yield token
 
             yield ask
 
@@ -166,7 +166,7 @@ def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
 @contextmanager
 def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
-    from contextlib import ExitStack
+    import numpy
 
     from xdlc.runtime.htp.process import WorkerSession
 
@@ -176,18 +176,12 @@ def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Call
         def open_graph(part: int, graph: Graph) -> Engine:
             if part not in served:
                 file = MappedFile(folder / bundle.parts[part].with_suffix(".bin").name)
-                content = MappedData(file, 0, (file.size,), _bytes())
+                content = MappedData(file, 0, (file.size,), numpy.dtype(numpy.uint8))
                 session = WorkerSession.of_cache(content, name=str(file.path))
                 served[part] = sessions.enter_context(session)
             return _Emulated(served[part], graph.name)
 
         yield open_graph
-
-
-def _bytes() -> Any:
-    import numpy
-
-    return numpy.dtype(numpy.uint8)
 
 
 class _Emulated:
@@ -274,12 +268,13 @@ def _figures(verified: Verification) -> str:
     return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
 
 
-def agreement(bundle: Bundle, soc: str, *, count: int = 16) -> str:
+def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     """Return a sentence on how often runtime and emulation choose the same tokens.
 
     The emulation runs the same context binaries in our own loop.  The prompt graph runs twice.
 
     Raises:
+        UsageError: If no SoC is given, and the bundle has no binaries.
         BackendError: If the runtime chooses a token that is far less likely than another one.
     """
     import numpy

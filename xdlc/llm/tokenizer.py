@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from xdlc.errors import ModelError, StorageError, XdlcError
-from xdlc.ir.files import open_file
+from xdlc.ir.files import open_file, read_bytes
 from xdlc.worker.process import ChildDiedError, Process
 
 SERVICE = "xdlc.llm.tokenizer_service"
@@ -15,8 +15,15 @@ LONGEST = 64 << 20
 """Most bytes of a ``tokenizer.json``."""
 SECONDS, MEMORY = 60.0, 4 << 30
 """Limits of a request: seconds of the processor, and bytes beside those that the child has."""
+LONGEST_TEXT = 8 << 20
+"""Bytes of a text that is tokenized at once: more may need more than ``MEMORY``."""
 _RENDERING = 5.0
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the beginning of a text in UTF-8, at most ``LONGEST_TEXT`` bytes."""
+    return read_bytes(path, LONGEST_TEXT)[:LONGEST_TEXT].decode("utf-8", "replace")
 
 
 class Tokenizer:
@@ -73,9 +80,11 @@ class Tokenizer:
             if text.endswith(_UNFINISHED):
                 continue
             yield text[len(shown) :]
-            # The last token stays: decoders write it otherwise at the beginning of a text.
-            pending = pending[-1:]
-            shown = self.decode(pending)
+            # The last character stays: decoders write tokens otherwise at the beginning of a text.
+            kept = 1
+            while _UNFINISHED in (shown := self.decode(pending[-kept:])) and kept < len(pending):
+                kept += 1
+            pending = pending[-kept:]
         if pending and (rest := self.decode(pending)[len(shown) :]):
             yield rest
 

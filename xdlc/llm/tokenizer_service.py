@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from xdlc.errors import BackendError, ModelError, UsageError
 
@@ -48,7 +48,10 @@ class _Texts:
     def encode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return the tokens of a text."""
         special = request["special"]
-        return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
+        try:
+            return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
+        except (UnicodeEncodeError, TypeError) as error:
+            raise UsageError(f"the text is not UTF-8: {error}"[:200], fix="write it in UTF-8") from error
 
     def decode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return the text of tokens."""
@@ -59,16 +62,29 @@ class _Texts:
 
     def render(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return a conversation as text, by a template in Jinja's sandbox."""
+        from datetime import datetime
+
         from jinja2 import TemplateError
+        from jinja2.ext import Extension
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def refuse(message: str) -> None:
             raise UsageError(f"the chat template refuses the conversation: {message}"[:500])
 
+        class Generation(Extension):
+            """The block that templates put around answers, for training."""
+
+            tags: ClassVar[set[str]] = {"generation"}  # type: ignore[misc]
+
+            def parse(self, parser: Any) -> Any:
+                """Return what the block has."""
+                parser.stream.skip(1)
+                return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
         )
-        environment.globals["raise_exception"] = refuse
+        environment.globals |= {"raise_exception": refuse, "strftime_now": datetime.now().strftime}
         words = {name: self._tokenizer.id_to_token(token) or "" for name, token in request["special"].items()}
         values = {**words, "messages": request["messages"], "add_generation_prompt": True}
         try:
@@ -78,6 +94,14 @@ class _Texts:
                 if size > _LONGEST_TEXT:
                     raise ModelError(f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB")
                 parts.append(part)
-        except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        except (
+            TemplateError,
+            ValueError,
+            TypeError,
+            ArithmeticError,
+            LookupError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise ModelError(f"the chat template fails: {error}"[:500], fix="correct the template") from error
         return {"text": "".join(parts)}

@@ -50,7 +50,11 @@ class Weights:
             shape: The shape that the config makes it have.
             change: Changes the parameter.
         """
-        return self._once("", name, lambda floats: floats if change is None else change(floats))
+        if ("", name) not in self._data:
+            floats = self._weights[name].floats()
+            changed = floats if change is None else change(floats)
+            self._data["", name] = changed.cast(self.dtype.numpy)
+        return self._data["", name]
 
     def linear(
         self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
@@ -62,7 +66,7 @@ class Weights:
         Args:
             shape: The shape that they have, as they are stored.
             is_transposed: Whether they are stored as [inputs, outputs].
-            start: First output that is wanted, of a map that has more of them than ``shape``.
+            start: First output, of a map that has more of them than ``shape``.
         """
         key = f"linear {start}", name
         if key not in self._data:
@@ -78,19 +82,13 @@ class Weights:
     def rows(self, name: str, shape: Sequence[int]) -> tuple[TensorData, TensorData]:
         """Return a table in bytes, and the step of each block of a row: [rows, blocks].
 
-        A value is a step times its byte less ``ZERO_BYTE``.  Integers of the checkpoint are kept.
+        A value is a step times its byte less ``ZERO_BYTE``.  Signed integers of the checkpoint are kept.
         """
         if ("steps", name) not in self._data:
             stored, steps = _in_bytes(self._weights[name])
             self._data["bytes", name] = stored
             self._data["steps", name] = steps.cast(self.dtype.numpy)
         return self._data["bytes", name], self._data["steps", name]
-
-    def _once(self, form: str, name: str, change: Change, dtype: DType | None = None) -> TensorData:
-        if (form, name) not in self._data:
-            changed = change(self._weights[name].floats())
-            self._data[form, name] = changed.cast((dtype or self.dtype).numpy)
-        return self._data[form, name]
 
 
 def _in_bytes(weight: Weight) -> tuple[TensorData, TensorData]:
@@ -99,14 +97,13 @@ def _in_bytes(weight: Weight) -> tuple[TensorData, TensorData]:
 
     count, width = weight.shape
     encoding = weight.encoding
-    if encoding is not None and encoding.block_shape[0] == 1 and len(set(encoding.offsets)) == 1:
-        shift = ZERO_BYTE + encoding.offsets[0]
-        if -np.iinfo(np.int8).min <= shift <= ZERO_BYTE:
-            steps = np.asarray(encoding.scales, np.float32).reshape(count, -1)
-            moved = weight.data.transform(
-                lambda rows: (rows.astype(np.int16) + shift).astype(np.uint8), dtype=np.uint8, by_rows=True
-            )
-            return moved, ArrayData(steps)
+    is_row = encoding is not None and encoding.block_shape[0] == 1 and weight.data.dtype.kind == "i"
+    if encoding is not None and is_row and not np.any(np.asarray(encoding.offsets)):
+        steps = np.asarray(encoding.scales, np.float32).reshape(count, -1)
+        moved = weight.data.transform(
+            lambda rows: (rows.astype(np.int16) + ZERO_BYTE).astype(np.uint8), dtype=np.uint8, by_rows=True
+        )
+        return moved, ArrayData(steps)
     blocks = width // TABLE_BLOCK if width % TABLE_BLOCK == 0 else 1
     floats = weight.floats()
 

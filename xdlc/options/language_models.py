@@ -6,6 +6,8 @@ from xdlc.options import Names, Option, PathLike
 
 WEIGHTS = ("fp16", "w8", "w4", "w4b32")
 """Forms of weights."""
+ENGINES = ("auto", "genie", "htp", "host", "float")
+"""Engines: auto, the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 
 
 class BuildOptions(TypedDict, total=False):

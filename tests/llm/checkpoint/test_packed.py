@@ -108,6 +108,7 @@ def test_scales_that_no_encoding_has(tmp_path):
     [
         {"quant_method": "bitsandbytes"},
         {"quant_method": "gptq", "bits": 3},
+        {"quant_method": "gptq", "bits": 4.0},
         {"quant_method": "awq", "bits": 4, "version": "gemv"},
         {"quant_method": "compressed-tensors", "format": "int-quantized", **ACROSS},
         {"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": 3}}},

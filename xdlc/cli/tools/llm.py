@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,21 +16,19 @@ from xdlc.cli import bars, params, text
 from xdlc.cli.tool import ToolGroup, notice, show, tool
 from xdlc.errors import UsageError
 from xdlc.options import spell
-from xdlc.options.language_models import BuildOptions
+from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
     from xdlc.llm.tokenizer import Tokenizer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
-_LONGEST_TEXT = 64 << 20
-_ENGINES = ("auto", "genie", "htp", "host", "float")
 _EVALUATED = ("float", "host", "htp")
 
 _SAMPLING = (
     click.option(
         "--engine",
-        type=click.Choice(_ENGINES),
+        type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
         help="genie: the vendor's runtime of language models on the emulation; htp: the emulation of a SoC; "
@@ -165,17 +162,20 @@ def evaluate(
     """Print perplexities on a text, and how often the likeliest tokens are equal."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
-    from xdlc.llm.running import runner_of
+    from xdlc.llm.running import check_tokens, runner_of
+    from xdlc.llm.tokenizer import read_text
 
     bundle = read_bundle(source)
     with _tokenizer(bundle) as tokenizer:
-        tokens = tokenizer.encode(_content(listing), special=False)[:max_tokens]
+        tokens = tokenizer.encode(read_text(listing), special=False)[:max_tokens]
     cases = [(name, bundle, name) for name in engines or ("float", "host")]
     if reference is not None:
         cases.insert(0, ("reference", read_bundle(reference), "host"))
+    window = window or min(evaluated.facts.context for _, evaluated, _ in cases)
     rows: list[tuple[str, ...]] = []
     first = None
     for title, evaluated, engine in cases:
+        check_tokens(tokens, evaluated)
         with (
             bars.steps("evaluating", "token") as step,
             runner_of(evaluated, engine, soc=soc, notify=notice) as runner,
@@ -183,9 +183,8 @@ def evaluate(
             result = measured(runner, tokens, window=window, bos=bundle.facts.bos, step=step)
         first = first or result
         worst = max(result.perplexities)
-        ratio = math.exp(result.loss - first.loss)
         same = f"{100 * result.equality(first):.1f} %"
-        rows.append((title, f"{result.perplexity:.4f}", f"{ratio:.4f}", same, f"{worst:.4f}"))
+        rows.append((title, f"{result.perplexity:.4f}", f"{result.ratio(first):.4f}", same, f"{worst:.4f}"))
     show(f"{len(tokens)} tokens of {listing}; ratio and equal tokens against {rows[0][0]}")
     for line in text.table(
         ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
@@ -244,13 +243,6 @@ def _tokenizer(bundle: Bundle) -> Tokenizer:
     return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
-def _content(path: Path) -> str:
-    from xdlc.ir.files import read_bytes
-
-    content = read_bytes(path, _LONGEST_TEXT)
-    return content[:_LONGEST_TEXT].decode("utf-8", "replace")
-
-
 def _lines() -> Iterator[str]:
     """Yield lines of standard input that are not empty, with a prompt on a terminal."""
     while True:
@@ -285,7 +277,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     from xdlc.llm.running import agreement
 
     bundle = read_bundle(source)
-    for name in [soc] if soc else bundle.targets:
+    for name in [soc] if soc or not bundle.targets else bundle.targets:
         with bars.steps("generating"):
             show(agreement(bundle, name, count=max_new_tokens))
 

@@ -162,9 +162,9 @@ def _template(stated: Any) -> str | None:
     """Return the chat template of tokenizer_config.json, the default of several."""
     if isinstance(stated, list):
         by_name = {
-            each.get("name"): each.get("template")
-            for each in stated
-            if isinstance(each, dict) and isinstance(each.get("name"), str)
+            entry.get("name"): entry.get("template")
+            for entry in stated
+            if isinstance(entry, dict) and isinstance(entry.get("name"), str)
         }
         stated = by_name.get("default")
     return stated if isinstance(stated, str) else None
@@ -175,10 +175,12 @@ def _generation(config: dict[str, Any], stated: dict[str, Any], folder: Path) ->
     text = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
     ids: dict[str, list[int]] = {}
     for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        stated_ids = [each[key] for each in (stated, config, text) if each and each.get(key) is not None]
+        stated_ids = [
+            source[key] for source in (stated, config, text) if source and source.get(key) is not None
+        ]
         value: Any = stated_ids[0] if stated_ids else []
         ids[key] = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, int) and not isinstance(each, bool) for each in ids[key]):
+        if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids[key]):
             problem = f"{key} is neither a whole number nor a list of them"
             raise ModelError(
                 problem, where=str(folder), fix="get generation_config.json and config.json again"

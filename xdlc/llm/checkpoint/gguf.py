@@ -127,7 +127,7 @@ def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTen
         if layout is None:
             raise UnsupportedOp(
                 f"its values have ggml's type {kind}; "
-                f"{', '.join(each.name for each in LAYOUTS.values())} are supported",
+                f"{', '.join(supported.name for supported in LAYOUTS.values())} are supported",
                 where=where,
                 fix="use another quantization of the model, like Q4_0, Q8_0, Q4_K_M or F16",
             )
@@ -141,7 +141,7 @@ def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTen
             problem = f"has {tensor.nbytes} bytes at {tensor.offset} of a file of {reader.size}"
             raise ModelError(problem, where=where, fix=_AGAIN)
     at = begin
-    for tensor in sorted(tensors.values(), key=lambda each: each.offset):
+    for tensor in sorted(tensors.values(), key=lambda entry: entry.offset):
         if tensor.offset < at:
             raise reader.fault(f"has tensors that overlap at {shown(tensor.name)}")
         at = tensor.offset + tensor.nbytes

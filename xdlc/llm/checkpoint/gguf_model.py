@@ -136,7 +136,9 @@ def open_gguf(path: Path) -> Checkpoint:
         for hugging_face, tensor, order, change in _renamed(file, architecture, family)
     }
     notices = []
-    floats = sorted({each.layout.name for each in file.tensors.values() if each.layout.floats is not None})
+    floats = sorted(
+        {tensor.layout.name for tensor in file.tensors.values() if tensor.layout.floats is not None}
+    )
     if floats:
         notices.append(
             f"{file.where}: blocks of {', '.join(floats)} have float offsets; "
@@ -272,7 +274,7 @@ class _Config:
         """
         value = self._file.metadata.get(f"{self._name}.{key}")
         if isinstance(value, list):
-            if not value or any(each != value[0] for each in value):
+            if not value or any(number != value[0] for number in value):
                 raise UnsupportedOp(
                     f"{self._name}.{key} differs by layer",
                     where=self._file.where,
@@ -387,16 +389,16 @@ def _llama3(factors: list[float], theta: Any, trained: Any) -> dict[str, Any]:
     if not isinstance(theta, int | float) or not 1 < theta < 1e12 or factor <= 1:
         return exact
     waves = [2 * math.pi * theta ** (index / len(factors)) for index in range(len(factors))]
-    for wave, each in zip(waves, factors, strict=True):
-        if not 1 < each < factor:
+    for wave, middle in zip(waves, factors, strict=True):
+        if not 1 < middle < factor:
             continue
-        length = round(wave * (low + (high - low) * (1 / each - 1 / factor) / (1 - 1 / factor)))
+        length = round(wave * (low + (high - low) * (1 / middle - 1 / factor) / (1 - 1 / factor)))
         for stated in (length, 1 << max(length - 1, 1).bit_length(), 1 << max(length, 1).bit_length() - 1):
             turns = [stated / wave_ for wave_ in waves]
             shares = [min(1.0, max(0.0, (turn - low) / (high - low))) for turn in turns]
             if all(
-                math.isclose(1 / ((1 - share) / factor + share), other, rel_tol=1e-4)
-                for share, other in zip(shares, factors, strict=True)
+                math.isclose(1 / ((1 - share) / factor + share), exact_factor, rel_tol=1e-4)
+                for share, exact_factor in zip(shares, factors, strict=True)
             ):
                 return {
                     "rope_type": "llama3",

@@ -65,7 +65,7 @@ def tokenizer_json(metadata: Mapping[str, Any], where: str) -> tuple[bytes | Non
         check_tokenizer(content, f"{where}: tokenizer.huggingface.json")
         return content, ""
     kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
-    hint = "; put the tokenizer.json of its source beside the bundle"
+    hint = "; for texts, build from the folder of its source, with tokenizer.json"
     if kind not in ("gpt2", "llama"):
         return None, f"its tokenizer is of the kind {shown(str(kind))}; gpt2 and llama are supported{hint}"
     if kind == "gpt2" and (not isinstance(pre, str) or pre not in _SPLITS):

@@ -78,11 +78,11 @@ def _method(stated: Any, where: str) -> _Method:
     if not isinstance(stated, dict):
         raise ModelError("quantization_config is no object", where=where, fix=_AGAIN)
     name, bits = stated.get("quant_method"), stated.get("bits", 4)
-    if name == "gptq" and bits in (2, 4, 8):
-        one = stated.get("checkpoint_format", "gptq") == "gptq"
-        return _Method("gptq", ("qweight", "scales", "qzeros", "g_idx"), bits, adds_one=one)
+    if name == "gptq" and type(bits) is int and bits in (2, 4, 8):
+        adds_one = stated.get("checkpoint_format", "gptq") == "gptq"
+        return _Method("gptq", ("qweight", "scales", "qzeros", "g_idx"), bits, adds_one)
     if name == "awq" and bits == 4 and str(stated.get("version", "gemm")).lower() == "gemm":
-        return _Method("awq", ("qweight", "scales", "qzeros", "g_idx"), bits)
+        return _Method("awq", ("qweight", "scales", "qzeros", "g_idx"), 4)
     groups = stated.get("config_groups")
     if name == "compressed-tensors" and isinstance(groups, dict) and len(groups) == 1:
         (group,) = groups.values()
@@ -90,7 +90,7 @@ def _method(stated: Any, where: str) -> _Method:
         is_plain = stated.get("format") == "pack-quantized" and weights.get("symmetric") is True
         if is_plain and weights.get("type") == "int" and weights.get("num_bits") in (4, 8):
             parts = ("weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx")
-            return _Method("compressed-tensors", parts, weights["num_bits"])
+            return _Method("compressed-tensors", parts, int(weights["num_bits"]))
     raise UnsupportedOp(
         f"its weights are quantized by {shown(str(name))} in a form that is not supported; supported are "
         "GPTQ of 2, 4 and 8 bits, AWQ of 4 bits (gemm), and symmetric pack-quantized compressed-tensors",
