@@ -114,6 +114,16 @@ def test_weights_are_integers_beside_floats(float_bitwidth):
     assert np.linalg.norm(expected - result) < 0.2 * np.linalg.norm(expected)
 
 
+def test_no_graph_is_said_to_stay_float():
+    model, notes = network(), []
+    other = network()
+    other.main.name = "other"
+    model.add_graph(other.main)
+    quantize(model, [], weights_only=True, notify=notes.append)
+    assert notes
+    assert not any("'other' stays float" in note for note in notes)
+
+
 def test_rows_have_a_scale_each_without_a_size_of_blocks():
     stored = quantize(network(), [], weights_only=True)
     (op,) = (op for op in stored.main.ops if op.type == "FullyConnected")
