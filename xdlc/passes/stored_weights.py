@@ -89,7 +89,7 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
 
 _KERNEL_RANK = 4
 _BLOCK_BITS = (2, 4, 8)
-_WORD = 32
+WORD = 32
 """Bits that the integers of a block have to fill: HTP computes other blocks wrongly."""
 _SCALE_ERROR = 2.0**-10
 """Largest relative error of all scales of a weight in float16, by which HTP multiplies."""
@@ -265,7 +265,7 @@ def _blocks(weight: Tensor) -> _Blocks | None:
             break
     else:
         return None
-    if weight.size // scales.size * wide % _WORD:
+    if weight.size // scales.size * wide % WORD:
         return None
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
@@ -302,8 +302,8 @@ def _grid(weight: Tensor) -> tuple[Array, Array] | None:
         scales = steps * numpy.array(encoding.scales, numpy.float32)[:, None]
         return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], count, 1)
     if is_matrix and isinstance(encoding, ScaleOffset):
-        one = numpy.ones((units, 1), numpy.int32)
-        return (one * encoding.scale).astype(numpy.float32), one * encoding.offset
+        rows = numpy.ones((units, 1), numpy.int32)
+        return (rows * encoding.scale).astype(numpy.float32), rows * encoding.offset
     if not is_matrix or not isinstance(encoding, AxisScaleOffset):
         return None
     if encoding.axis != 0 or len(encoding.scales) != units:

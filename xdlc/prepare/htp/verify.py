@@ -204,7 +204,7 @@ def verify(
             serve = _compiling(stack, graphs, cache.soc, options, f"{name}: {cache.soc}", timeout, verifying)
         for graph in outer:
             called = {inner.name for inner in reachable(graph, model.graphs)}
-            own = {number: held for number, held in graphs.items() if sources[number].source in called}
+            own = {number: part for number, part in graphs.items() if sources[number].source in called}
             is_main = graph is model.main
             limits = replace(
                 verifying,
