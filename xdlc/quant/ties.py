@@ -245,6 +245,7 @@ def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
         UsageError: If tensors that the user tied have unlike encodings.
     """
     pairs = [tie.names[:2] for tie in ties if not tie.is_asked and len(tie.names) > 1]
+    pairs = [names for names in pairs if graph.tensors[names[0]].dtype.is_fixed]
     if pairs:
         text = listed([f"{first!r} and {second!r}" for first, second in pairs], 2)
         yield f"states share the encoding of their next values: {text}"
