@@ -92,8 +92,8 @@ def figures(model: Model, decoder: Decoder, tokens: Sequence[int], width: int) -
 
 def samples_of(model: Model, decoder: Decoder, tokens: Sequence[int], width: int, count: int) -> list[Any]:
     """Return inputs of the prompt graph along windows of the text."""
-    each = max(1, width // model.main.inputs[0].shape[-1])
-    recorder = Recorder(model.main, max(1, each // 4))
+    steps = max(1, width // model.main.inputs[0].shape[-1])
+    recorder = Recorder(model.main, max(1, steps // 4))
     runner = Runner(
         [model], decoder.rope, lambda _, graph: recorder if graph is model.main else CpuSession(graph)
     )
@@ -139,18 +139,18 @@ def main() -> None:
     count = options.drift or options.tokens
     context = max(options.context, options.drift + options.prompt)
     width = options.drift or context - options.prompt
-    held, rest = tokens[-count:], tokens[:-count]
+    tested, rest = tokens[-count:], tokens[:-count]
     weights, (part,) = Weights(checkpoint.weights), parts_of(decoder, [])
     model, token = (part_model(decoder, weights, part, Length(n, context)) for n in (options.prompt, 1))
     model.add_graph(token.main)
-    exact, best = figures(model, decoder, held, width)
+    exact, best = figures(model, decoder, tested, width)
     print(f"float: perplexity {math.exp(exact.mean()):.3f} on {len(exact)} tokens, windows of {width}")
     samples = samples_of(model, decoder, rest, width, options.samples)
     for name in options.variants:
         began = time.monotonic()
         result = quantized(model, samples, VARIANTS[name])
         seconds = time.monotonic() - began
-        losses, likeliest = figures(result, decoder, held, width)
+        losses, likeliest = figures(result, decoder, tested, width)
         ratio, same = math.exp(losses.mean() - exact.mean()), (likeliest == best).mean()
         print(f"{name:16} ratio {ratio:.4f}, {100 * same:5.1f} % of tokens, quantized in {seconds:.1f} s")
         if options.drift:

@@ -43,6 +43,11 @@ def test_shapes_choose_the_graph(both: Path) -> None:
             session.run({"z": np.ones((3, 64), np.float32)})
 
 
+def test_shapes_choose_where_no_graph_is_named(both: Path) -> None:
+    with xdlc.Session(both, graph=None) as session:
+        assert session.run(feeds(3))["y"].shape == (3, 64)
+
+
 def test_names_choose_the_graph(both: Path) -> None:
     with xdlc.Session(both, graph="main_3x64") as session:
         assert session.graph.name == "main_3x64"
@@ -89,7 +94,7 @@ def test_debugger_compares_one_graph(both: Path) -> None:
     options: Any = {"reference": "float", "candidate": "cpu", "notify": notices.append}
     assert xdlc.debug(both, [feeds(3)], graph="main_3x64", **options).first_wrong is None
     assert not notices
-    xdlc.debug(both, [feeds(1)], **options)
+    xdlc.debug(both, [feeds(1)], graph=None, **options)
     assert any("main_3x64" in text for text in notices)
     with pytest.raises(UsageError, match="'other'"):
         xdlc.debug(both, [feeds(1)], graph="other", **options)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, Dequantized, ScaleOffset
 from xdlc.ir.dtype import SFIXED8
+from xdlc.ir.quantization import to_float
 
 STORED = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
 STEPS = (0.5, 0.25, 2.0)
@@ -25,6 +27,13 @@ def test_reals():
     found = Dequantized(ArrayData(STORED), SFIXED8, ScaleOffset(0.5, -3)).numpy()
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, (STORED - 3.0) * 0.5)
+
+
+@pytest.mark.parametrize(("block", "count"), [((1, 3), 4), ((1, 2), 3), ((2,), 4)])
+def test_blocks_that_do_not_fit_are_an_error_with_a_place(block, count):
+    with pytest.raises(ModelError) as caught:
+        to_float(np.zeros((2, 4), np.int8), BlockScaleOffset(block, (0.5,) * count), where="tensor 'w'")
+    assert caught.value.where == "tensor 'w'"
 
 
 def test_scales_along_an_axis():

@@ -184,6 +184,23 @@ def test_matrices_of_integers_become_rows(stored, is_turned):
     assert error(expected, run(graph, feeds)["y"]) < 2e-3
 
 
+def test_a_matrix_that_one_product_transposes_has_the_values_of_each():
+    graph = Graph("product")
+    x = graph.add_input(Tensor("x", (3, 64), FLOAT32))
+    weight = static("w", RNG.integers(-8, 8, (64, 64)).astype(np.int8), SFIXED8, ScaleOffset(0.125, 0))
+    for name, is_turned in (("a", False), ("b", True), ("c", False)):
+        y = Tensor(name, (3, 64), FLOAT32)
+        graph.append(make_op(graph, "MatMul", [x, weight], [y], {"transpose_in1": b8(is_turned)}, name=name))
+        graph.add_output(y)
+    feeds = feeds_of(graph)
+    expected = run(graph, feeds)
+    passes.run(graph, passes.htp_query())
+    graph.verify()
+    products = [op.inputs[1] for op in graph.ops if op.type == "FullyConnected"]
+    assert [weight.dtype for weight in products if weight is not None] == [SFIXED8] * 3
+    assert all(error(values, run(graph, feeds)[name]) < 2e-3 for name, values in expected.items())
+
+
 @pytest.mark.parametrize(
     "encoding",
     [

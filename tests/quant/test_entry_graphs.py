@@ -6,7 +6,7 @@ import pytest
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir.data import ArrayData
-from xdlc.ir.dtype import FLOAT32, UFIXED8
+from xdlc.ir.dtype import FLOAT32, INT32, UFIXED8
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
 
@@ -147,3 +147,21 @@ def test_samples_of_unknown_graphs_are_refused(names):
     model = model_of(layers("prompt", 4), layers("token", 1))
     with pytest.raises(UsageError):
         quantize(model, {name: samples_of(model.main) for name in names})
+
+
+def test_an_input_without_samples_is_an_error():
+    token = layers("token", 1)
+    extra = token.add_input(Tensor("extra", (1, 8), FLOAT32))
+    total = add(token, "ElementWiseBinary", [extra, token.tensors["y"]], (1, 8), "total", operation=u32(0))
+    token.add_output(total)
+    model = model_of(layers("prompt", 4), token)
+    with pytest.raises(UsageError, match="extra"):
+        quantize(model, samples_of(model.main))
+
+
+def test_a_width_of_an_input_of_integers_is_an_error():
+    graph = layers("prompt", 4)
+    graph.add_input(Tensor("ids", (4,), INT32))
+    samples = [sample | {"ids": np.zeros(4, np.int32)} for sample in samples_of(layers("prompt", 4))]
+    with pytest.raises(UsageError, match="ids"):
+        quantize(model_of(graph), samples, act_bitwidth_of={"ids": 8})

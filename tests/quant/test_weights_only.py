@@ -114,6 +114,26 @@ def test_weights_are_integers_beside_floats(float_bitwidth):
     assert np.linalg.norm(expected - result) < 0.2 * np.linalg.norm(expected)
 
 
+def test_states_that_stay_float_have_no_note_on_encodings():
+    model, notes = network(), []
+    x = model.main.inputs[0]
+    following = Tensor("x_next", x.shape, FLOAT32)
+    model.main.append(make_op(model.main, "Relu", [x], [following], name="relu"))
+    model.main.add_output(following)
+    quantize(model, [], weights_only=True, notify=notes.append)
+    assert not any("'x_next'" in note for note in notes)
+
+
+def test_no_graph_is_said_to_stay_float():
+    model, notes = network(), []
+    other = network()
+    other.main.name = "other"
+    model.add_graph(other.main)
+    quantize(model, [], weights_only=True, notify=notes.append)
+    assert notes
+    assert not any("'other' stays float" in note for note in notes)
+
+
 def test_rows_have_a_scale_each_without_a_size_of_blocks():
     stored = quantize(network(), [], weights_only=True)
     (op,) = (op for op in stored.main.ops if op.type == "FullyConnected")

@@ -53,7 +53,7 @@ def debug(
     source = whole.with_main(options.get("graph"))
     graph = source.main
     notify, others = options.get("notify"), outer_graphs(whole)[1:]
-    if others and notify is not None and "graph" not in options:
+    if others and notify is not None and options.get("graph") is None:
         listed = ", ".join(other.name for other in others)
         notify(f"graph {graph.name!r} is compared; {spell('graph')} names another one: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))

@@ -21,7 +21,7 @@ from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.runtime.graph_choice import alternatives, fitting
 
 if TYPE_CHECKING:
-    from xdlc.runtime.profile import Profile, Profiler
+    from xdlc.runtime.profile import Profile
     from xdlc.runtime.udo import Kernels
 
 R = TypeVar("R")
@@ -155,10 +155,10 @@ class Session:
     ) -> None:
         arguments: dict[str, Any] = {**options}
         chosen = runtime_with(runtime, options)
-        self._anew: Callable[[str, Profiler], Any] | None = None
         with ExitStack() as stack:
             source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
-            self._graphs = alternatives(source) if "graph" in chosen.options - arguments.keys() else []
+            is_by_shape = "graph" in chosen.options and arguments.get("graph") is None
+            self._graphs = alternatives(source) if is_by_shape else []
             named: Any = {
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
@@ -168,16 +168,13 @@ class Session:
             arguments |= {"kernels": opened} if named else {}
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))
             self._engines = {self._engine.graph.name: self._engine}
-            self._open: Callable[[str], Any] = lambda graph: chosen.open(
-                source, where, graph=graph, **arguments
+            self._open: Callable[..., Any] = lambda graph, **more: chosen.open(
+                source, where, **{**arguments, "graph": graph}, **more
             )
             self._others, self._opening = stack.enter_context(ExitStack()), threading.Lock()
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
-            if chosen.times_ops:
-                self._anew = lambda graph, profiler: chosen.open(
-                    source, where, profiler=profiler, **{**arguments, "graph": graph}
-                )
+            self._times_ops = chosen.times_ops
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or arguments.get("soc")
@@ -249,7 +246,7 @@ class Session:
 
         def work(until: float | None) -> dict[str, Array]:
             engine = self._engine_for(feeds)
-            if until is not None and self._anew is not None:
+            if until is not None and self._times_ops:
                 return engine.run(feeds, native=native, until=until)  # type: ignore[call-arg]
             return engine.run(feeds, native=native)
 
@@ -273,7 +270,7 @@ class Session:
         from xdlc.runtime.profile import Profiler
 
         self._check_open()
-        if self._anew is None:
+        if not self._times_ops:
             raise UsageError(
                 "ops can be timed only on the runtime cpu: the emulation of a device measures no op times",
                 fix="open the model with the runtime cpu",
@@ -281,7 +278,7 @@ class Session:
         if not isinstance(runs, int) or runs < 1:
             raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
         with Profiler() as profiler:
-            with self._anew(self._engine_for(feeds).graph.name, profiler) as engine:
+            with self._open(self._engine_for(feeds).graph.name, profiler=profiler) as engine:
                 for _ in range(runs):
                     profiler.run(engine.run, feeds)
             return profiler.result()

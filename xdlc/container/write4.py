@@ -233,10 +233,10 @@ class _Hash:
 def _hashes(graphs: Iterable[Graph]) -> dict[int, bytes]:
     """Return the hash of data that several graphs may have in common, by its ``id``."""
     of_graphs = [{id(data): data for data in _data_of(graph)} for graph in graphs]
-    sizes = Counter(size for held in of_graphs for size in {data.nbytes for data in held.values()})
+    sizes = Counter(size for by_id in of_graphs for size in {data.nbytes for data in by_id.values()})
     by_place: dict[object, bytes] = {}
     hashes: dict[int, bytes] = {}
-    for data in itertools.chain.from_iterable(held.values() for held in of_graphs):
+    for data in itertools.chain.from_iterable(by_id.values() for by_id in of_graphs):
         if sizes[data.nbytes] < 2 or not data.nbytes:
             continue
         place: object = id(data)

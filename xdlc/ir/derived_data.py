@@ -108,15 +108,8 @@ class Dequantized(Transform):
         return Dequantized, (self.stored, self.fixed, self.encoding)
 
     def numpy(self) -> Array:
-        import numpy
-
-        if not self.has_rows or self.nbytes <= ROWS_CHUNK:
-            return super().numpy()
-        values = numpy.empty(self.shape, numpy.float32)
-        step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
-        for start in range(0, self.shape[0], step):
-            values[start : start + step] = self.rows(start, min(start + step, self.shape[0]))
-        return values
+        is_whole = not self.has_rows or self.nbytes <= ROWS_CHUNK
+        return super().numpy() if is_whole else self._by_rows()
 
     def rows(self, start: int, stop: int) -> Array:
         import numpy
@@ -250,5 +243,5 @@ def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, .
         raise ValueError(f"blocks of {list(block)} do not divide shape {list(shape)}")
     grid = tuple(n // b for n, b in zip(shape, block, strict=True))
     if math.prod(grid) != len(encoding.scales):
-        raise ValueError(f"{len(encoding.scales)} scales for {math.prod(grid)} blocks")
+        raise ValueError(f"{len(encoding.scales)} block scales for {math.prod(grid)} blocks")
     return grid

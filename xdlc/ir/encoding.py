@@ -164,7 +164,7 @@ class AxisScaleOffset:
 
 @dataclass(frozen=True, slots=True)
 class BlockScaleOffset:
-    """A scale and offset per block, blocks in row-major order (QNN encoding 4).
+    """A scale and offset per block, in row-major order (QNN encodings 4 and 11).
 
     Attributes:
         block_shape: Size of a block along each axis.

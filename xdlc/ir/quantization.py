@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array, TensorData
-from xdlc.ir.derived_data import reals_of_blocks
+from xdlc.ir.derived_data import block_grid, reals_of_blocks
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset
 from xdlc.ir.tensor import Tensor
 
@@ -104,15 +104,21 @@ def block_shape(
     return tuple(shape[at] // blocks if at == others[0] else 1 for at in range(len(shape)))
 
 
-def as_blocks(encoding: Encoding, shape: tuple[int, ...]) -> BlockScaleOffset | None:
+def as_blocks(encoding: Encoding, shape: tuple[int, ...], *, where: str) -> BlockScaleOffset | None:
     """Return an encoding with a scale for each block; None if it has none.
 
-    Blocks of a damaged encoding, or without a shape, are none.
+    Blocks of a damaged expansion, or without a shape, are none.
+
+    Raises:
+        ModelError: If scales per block do not fit the shape.
     """
     import numpy
 
+    if isinstance(encoding, BlockScaleOffset):
+        check_scales(encoding, shape, where=where)
+        return encoding
     if not isinstance(encoding, BlockwiseExpansion):
-        return encoding if isinstance(encoding, BlockScaleOffset) else None
+        return None
     block, count = block_shape(encoding, shape), len(encoding.scales)
     if block is None or shape[encoding.axis] != count or any(encoding.offsets):
         return None
@@ -148,18 +154,10 @@ def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str
 def _grid_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
     import numpy
 
-    block = encoding.block_shape
-    if len(block) != len(shape) or any(b < 1 or n % b for n, b in zip(shape, block, strict=True)):
-        raise ModelError(
-            f"blocks of {list(block)} do not divide shape {list(shape)}", where=where, fix=_DAMAGED
-        )
-    grid = [n // b for n, b in zip(shape, block, strict=True)]
-    if int(numpy.prod(grid)) != len(encoding.scales):
-        raise ModelError(
-            f"{len(encoding.scales)} block scales for {int(numpy.prod(grid))} blocks of {list(block)}",
-            where=where,
-            fix=_DAMAGED,
-        )
+    try:
+        grid = block_grid(encoding, shape)
+    except ValueError as error:
+        raise ModelError(str(error), where=where, fix=_DAMAGED) from error
     scales = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
     return scales, numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
 
@@ -185,10 +183,14 @@ def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str)
 
 
 def to_float(quantized: Array, encoding: Encoding, *, where: str) -> Array:
-    """Return the float32 values ``(quantized + offset) * scale``."""
+    """Return the float32 values ``(quantized + offset) * scale``.
+
+    Raises:
+        ModelError: If the encoding does not fit the shape.
+    """
     import numpy
 
-    blocks = as_blocks(encoding, quantized.shape) if quantized.dtype.itemsize <= 2 else None
+    blocks = as_blocks(encoding, quantized.shape, where=where) if quantized.dtype.itemsize <= 2 else None
     if blocks is not None:
         return reals_of_blocks(quantized, blocks)
     scale, offset = scale_and_offset(encoding, tuple(quantized.shape), where=where)

@@ -89,7 +89,7 @@ def _unmarked(encoding: Encoding | None) -> Encoding | None:
 
 _KERNEL_RANK = 4
 _BLOCK_BITS = (2, 4, 8)
-_WORD = 32
+WORD = 32
 """Bits that the integers of a block have to fill: HTP computes other blocks wrongly."""
 _SCALE_ERROR = 2.0**-10
 """Largest relative error of all scales of a weight in float16, by which HTP multiplies."""
@@ -109,7 +109,7 @@ def multiply_blocks(graph: Graph) -> bool:
     bits, or a negative scale, as ggml's Q4_0 has.  A row of FullyConnected is a block too.  MatMul by a
     matrix becomes FullyConnected: HTP returns NaN for MatMul by blocks.
     """
-    turned: dict[Tensor, Tensor] = {}
+    turned: dict[tuple[Tensor, bool], Tensor] = {}
     for op in list(graph.ops):
         _turn(graph, op, turned)
     kept: dict[Tensor, Tensor] = {}
@@ -120,44 +120,49 @@ def multiply_blocks(graph: Graph) -> bool:
         if weight not in kept:
             kept[weight] = _signed_blocks(graph, weight)
         _multiply(graph, op, kept[weight], halves)
-    for old, new in (turned | kept | halves).items():
+    matrices = {weight: matrix for (weight, _), matrix in turned.items()}
+    for old, new in (matrices | kept | halves).items():
         graph.supersede(old, new)
     return bool(products)
 
 
-def _turn(graph: Graph, op: Op, turned: dict[Tensor, Tensor]) -> None:
+def _turn(graph: Graph, op: Op, turned: dict[tuple[Tensor, bool], Tensor]) -> None:
     """Turn MatMul by an integer matrix into FullyConnected, if that keeps it.
 
     Args:
-        turned: Transposed matrices by the matrices; takes new ones.
+        turned: Matrices with a row per unit, by the matrices and whether ops transpose these; gets new ones.
     """
-    source, weight, *bias = op.inputs if op.type == "MatMul" else (None, None)
-    result, dtype = op.outputs[0], _computed_in(op)
-    if source is None or weight is None or dtype is None:
+    matrix = _kept_matrix(op) if op.type == "MatMul" else None
+    if matrix is None:
         return
-    if weight not in turned:
-        matrix = _kept_matrix(op)
-        if matrix is None:
-            return
+    source, weight, *bias = op.inputs
+    result, dtype = op.outputs[0], _computed_in(op)
+    assert source is not None
+    assert weight is not None
+    assert dtype is not None
+    key = weight, bool(op.param("transpose_in1", False))
+    if key not in turned:
         matrix.name = graph.unique_name(f"{weight.name}_t")
-        turned[weight] = graph.add_tensor(matrix)
-    units, features = turned[weight].shape
+        turned[key] = graph.add_tensor(matrix)
+    units, features = turned[key].shape
     w, name = Writer(graph, op, "HTP multiplies by integers in FullyConnected"), op.name
     rows = w.reshape(source, (source.size // features, features))
-    inputs = [rows, turned[weight], *bias]
+    inputs = [rows, turned[key], *bias]
     product = w.emit("FullyConnected", inputs, (rows.shape[0], units), {"keep_dims": ir.b8(False)}, dtype)
-    made = product.producer
-    assert made is not None
+    layer = product.producer
+    assert layer is not None
     w.finish(w.reshape(product, result.shape))
-    graph.rename_op(made, name)
+    graph.rename_op(layer, name)
 
 
 def _kept_matrix(op: Op) -> Tensor | None:
     """Return the integer matrix of MatMul as weights of FullyConnected, or None."""
+    if _computed_in(op) not in (FLOAT16, FLOAT32):
+        return None
     source, weight = op.inputs[:2]
     if source is None or source.rank < 2 or not _is_stored(weight) or weight.rank != 2:
         return None
-    if _computed_in(op) not in (FLOAT16, FLOAT32) or op.outputs[0].dynamic_axes or not op.outputs[0].size:
+    if op.outputs[0].dynamic_axes or not op.outputs[0].size:
         return None
     matrix = _rows_of_units(weight, is_turned=not op.param("transpose_in1", False))
     is_kept = matrix is not None and _blocks(matrix) is not None and not op.param("transpose_in0", False)
@@ -260,7 +265,7 @@ def _blocks(weight: Tensor) -> _Blocks | None:
             break
     else:
         return None
-    if weight.size // scales.size * wide % _WORD:
+    if weight.size // scales.size * wide % WORD:
         return None
     with numpy.errstate(over="ignore"):
         rounded = scales.astype(numpy.float16).astype(numpy.float32)
@@ -284,9 +289,9 @@ def _grid(weight: Tensor) -> tuple[Array, Array] | None:
         shape = (1, size) if is_matrix else (1, 1, size, 1)
         if encoding.block_shape != shape or len(encoding.scales) * size != weight.size:
             return None
-        held = (numpy.asarray(numbers) for numbers in (encoding.scales, encoding.offsets))
+        by_block = (numpy.asarray(numbers) for numbers in (encoding.scales, encoding.offsets))
         scales, offsets = (
-            numbers.reshape(units, -1) if is_matrix else numbers.reshape(-1, units).T for numbers in held
+            numbers.reshape(units, -1) if is_matrix else numbers.reshape(-1, units).T for numbers in by_block
         )
         return scales, offsets
     if isinstance(encoding, BlockwiseExpansion) and encoding.axis == (0 if is_matrix else 3):
@@ -297,22 +302,14 @@ def _grid(weight: Tensor) -> tuple[Array, Array] | None:
         scales = steps * numpy.array(encoding.scales, numpy.float32)[:, None]
         return scales, numpy.repeat(numpy.array(encoding.offsets, numpy.int32)[:, None], count, 1)
     if is_matrix and isinstance(encoding, ScaleOffset):
-        one = numpy.ones((units, 1), numpy.int32)
-        return (one * encoding.scale).astype(numpy.float32), one * encoding.offset
-    if (
-        is_matrix
-        and isinstance(encoding, AxisScaleOffset)
-        and (encoding.axis, units)
-        == (
-            0,
-            len(encoding.scales),
-        )
-    ):
-        return (
-            numpy.array(encoding.scales, numpy.float32)[:, None],
-            numpy.array(encoding.offsets, numpy.int32)[:, None],
-        )
-    return None
+        rows = numpy.ones((units, 1), numpy.int32)
+        return (rows * encoding.scale).astype(numpy.float32), rows * encoding.offset
+    if not is_matrix or not isinstance(encoding, AxisScaleOffset):
+        return None
+    if encoding.axis != 0 or len(encoding.scales) != units:
+        return None
+    scales = numpy.array(encoding.scales, numpy.float32)[:, None]
+    return scales, numpy.array(encoding.offsets, numpy.int32)[:, None]
 
 
 def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:

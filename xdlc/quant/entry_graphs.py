@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
-from xdlc.opdefs.control_flow import reachable
+from xdlc.opdefs.control_flow import outer_graphs, reachable
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.float_types import drop_nan_checks
 from xdlc.quant.op_specs import listed, weight_of
@@ -88,10 +88,9 @@ def take_entries(model: Model) -> tuple[list[Entry], dict[str, str]]:
     Returns:
         They, and why other graphs that nothing calls stay float, by name.
     """
-    called = {graph.name for graph in reachable(model.main, model.graphs)}
     entries, reasons = [], {}
-    for name in [name for name in model.graphs if name not in called]:
-        graph = model.graphs[name]
+    for graph in outer_graphs(model)[1:]:
+        name = graph.name
         if len(reachable(graph, model.graphs)) > 1:
             reasons[name] = "it has control flow"
             continue
@@ -130,9 +129,10 @@ def by_graph(samples: Source | Mapping[str, Source], model: Model) -> dict[str, 
     """
     if not isinstance(samples, Mapping):
         return {model.main.name: samples}
+    names = [graph.name for graph in outer_graphs(model)]
     for name in samples:
-        if name not in model.graphs:
-            fix = nearest_names(str(name), model.graphs) or "give samples=[{name: array}, ...]"
+        if name not in names:
+            fix = nearest_names(str(name), names) or "give samples=[{name: array}, ...]"
             raise UsageError(f"samples are by graph, and no graph is named {name!r}", fix=fix)
     if model.main.name not in samples:
         raise UsageError(
@@ -216,14 +216,14 @@ def in_shapes(sample: Sample, graph: Graph) -> Sample:
     """Return a sample of another graph, cut or repeated to the shapes of inputs."""
     import numpy as np
 
-    fitting = dict(sample)
-    for tensor in graph.inputs:
+    fitting = {}
+    for tensor in (tensor for tensor in graph.inputs if tensor.name in sample):  # else the run names it
         array = np.asarray(sample[tensor.name])
         for axis, dim in enumerate(tensor.shape if array.ndim == tensor.rank else ()):
             if array.shape[axis] != dim and array.shape[axis]:
                 array = array.take(np.arange(dim) % array.shape[axis], axis)
         fitting[tensor.name] = array
-    return {tensor.name: fitting[tensor.name] for tensor in graph.inputs}
+    return fitting
 
 
 def share_data(entry: Entry, graph: Graph) -> None:

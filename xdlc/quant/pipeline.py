@@ -12,6 +12,7 @@ from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import DType, Graph, Model, Tensor
 from xdlc.ir.data import has_nan
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
@@ -179,7 +180,7 @@ def quantize(
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
     states, sources = next_values(model), by_graph(samples, model)
-    again = bool(algorithms or states or len(model.graphs) > 1) or (reporter is not None and own is None)
+    again = bool(algorithms or states or outer_graphs(model)[1:]) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
@@ -220,7 +221,7 @@ def quantize(
                 share_data(entry, plan.graph)
             graphs = twin.graphs | {entry.graph.name: entry.graph for entry in entries}
             twin.graphs = {name: graphs[name] for name in model.graphs}
-            plan = plan.noted(*entry_notes(entries, unlike, plan.graph))
+            plan = plan.noted(*entry_notes(entries, {} if asked.weights_only else unlike, plan.graph))
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:

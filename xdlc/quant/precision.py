@@ -84,10 +84,10 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
         soc=options.soc,
     )
     asked: dict[Op, str] = {}
-    inputs = {tensor.name for tensor in graph.inputs}
+    inputs = {tensor.name for tensor in graph.inputs if is_real(tensor)}
     for name, bits in options.act_bitwidth_of.items():
         _check_width("act_bitwidth_of", name, bits, ACT_BITS)
-        if name in inputs:  # the width of that tensor, and of those that are tied to it
+        if name in inputs and name not in named:  # the width of that tensor, and of those that are tied to it
             continue
         found = _find("act_bitwidth_of", name, named)
         deciding = _with_width(graph, found)

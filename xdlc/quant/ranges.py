@@ -258,7 +258,7 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
 
     # Steps beyond 2^24 are not all float32 numbers.
     kind = "float32" if dtype.bits <= 16 else "float64"
-    blocks = as_blocks(encoding, array.shape)
+    blocks = as_blocks(encoding, array.shape, where="static data")
     if blocks is not None:
         parts, scale, offset = in_blocks(blocks, array.shape)
         steps, single = np.divide(array.reshape(parts), scale, dtype=kind, order="C"), False

@@ -84,7 +84,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
         tensor = graph.tensors.get(name)
         if tensor is None or tensor.is_static:
             what = "no tensor" if tensor is None else "no activation, but static data"
-            activations = [known for known, held in graph.tensors.items() if not held.is_static]
+            activations = [key for key, activation in graph.tensors.items() if not activation.is_static]
             fix = nearest_names(name, activations) or "list the tensors with: xdlc-info MODEL"
             raise UsageError(f"{name!r} is {what} of the graph", where=where, fix=fix)
         if not is_real(tensor):
@@ -116,11 +116,11 @@ def _conventional(model: Model) -> Iterator[tuple[tuple[str, str], bool]]:
                 yield (tensor.name, name), name in caches
 
 
-def _may_follow(held: Tensor, result: Tensor) -> bool:
+def _may_follow(state: Tensor, result: Tensor) -> bool:
     """Return whether a result has the type and shape of an input, but for one axis."""
-    if held.dtype is not result.dtype or not is_real(held) or held.rank != result.rank:
+    if state.dtype is not result.dtype or not is_real(state) or state.rank != result.rank:
         return False
-    return sum(mine != other for mine, other in zip(held.shape, result.shape, strict=True)) <= 1
+    return sum(size != dim for size, dim in zip(state.shape, result.shape, strict=True)) <= 1
 
 
 def _joined(ties: Iterable[Tie], new: Tie) -> list[Tie]:
@@ -245,6 +245,7 @@ def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
         UsageError: If tensors that the user tied have unlike encodings.
     """
     pairs = [tie.names[:2] for tie in ties if not tie.is_asked and len(tie.names) > 1]
+    pairs = [names for names in pairs if graph.tensors[names[0]].dtype.is_fixed]
     if pairs:
         text = listed([f"{first!r} and {second!r}" for first, second in pairs], 2)
         yield f"states share the encoding of their next values: {text}"

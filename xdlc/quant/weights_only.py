@@ -24,6 +24,7 @@ from xdlc.ir.encoding import integers
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
 from xdlc.passes._fixed_point_rules import weight_axes
+from xdlc.passes.stored_weights import WORD
 from xdlc.quant.float_types import matmul_to_fully_connected
 from xdlc.quant.op_specs import listed, weight_of
 from xdlc.quant.options import QuantOptions
@@ -41,8 +42,6 @@ from xdlc.quant.weights import (
 
 _CHUNK = 1 << 20
 """Elements that are looked at in one go."""
-_WORD = 32
-"""Bits that the integers of a block fill where HTP multiplies by them."""
 
 
 def block_quantized(
@@ -133,12 +132,12 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
             weight.dtype, weight.encoding, weight.data = forms[weight.data, axis, bits]
             count += 1
             size = options.weights_block_size
-            if isinstance(weight.encoding, BlockScaleOffset) and size and size * bits % _WORD:
+            if isinstance(weight.encoding, BlockScaleOffset) and size and size * bits % WORD:
                 expanded.append(repr(op.name))
     if expanded:
         notes.append(
             f"HTP computes blocks of {options.weights_block_size} wrongly: weights of {listed(expanded)} are "
-            f"prepared as float16; blocks of a multiple of {_WORD // options.weights_bitwidth} stay integers"
+            f"prepared as float16; blocks of a multiple of {WORD // options.weights_bitwidth} stay integers"
         )
     if not count:
         raise UsageError(

@@ -39,7 +39,7 @@ def fitting(graphs: Sequence[Graph], shapes: Shapes) -> Graph:
             return graph
     if shapes.keys() <= _names(graphs[0]):
         listed = "; ".join(
-            f"{graph.name}: {', '.join(f'{each.name} {list(each.shape)}' for each in graph.inputs)}"
+            f"{graph.name}: {', '.join(f'{tensor.name} {list(tensor.shape)}' for tensor in graph.inputs)}"
             for graph in graphs
         )
         passed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
@@ -52,7 +52,7 @@ def _names(graph: Graph) -> set[str]:
 
 
 def _fits(graph: Graph, name: str, shape: tuple[int, ...]) -> bool:
-    tensor = next((each for each in graph.inputs if each.name == name), None)
+    tensor = next((tensor for tensor in graph.inputs if tensor.name == name), None)
     return (
         tensor is not None
         and len(shape) == tensor.rank

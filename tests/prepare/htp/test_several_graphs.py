@@ -12,6 +12,8 @@ from tests.support.htp_models import cnn, needs_htp
 from xdlc.container import cache_provenance, caches
 from xdlc.errors import UsageError
 from xdlc.ir import Model
+from xdlc.runtime.htp.process import WorkerSession
+from xdlc.worker.process import ChildDiedError
 
 NAMES = ("prompt", "token")
 
@@ -62,6 +64,24 @@ def test_graphs_share_weights_and_are_verified_where_they_are_compiled(both: Mod
     kept, notices = prepared(model, share_graph_weights=True)
     assert any("kept" in text for text in notices)
     assert cache_provenance.read(kept) == cache_provenance.read(model)
+
+
+@needs_htp
+def test_a_graph_that_takes_too_long_leaves_a_right_cache(
+    both: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, late = WorkerSession._run, iter([True])
+
+    def run_late(session: WorkerSession, *arguments: Any) -> Any:
+        if next(late, False):
+            session._worker.__exit__(None, None, None)
+            raise ChildDiedError("took too long", "", is_late=True)
+        return run(session, *arguments)
+
+    monkeypatch.setattr(WorkerSession, "_run", run_late)
+    model, _ = prepared(both, share_graph_weights=True)
+    (facts,) = cache_provenance.read(model).values()
+    assert facts.verified is not None
 
 
 @needs_htp

@@ -66,7 +66,7 @@ def test_tool_writes_models_of_each_graph(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, [*words[:4], "--embed_context"]).exit_code == 2
 
 
-def test_what_has_no_cache_or_only_partitions_is_refused(tmp_path: Path) -> None:
+def test_what_has_no_cache_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="0 caches"):
         xdlc.export_epcontext(Model(), tmp_path)
 

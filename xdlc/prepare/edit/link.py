@@ -47,10 +47,7 @@ def link(
     """
     mains = {place: _main(model, place, place in names) for place, model in models.items()}
     chosen = _chosen(mains, names, stems, notify)
-    renamed = {
-        place: _names_in(model, mains[place], chosen[place], set(chosen.values()))
-        for place, model in models.items()
-    }
+    renamed = {place: _names_in(model, mains[place], chosen[place]) for place, model in models.items()}
     homes: dict[str, list[str]] = {}
     for place, own in renamed.items():
         for name in own.values():
@@ -125,7 +122,7 @@ def _by_shape(name: str, graphs: Sequence[Graph]) -> list[str]:
     return labels if len(set(labels)) == len(labels) else []
 
 
-def _names_in(model: Model, main: Graph, name: str, taken: set[str]) -> dict[str, str]:
+def _names_in(model: Model, main: Graph, name: str) -> dict[str, str]:
     """Return the new name of each graph; branches and bodies follow their caller."""
     outer = {graph.name for graph in outer_graphs(model)}
     names = {}

@@ -81,8 +81,8 @@ def difference(
         return "is not the one that was compiled: its bytes have another hash"
     if existing.facts.graphs != selection.graphs:
         return "is of a graph that has changed since"
-    given, wanted = asdict(options_of_facts(existing.facts)), asdict(options)
-    changed = [f"{key} {given[key]} instead of {wanted[key]}" for key in wanted if given[key] != wanted[key]]
+    before, new = asdict(options_of_facts(existing.facts)), asdict(options)
+    changed = [f"{key} {before[key]} instead of {new[key]}" for key in new if before[key] != new[key]]
     if changed:
         return f"was compiled with {', '.join(changed)}"
     made_by = (existing.cache.entry or {}).get("buildId")

@@ -42,7 +42,7 @@ from xdlc.prepare.htp.op_judgement import (
 from xdlc.prepare.htp.seeded_inputs import NoInputError, seeded
 from xdlc.runtime.htp import CompileOptions
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.process import Launch, WorkerSession, start
+from xdlc.runtime.htp.process import EndedError, Launch, WorkerSession, start
 from xdlc.runtime.htp.session import CacheSession
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import EMULATED
@@ -204,7 +204,7 @@ def verify(
             serve = _compiling(stack, graphs, cache.soc, options, f"{name}: {cache.soc}", timeout, verifying)
         for graph in outer:
             called = {inner.name for inner in reachable(graph, model.graphs)}
-            own = {number: held for number, held in graphs.items() if sources[number].source in called}
+            own = {number: part for number, part in graphs.items() if sources[number].source in called}
             is_main = graph is model.main
             limits = replace(
                 verifying,
@@ -367,7 +367,7 @@ class _Run:
                 expected = running.result()
             except BackendError as error:
                 lacks = isinstance(error, ChildDiedError) and (error.is_late or error.is_killed)
-                if lacks or time.monotonic() > start + limit:
+                if lacks or isinstance(error, EndedError) or time.monotonic() > start + limit:
                     return None
                 running.result()  # an error of the host comes first
                 if has_control_flow(self._model.main):  # the host's loop waits, and has a time-out

@@ -52,7 +52,7 @@ _FEW = 1 / 512
 def mse_scales(rows: Array, steps: Steps) -> Array:
     """Return the scales with the least squared error of rounding and clipping.
 
-    Integers come from scales down to a twelfth of the one that clips nothing, until hardly any row improves.
+    Integers come from scales down to an 11th of the one that clips nothing, until hardly any row improves.
     The scale of least squared error with these integers has a closed form; rounding to it once more
     only improves it.  Of equals the widest wins.
     """
@@ -83,11 +83,11 @@ def _squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
     """Return the sum of squared rounding and clipping errors of each row, in float64."""
     import numpy as np
 
-    each = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
-    errors = rows / each
+    divisors = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
+    errors = rows / divisors
     np.rint(errors, out=errors)
     np.clip(errors, steps.low, steps.high, out=errors)
-    errors *= each
+    errors *= divisors
     errors -= rows
     return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
 

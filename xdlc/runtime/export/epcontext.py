@@ -68,8 +68,7 @@ def export_epcontext(
             replace_file(binary, data.write_to)
         for graph in graphs.values():
             label = re.sub(r"[^A-Za-z0-9._-]", "_", graph.name)[:_LONGEST_NAME]
-            parts = [stem, cache.soc, *([label] if len(graphs) > 1 else []), "onnx"]
-            path = folder / ".".join(parts)
+            path = folder / ".".join([stem, cache.soc, *([label] if len(graphs) > 1 else []), "onnx"])
             if path in written:
                 raise UsageError("two graphs have this file", where=str(path), fix="rename one of them")
             content: Any = bytes(data.content()) if embed else binary.name

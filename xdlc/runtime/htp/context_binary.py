@@ -101,8 +101,8 @@ def described(model: Model, soc: str | None = None) -> tuple[Cache, dict[str, Gr
         UsageError: If the model holds no cache.
         ContainerError: If the description of the cache is damaged.
     """
-    wanted = find_soc(soc).name if soc else None
-    stored = sorted(caches(model), key=lambda cache: cache.soc != wanted)
+    preferred = find_soc(soc).name if soc else None
+    stored = sorted(caches(model), key=lambda cache: cache.soc != preferred)
     if not stored:
         raise UsageError("the model holds no graph and no cache", fix="use a DLC with a graph")
     cache = stored[0]

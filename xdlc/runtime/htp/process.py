@@ -42,6 +42,10 @@ def start() -> Process:
     return Process(SERVICE, {"OPENBLAS_NUM_THREADS": "1"})  # it multiplies no matrices: threads only cost
 
 
+class EndedError(BackendError):
+    """A run of a child that an earlier run has ended."""
+
+
 class HtpWorker:
     """A child with the vendor's library, started with the first request.
 
@@ -456,7 +460,7 @@ class WorkerSession:
         self, feeds: Mapping[str, Array], native: bool, graph: str | None, seconds: float
     ) -> dict[str, Array]:
         if not self._worker.is_alive:
-            raise BackendError(
+            raise EndedError(
                 "the emulation has ended, by itself or because it was closed",
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",

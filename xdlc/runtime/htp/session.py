@@ -203,7 +203,7 @@ class HtpSession:
 class BinarySession:
     """A graph of a cache whose model is missing, on the emulation of a SoC.
 
-    Use as a context manager, or call ``close``.
+    Use as a context manager.
 
     Args:
         model: A model without graphs that holds caches, as of a context binary.
