@@ -109,7 +109,7 @@ from xdlc.container import load
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.options import CompileOptions
 model, soc, path = sys.argv[1:]
-htp = Htp(int(soc), share_weights=True)
+htp = Htp(int(soc), options=CompileOptions(share_weights=True))
 for graph in load(model).graphs.values():
     htp.compile(graph, CompileOptions(8, 2))
 htp.shared_cache(Path(path))
