@@ -57,7 +57,7 @@ def test_a_folder_becomes_a_bundle(tmp_path: Path) -> None:
     assert [list(load(part).graphs) for part in bundle.parts] == [
         [f"prompt_ar32_cl128_{part}_of_2", f"token_ar1_cl128_{part}_of_2"] for part in (1, 2)
     ]
-    assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.kv_bits) == (1, (2,), 16)
+    assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.kv_bits) == (None, (2,), 16)
     whole = llm.build(source, tmp_path / "whole", targets=(), weights="fp16", **SIZES)
     assert tokens_of(bundle) == tokens_of(whole)
 
@@ -128,6 +128,21 @@ def test_parts_that_wait_are_not_compiled_after_a_failure(
     with pytest.raises(UsageError, match="no"):
         llm.build(source, tmp_path / "bundle", targets=("SM8650", "57"), weights="fp16", splits=2, **SIZES)
     assert files == ["sm8650"]
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_a_tokenizer_decides_on_the_first_token(tmp_path: Path, has_tokenizer: bool) -> None:
+    source = folder_of(tmp_path / "source")
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "w1", "type_id": 0}}]}
+    content = json.loads(tokenizer_json()) | {
+        "post_processor": {"type": "Sequence", "processors": [template]}
+    }
+    if has_tokenizer:
+        (source / "tokenizer.json").write_text(json.dumps(content))
+    else:
+        (source / "tokenizer.json").unlink()
+    bundle = llm.build(source, tmp_path / "bundle", targets=(), weights="fp16", **SIZES)
+    assert bundle.facts.bos == 1
 
 
 @pytest.mark.parametrize("weights", ["w8", "w4"])

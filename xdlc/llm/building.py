@@ -22,6 +22,7 @@ from xdlc.json_fields import fits, json_value
 from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
+from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
@@ -383,6 +384,9 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
 def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.decoder, request.checkpoint
     first = checkpoint.generation.get("bos_token_id")
+    tokenizer = checkpoint.tokenizer
+    if tokenizer is not None and not begins_texts(tokenizer, checkpoint.where):
+        first = None
     ends = [token for token in checkpoint.generation.get("eos_token_id") or [] if token < decoder.vocab]
     return Facts(
         family=decoder.type,

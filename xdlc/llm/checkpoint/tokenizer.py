@@ -31,3 +31,25 @@ def check_tokenizer(content: bytes, where: str) -> None:
         raise ModelError(
             "has tokens whose ids are no whole numbers", where=where, fix="get tokenizer.json again"
         )
+
+
+def begins_texts(content: bytes, where: str) -> bool:
+    """Return whether a tokenizer.json puts a token in front of every text.
+
+    Configs of models name one too where their tokenizers do not, as those of Qwen and GPT-2.
+
+    Raises:
+        ModelError: If it is not a JSON object.
+    """
+    waiting = [json_object(content, where, _MOST_VALUES).get("post_processor")]
+    while waiting:
+        step = waiting.pop()
+        if not isinstance(step, dict):
+            continue
+        if step.get("type") in ("BertProcessing", "RobertaProcessing"):
+            return True
+        parts, steps = step.get("single"), step.get("processors")
+        if isinstance(parts, list) and parts and isinstance(parts[0], dict) and "SpecialToken" in parts[0]:
+            return True
+        waiting += steps if isinstance(steps, list) else []
+    return False
