@@ -30,7 +30,6 @@ from xdlc.ir import (
 )
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs
-from xdlc.runtime.htp.context_binary import is_context_binary
 from xdlc.runtime.section_record import layer_ids
 
 SHOWN_VALUES = 16
@@ -42,6 +41,8 @@ Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
     """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
+    from xdlc.runtime.htp.context_binary import is_context_binary  # loads all of the emulation
+
     udo_packages = packages(model)
     definitions = {
         (package["name"], op_type["type"]): {
