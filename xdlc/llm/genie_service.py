@@ -154,9 +154,10 @@ class _Dialog:
                 self._call("GenieDialog_query", self._dialog, text, c_uint32(_WHOLE), self._on_text, None)
         except XdlcError as error:
             problem = error
-        with self._changed:
-            self._problem, self._is_done = problem, True
-            self._changed.notify()
+        finally:
+            with self._changed:
+                self._problem, self._is_done = problem, True
+                self._changed.notify()
 
     def _add_tokens(self, tokens: Any, count: int, _code: int, _user: int | None) -> None:
         self._add(*(int(tokens[index]) for index in range(count)))

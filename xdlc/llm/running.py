@@ -285,6 +285,12 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     endless = replace(bundle, facts=replace(facts, eos=()))
     with opened(endless, "genie", soc=soc) as ask:
         theirs = list(ask(prompt, count))
+    if not theirs:
+        raise BackendError(
+            f"the vendor's runtime answers nothing on {soc}",
+            where=str(bundle.folder),
+            fix="report it; other sizes of context and prompt may run right",
+        )
     with runner_of(bundle, "htp", soc=soc) as runner:
         logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
     own = numpy.argmax(logits, axis=-1)
