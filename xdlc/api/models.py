@@ -24,7 +24,7 @@ LONGEST_COPYRIGHT = 1 << 16
 def load(path: PathLike, *, crc: bool = True) -> Model:
     """Return the model of a DLC; weights are read when they are used.
 
-    Of a context binary (``.bin``) it is a model without graphs that holds this cache; the vendor's library
+    A context binary (``.bin``) becomes a model without graphs that holds this cache; the vendor's library
     describes it.
 
     Args:

@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,12 +51,11 @@ class _Runtime:
             raise BackendError(f"{library} has no {LIBRARY}", fix=f"install it: {INSTALL}")
         self._where = str(folder)
         self._process = Process(SERVICE)
-        try:
+        with ExitStack() as opening:
+            opening.callback(self._process.end)
             text, place = json.dumps(config), str(Path(folder).absolute())
             self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
-        except BaseException:
-            self._process.end()
-            raise
+            opening.pop_all()
 
     def close(self) -> None:
         """End the child process."""

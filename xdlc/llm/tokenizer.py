@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
 from xdlc.errors import ModelError, StorageError, XdlcError
@@ -54,11 +55,10 @@ class Tokenizer:
                 fix = "use the tokenizer.json of the checkpoint"
                 raise StorageError(f"has more than {LONGEST >> 20} MiB", where=self._where, fix=fix)
             self._process = Process(SERVICE, {"TOKENIZERS_PARALLELISM": "false"})
-            try:
+            with ExitStack() as opening:
+                opening.callback(self._process.end)
                 self.vocab: int = self._ask("open", [file.fileno()])["vocab"]
-            except BaseException:
-                self._process.end()
-                raise
+                opening.pop_all()
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Return the tokens of a text; ``special``: with those that begin a text."""

@@ -260,8 +260,8 @@ def _asked(op: Op, precision: Precision, widths: Mapping[Tensor, int]) -> int | 
     """Return the bits of an op's result: from its encoding or tie, or as requested."""
     bits = precision.act_bits_of(op)
     stated = (given_bits(tensor) or widths.get(tensor) for tensor in op.outputs)
-    held = next((stated_bits for stated_bits in stated if stated_bits is not None), None)
-    return bits if bits is None or held is None else held
+    own_bits = next((stated_bits for stated_bits in stated if stated_bits is not None), None)
+    return bits if bits is None or own_bits is None else own_bits
 
 
 def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
@@ -287,9 +287,13 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
         return fixed[op]
     widths: list[int] = []
     for tensor in followed(op):
-        held = given_bits(tensor) or placement.widths.get(tensor)
+        own_bits = given_bits(tensor) or placement.widths.get(tensor)
         writers = [tensor.producer] if tensor.producer is not None else graph.consumers(tensor)
-        written = [held] if held is not None else [placement.port_bits(writer, tensor) for writer in writers]
+        written = (
+            [own_bits]
+            if own_bits is not None
+            else [placement.port_bits(writer, tensor) for writer in writers]
+        )
         widths += [bits for bits in written if bits is not None]
     widest = max(widths, default=fixed[op])
     return widest if rule is None or widest in rule.activation_bits else fixed[op]

@@ -244,8 +244,8 @@ def _sentencepiece(fields: _Fields) -> dict[str, Any]:
 def _merges(fields: _Fields, tokens: Sequence[str], vocab: Mapping[str, int]) -> list[list[str]]:
     """Return the pairs that make tokens, those of the best token first.
 
-    Scores of SentencePiece's BPE are negated ranks. Of the pairs of a token, the one whose parts come first
-    precedes.
+    Scores of SentencePiece's BPE are negated ranks. A pair whose parts come first precedes the other pairs of
+    its token.
     """
     if sum(map(len, tokens)) > _MOST_MERGED:
         raise fields.fault(f"has tokens of more than {_MOST_MERGED} characters")
