@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.container import load
 from xdlc.errors import UsageError
@@ -22,6 +23,8 @@ from xdlc.json_fields import fits, json_value
 from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
+from xdlc.llm.checkpoint.model import stamps_of
+from xdlc.llm.checkpoint.texts import texts_of
 from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
@@ -34,6 +37,10 @@ from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from transformers import PreTrainedTokenizerBase
 
 Step: TypeAlias = Callable[[str, int, int], None]
 Notify: TypeAlias = Callable[[str], None]
@@ -81,7 +88,7 @@ PART_BYTES = 256 << 20
 
 
 def build(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Module,
     output: str | os.PathLike[str],
     *,
     targets: Sequence[str] = ("sm8650",),
@@ -91,6 +98,7 @@ def build(
     kv: int | None = None,
     splits: int | str = "auto",
     text: str | os.PathLike[str] | None = None,
+    tokenizer: str | os.PathLike[str] | bytes | PreTrainedTokenizerBase | None = None,
     verify: bool = True,
     notify: Notify = lambda text: None,
     step: Step = lambda title, done, total: None,
@@ -100,7 +108,7 @@ def build(
     What a build that was interrupted has finished is kept by the next one with the same arguments.
 
     Args:
-        source: A folder of Hugging Face, or a GGUF file.
+        source: A folder of Hugging Face, a GGUF file, or a network of transformers in memory.
         output: The folder to write.
         targets: SoCs to compile for, by name.
         context: Most tokens of a conversation.
@@ -109,6 +117,8 @@ def build(
         kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
         splits: Number of parts with a context binary each; ``auto``: by the size of weights.
         text: Text in UTF-8 to calibrate with; needed with fixed-point activations.
+        tokenizer: A tokenizer of transformers, or tokenizer.json: its path, its folder or its content;
+            default: that of the source.
         verify: Whether context binaries are verified against the host.
         notify: Called with each notice.
         step: Called with what is done, and how many parts are done of all.
@@ -123,6 +133,10 @@ def build(
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
     checkpoint = open_checkpoint(source)
+    if tokenizer is not None:
+        texts = texts_of(tokenizer)
+        template = texts.chat_template or checkpoint.chat_template
+        checkpoint = replace(checkpoint, tokenizer=texts.tokenizer, chat_template=template)
     for notice in checkpoint.notices:
         notify(notice)
     decoder = read_decoder(checkpoint.config)
@@ -178,15 +192,18 @@ class _Request:
 
     def fingerprint(self, parts: Sequence[Part], text: str | os.PathLike[str] | None) -> str:
         """Return a digest of what the files of parts depend on."""
-        place = Path(self.checkpoint.where)
-        files = sorted(place.iterdir()) if place.is_dir() else [place]
-        files += [] if text is None else [Path(text)]
-        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
+        files = [] if text is None else stamps_of([Path(text)])
         lengths = [(length.tokens, length.context) for length in self.lengths]
         layers = [(part.layers.start, part.layers.stop) for part in parts]
         form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
-        facts = (VERSION, stats, lengths, layers, form, self.verifies)
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        facts = (VERSION, self.checkpoint.stamps, files, lengths, layers, form, self.verifies)
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        digest.update(self.checkpoint.tokenizer or b"")
+        if not self.checkpoint.stamps:
+            target: Any = SimpleNamespace(write=digest.update)
+            for weight in self.checkpoint.weights.values():
+                weight.data.write_to(target)
+        return digest.hexdigest()
 
 
 PROGRESS = "build.json"

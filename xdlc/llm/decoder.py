@@ -501,7 +501,7 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
         kind = "default"
     base = stated.get("rope_theta", theta)
     share = stated.get("partial_rotary_factor", read.value("partial_rotary_factor", 1.0))
-    facts = {key: value for key, value in stated.items() if value is not None}
+    facts = {key: value for key, value in sorted(stated.items()) if value is not None}
     trained = read.value("original_max_position_embeddings", positions)
     facts.setdefault("original_max_position_embeddings", trained)
     facts["max_position_embeddings"] = positions

@@ -1,6 +1,6 @@
 """Options of building bundles of language models."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Names, Option, PathLike
 
@@ -50,4 +50,8 @@ class BuildOptions(TypedDict, total=False):
         Option("Number of context binaries, or auto: by their size.", default="auto", metavar="N|auto"),
     ]
     text: Annotated[PathLike | None, Option("Text in UTF-8 to calibrate with.", metavar="FILE")]
+    tokenizer: Annotated[
+        Any,  # in Python also a tokenizer of transformers
+        Option("The tokenizer.json, or its folder.", default_text="that of the source", metavar="PATH"),
+    ]
     verify: Annotated[bool, Option("Compare context binaries with the host.", default=True)]
