@@ -11,25 +11,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
-from xdlc.ir.files import read_bytes, replace_file, replace_text
-from xdlc.json_fields import fits, json_value
-from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
-from xdlc.llm.calibration import Calibrated
+from xdlc.ir.files import replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.llm.calibration import Calibrated, short
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import texts_of
 from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
+from xdlc.llm.exported import Exported, Sizes, is_exported
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
-from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
+from xdlc.llm.progress import Progress
+from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
@@ -108,7 +109,8 @@ def build(
     What a build that was interrupted has finished is kept by the next one with the same arguments.
 
     Args:
-        source: A folder of Hugging Face, a GGUF file, or a network of transformers in memory.
+        source: A folder of Hugging Face, a GGUF file, a network of transformers in memory, or a file of a
+            decoder with the inputs and outputs of docs/llm.md, as torch.export writes it.
         output: The folder to write.
         targets: SoCs to compile for, by name.
         context: Most tokens of a conversation.
@@ -132,20 +134,17 @@ def build(
         raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
-    checkpoint = open_checkpoint(source)
+    network = _network(source)
+    checkpoint = network.checkpoint
     if tokenizer is not None:
         texts = texts_of(tokenizer)
         template = texts.chat_template or checkpoint.chat_template
         checkpoint = replace(checkpoint, tokenizer=texts.tokenizer, chat_template=template)
     for notice in checkpoint.notices:
         notify(notice)
-    decoder = read_decoder(checkpoint.config)
-    lengths = _lengths(decoder, context, prompt_tokens)
-    unread = check_parameters(decoder, checkpoint.weights)
-    if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
-        notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
-    parts = _split(decoder, form, splits)
-    request = _Request(checkpoint, decoder, form, tuple(lengths), socs, verify, _kv_bits(form, kv))
+    lengths = network.lengths(_lengths(network, context, prompt_tokens), notify)
+    parts = network.parts(form, splits)
+    request = _Request(checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv))
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
     return _built(request, parts, Path(output), text, weights, notify, step)
@@ -166,6 +165,83 @@ def _kv_bits(form: Form, bits: int | None) -> int:
     return bits or (8 if form.is_fixed else 16)
 
 
+class _Network(Protocol):
+    """A decoder whose parts become graphs."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What its source has."""
+
+    @property
+    def positions(self) -> int:
+        """Most tokens that it was made for."""
+
+    @property
+    def decoder(self) -> Decoder | Sizes:
+        """Facts about it."""
+
+    def has(self, length: Length) -> bool:
+        """Return whether it has a graph of a length."""
+
+    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
+        """Return those of some lengths that it has graphs of, after its other checks."""
+
+    def parts(self, form: Form, splits: int | str) -> list[Part]:
+        """Return its parts, for a number of them or ``auto``."""
+
+    def floats(self, part: Part) -> Callable[[Length], Model]:
+        """Return the function that writes the graph of a part for a length, in floats."""
+
+    def part(self, part: Part, lengths: Sequence[Length], form: Form, notify: Notify) -> Model:
+        """Return a part with float activations, of one graph for each length."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A decoder whose graphs are written from its config."""
+
+    checkpoint: Checkpoint
+    decoder: Decoder
+
+    @property
+    def positions(self) -> int:
+        return self.decoder.positions
+
+    def has(self, length: Length) -> bool:
+        return True
+
+    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
+        unread = check_parameters(self.decoder, self.checkpoint.weights)
+        if unread := [name for name in unread if not (self.decoder.tied and name == "lm_head.weight")]:
+            notify(
+                f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}"
+            )
+        return lengths
+
+    def parts(self, form: Form, splits: int | str) -> list[Part]:
+        return _split(self.decoder, form, splits)
+
+    def floats(self, part: Part) -> Callable[[Length], Model]:
+        weights = Weights(self.checkpoint.weights)
+        return lambda length: part_model(self.decoder, weights, part, length)
+
+    def part(self, part: Part, lengths: Sequence[Length], form: Form, notify: Notify) -> Model:
+        weights = Weights(self.checkpoint.weights, FLOAT16, _packer(form))
+        model, *models = [
+            part_model(self.decoder, weights, part, length, notify=notify) for length in lengths
+        ]
+        for shorter in models:
+            model.add_graph(shorter.main)
+        return model
+
+
+def _network(source: str | os.PathLike[str] | Module) -> _Network:
+    if isinstance(source, str | os.PathLike) and is_exported(Path(source)):
+        return Exported(Path(source))
+    checkpoint = open_checkpoint(source)
+    return _Written(checkpoint, read_decoder(checkpoint.config))
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What to build.
@@ -178,7 +254,7 @@ class _Request:
     """
 
     checkpoint: Checkpoint
-    decoder: Decoder
+    network: _Network
     form: Form
     lengths: tuple[Length, ...]
     targets: tuple[str, ...]
@@ -206,11 +282,6 @@ class _Request:
         return digest.hexdigest()
 
 
-PROGRESS = "build.json"
-"""File of a bundle under construction with the fingerprint of its parts."""
-_LONGEST = 1 << 16
-
-
 def _built(
     request: _Request,
     parts: Sequence[Part],
@@ -222,7 +293,7 @@ def _built(
 ) -> Bundle:
     source = _Source(request, text, notify)
     make_folder(folder)
-    progress = _Progress(folder, request.fingerprint(parts, text))
+    progress = Progress(folder, request.fingerprint(parts, text))
     total = len(parts) * (1 + len(request.targets))
     jobs: list[tuple[Path, Future[None]]] = []
     done = 0
@@ -266,52 +337,6 @@ def _built(
     return bundle
 
 
-class _Progress:
-    """What is finished of a build, kept in its folder.
-
-    Files of another build are removed from the folder.
-
-    Attributes:
-        checks: What was verified, by the names of context binaries.
-    """
-
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        self._path, self._fingerprint = folder / PROGRESS, fingerprint
-        self._checks: dict[str, str] = {}
-        content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
-        try:
-            state = json_value(content.decode("utf-8"))
-        except ValueError:  # also of UTF-8
-            state = None
-        if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
-            self._checks = state["checks"]
-            return
-        binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
-        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
-            for file in folder.glob(pattern):
-                file.unlink()
-        self._write()
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        """What was verified, a sentence for each context binary."""
-        return tuple(self._checks.values())
-
-    def note(self, file: Path, check: str | None) -> None:
-        """Note what was verified of a context binary."""
-        if check is not None:
-            self._checks[f"{file.parent.name}/{file.name}"] = check
-            self._write()
-
-    def end(self) -> None:
-        """Remove the file: the bundle is complete."""
-        self._path.unlink(missing_ok=True)
-
-    def _write(self) -> None:
-        state = {"fingerprint": self._fingerprint, "checks": self._checks}
-        replace_text(self._path, json.dumps(state) + "\n")
-
-
 class _Source:
     """Makes the parts of a request, in order.
 
@@ -326,26 +351,24 @@ class _Source:
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
             options = {**form.options, "target": request.targets[0]} if request.targets else form.options
+            network, prompt = request.network, request.lengths[0]
+            length = short(prompt) if network.has(short(prompt)) else prompt
             self._calibrated = Calibrated(
-                request.decoder, tokens, request.lengths, request.kv_bits, options, notify
+                network.decoder.rope, tokens, length, request.lengths, request.kv_bits, options, notify
             )
-
-    def _weights(self) -> Weights:
-        """Return the parameters, none of which is in memory."""
-        weights, form = self._request.checkpoint.weights, self._request.form
-        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, _packer(form))
 
     def part(self, part: Part, path: Path) -> None:
         """Write a part, unless it is there."""
-        request = self._request
+        request, calibrated = self._request, self._calibrated
+        network = request.network
         if path.is_file():
-            if self._calibrated is not None:
-                self._calibrated.skip(part, self._weights(), load(path))
+            if calibrated is not None:
+                calibrated.skip(part, network.floats(part), load(path))
             return
-        if self._calibrated is not None:
-            model = self._calibrated.part(part, self._weights())
+        if calibrated is not None:
+            model = calibrated.part(part, network.floats(part))
         else:
-            model = _float_part(request, part, self._weights(), self._notify)
+            model = network.part(part, request.lengths, request.form, self._notify)
         model.save(path)
 
 
@@ -376,16 +399,6 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             return tokenizer.encode(content, special=False)
 
 
-def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
-    """Return a part with float activations, of one graph for each length."""
-    model, *models = [
-        part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
-    ]
-    for shorter in models:
-        model.add_graph(shorter.main)
-    return model
-
-
 def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
     """Return the function that stores weights as integers; None keeps floats."""
     if form.bits == 16:
@@ -399,7 +412,7 @@ def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
 
 
 def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
-    decoder, checkpoint = request.decoder, request.checkpoint
+    decoder, checkpoint = request.network.decoder, request.checkpoint
     first = checkpoint.generation.get("bos_token_id")
     tokenizer = checkpoint.tokenizer
     if tokenizer is not None and not begins_texts(tokenizer, checkpoint.where):
@@ -427,7 +440,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
 
 
-def _lengths(decoder: Decoder, context: int, prompt_tokens: int) -> list[Length]:
+def _lengths(network: _Network, context: int, prompt_tokens: int) -> list[Length]:
     """Return the lengths of the graphs.
 
     Raises:
@@ -438,10 +451,10 @@ def _lengths(decoder: Decoder, context: int, prompt_tokens: int) -> list[Length]
             f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', context)} do not fit",
             fix="process 1 or more tokens at a time, and fewer than the context has",
         )
-    if context > decoder.positions:
+    if context > network.positions:
         raise UsageError(
-            f"{spell('context')} is {context}, the model was made for {decoder.positions} tokens",
-            fix=f"use {spell('context', decoder.positions)} or less",
+            f"{spell('context')} is {context}, the model was made for {network.positions} tokens",
+            fix=f"use {spell('context', network.positions)} or less",
         )
     return [Length(tokens, context) for tokens in dict.fromkeys((prompt_tokens, 1))]
 

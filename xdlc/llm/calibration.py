@@ -13,16 +13,16 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
-from xdlc.llm.decoder import Decoder
+from xdlc.llm.decoder import Rope
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import cache_name
-from xdlc.llm.network import HEAD, Length, Part, part_model
-from xdlc.llm.weights import Weights
+from xdlc.llm.network import HEAD, Length, Part
 from xdlc.options import spell
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
 
 Array = Any  # numpy.ndarray
+Floats = Callable[[Length], Model]
 SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
 HEAD_BITS = 8
@@ -31,11 +31,18 @@ CONTEXT = 512
 """Most tokens of a sequence."""
 
 
+def short(prompt: Length) -> Length:
+    """Return the length that a decoder is calibrated with, for that of prompts."""
+    return Length(prompt.tokens, min(prompt.context, max(CONTEXT, 2 * prompt.tokens)))
+
+
 class Calibrated:
     """Quantizes the parts of a decoder in order.
 
     Args:
+        rope: Rotary positions; None if graphs have learned ones.
         tokens: The tokens of the text.
+        length: The length that it is calibrated with.
         lengths: Lengths of the graphs, that of prompts first.
         kv_bits: Bits of keys and values of past tokens.
         options: Options of the quantizer.
@@ -47,30 +54,30 @@ class Calibrated:
 
     def __init__(
         self,
-        decoder: Decoder,
+        rope: Rope | None,
         tokens: Sequence[int],
+        length: Length,
         lengths: Sequence[Length],
         kv_bits: int,
         options: Mapping[str, Any],
         notify: Callable[[str], None],
     ) -> None:
-        self._decoder, self._lengths, self._kv_bits = decoder, lengths, kv_bits
+        self._rope, self._lengths, self._kv_bits = rope, lengths, kv_bits
         self._options, self._notify = options, notify
-        prompt = lengths[0]
-        self._length = Length(prompt.tokens, min(prompt.context, max(CONTEXT, 2 * prompt.tokens)))
+        self._length = length
         self._sequences = _sequences(tokens, self._length)
         self._hidden: dict[tuple[int, int], Array] = {}
         self._encodings: dict[str, ScaleOffset] = {}
 
-    def part(self, part: Part, weights: Weights) -> Model:
+    def part(self, part: Part, floats: Floats) -> Model:
         """Return a quantized part, with a graph for each length.
 
         Args:
-            weights: The parameters, as floats of 32 bits.
+            floats: Returns the float model of the part for a length.
         """
-        first = part_model(self._decoder, weights, part, self._length)
+        first = floats(self._length)
         samples = self._samples(part, first)
-        graphs = [part_model(self._decoder, weights, part, length).main for length in self._lengths]
+        graphs = [floats(length).main for length in self._lengths]
         if self._length == self._lengths[0]:
             del graphs[0]
         for graph in graphs:
@@ -93,11 +100,11 @@ class Calibrated:
             del quantized.graphs[quantized.main.name]
         return quantized
 
-    def skip(self, part: Part, weights: Weights, model: Model) -> None:
+    def skip(self, part: Part, floats: Floats, model: Model) -> None:
         """Go on after a part that is there, quantized."""
         self._note(model.main)
         if not part.last:
-            self._samples(part, part_model(self._decoder, weights, part, self._length))
+            self._samples(part, floats(self._length))
 
     def _note(self, graph: Graph) -> None:
         for tensor in (*graph.inputs, *graph.outputs):
@@ -112,7 +119,7 @@ class Calibrated:
     def _samples(self, part: Part, model: Model) -> list[dict[str, Array]]:
         """Run a float part over all sequences; return what it was fed."""
         recorder = _Recorder(model.main)
-        runner = Runner([model], self._decoder.rope, lambda _part, _graph: recorder)
+        runner = Runner([model], self._rope, lambda _part, _graph: recorder)
         size = self._length.tokens
         for number, sequence in enumerate(self._sequences):
             runner.rewind(0)

@@ -17,8 +17,10 @@ from xdlc.json_fields import fits
 _LIMIT = 1 << 20
 """Largest size or count that a config may state."""
 _MOST_LAYERS = 512
+_MOST_POSITIONS = 1 << 24
 _HIGHEST = 1e30
 """Bound of numbers that a config may state."""
+_EXPORT = "export it with torch.export and the inputs of docs/llm.md, and build a bundle of the .pt2 file"
 
 Sizes = Mapping[str, str]
 
@@ -293,9 +295,7 @@ class _Config:
 
     def refuse(self, text: str) -> None:
         """Note what no decoder of xdlc has."""
-        self.problems.append(
-            UnsupportedOp(text, fix="export the model with torch.export, and convert it with xdlc-convert")
-        )
+        self.problems.append(UnsupportedOp(text, fix=_EXPORT))
 
     def size(self, key: str, default: int | None = None, most: int = _LIMIT) -> int:
         """Return a size of at least 1."""
@@ -346,13 +346,41 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     if family is None:
         raise UnsupportedOp(
             f"the model type is {type!r}; decoders of {', '.join(FAMILIES)} are supported",
-            fix=(isinstance(type, str) and nearest_names(type, FAMILIES))
-            or "export the model with torch.export, and convert it with xdlc-convert",
+            fix=(isinstance(type, str) and nearest_names(type, FAMILIES)) or _EXPORT,
         )
     read = _Config(config, family)
     decoder = _decoder(str(type), read, family)
     raise_all(read.problems, where="config.json")
     return decoder
+
+
+def read_positions(config: Mapping[str, Any]) -> int:
+    """Return the most tokens that a model of any family was made for.
+
+    Raises:
+        ModelError: If it is no such number.
+    """
+    read = _any_family(config)
+    positions = read.size("max_position_embeddings", _MOST_POSITIONS, _MOST_POSITIONS)
+    raise_all(read.problems, where="config.json")
+    return positions
+
+
+def read_rope(config: Mapping[str, Any], head_dim: int) -> Rope:
+    """Return the rotary embeddings that the config of any family states.
+
+    Raises:
+        XdlcError: As ``read_decoder`` does.
+    """
+    read = _any_family(config)
+    rope, _ = _ropes(read, head_dim, read.size("max_position_embeddings", _LIMIT, _MOST_POSITIONS))
+    raise_all(read.problems, where="config.json")
+    return rope
+
+
+def _any_family(config: Mapping[str, Any]) -> _Config:
+    config = _text_config(config)
+    return _Config(config, FAMILIES.get(str(config.get("model_type")), Family()))
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -376,7 +404,7 @@ def _decoder(type: str, read: _Config, family: Family) -> Decoder:
     name = str(read.value("hidden_activation", read.value("hidden_act", "silu")))
     if name not in ACTIVATIONS:
         read.refuse(f"config: the activation is {name!r}; {', '.join(ACTIVATIONS)} are supported")
-    positions = read.size("max_position_embeddings", 2048, 1 << 24)
+    positions = read.size("max_position_embeddings", 2048, _MOST_POSITIONS)
     rope, local = (None, None) if family.names.positions else _ropes(read, head_dim, positions)
     root = math.sqrt(hidden)
     divisor = read.number("logits_scaling", 1.0)

@@ -24,6 +24,7 @@ from xdlc.llm.layout import (
     graphs_of,
     next_name,
     ports,
+    shapes_of,
 )
 
 _FIXED = (IDS, MASK, COSINES, SINES, POSITIONS, LOGITS)
@@ -156,27 +157,14 @@ def _shapes(place: _Place) -> Iterator[XdlcError]:
     named = ports(place.graph)
     context = named[MASK].shape[-1] if MASK in named else 0
     tokens = place.tokens
-    past = context - tokens
-    expected: dict[str, tuple[int | None, ...]] = {
-        IDS: (1, tokens),
-        POSITIONS: (1, tokens),
-        MASK: (1, 1, tokens, context),
-        COSINES: (1, 1, tokens, None),
-        SINES: (1, 1, tokens, None),
-        LOGITS: (1, tokens, None),
-    }
-    for name in named:
-        if (cache := cache_name(name)) and MASK in named:
-            length = past if cache.is_input else tokens
-            expected[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
-    if MASK in named and past == tokens:
+    if MASK in named and context - tokens == tokens:
         yield place.error(
             f"has as many past tokens as new ones, {tokens}: the runtime mistakes caches for new values, "
             "and every later token would be wrong without a message",
             "choose a context that is not twice the tokens of the prompt graph",
         )
-    for name, shape in expected.items():
-        if name in named and not _fits(named[name].shape, shape):
+    for name, shape in shapes_of(named, tokens, context).items():
+        if not _fits(named[name].shape, shape):
             form = ", ".join("any" if size is None else str(size) for size in shape)
             fix = f"give it the shape [{form}]"
             yield place.error(f"has shape {list(named[name].shape)}", fix, name)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdlc.errors import ModelError
@@ -51,6 +51,29 @@ def cache_name(name: str) -> CacheName | None:
 def next_name(name: str) -> str:
     """Return the output with the next values of an input like ``past_key_0_in``."""
     return f"{name.removesuffix('_in')}_out"
+
+
+def shapes_of(names: Iterable[str], tokens: int, context: int) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes of inputs and outputs; None: the model chooses.
+
+    Args:
+        names: Their names; others are omitted.
+        tokens: Tokens that the graph processes at a time.
+        context: Tokens that attention spans; 0 where no mask states them, and shapes of caches are omitted.
+    """
+    shapes: dict[str, tuple[int | None, ...]] = {
+        IDS: (1, tokens),
+        POSITIONS: (1, tokens),
+        MASK: (1, 1, tokens, context),
+        COSINES: (1, 1, tokens, None),
+        SINES: (1, 1, tokens, None),
+        LOGITS: (1, tokens, None),
+    }
+    for name in names:
+        if context and (cache := cache_name(name)):
+            length = context - tokens if cache.is_input else tokens
+            shapes[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
+    return {name: shapes[name] for name in names if name in shapes}
 
 
 def ports(graph: Graph) -> Mapping[str, Tensor]:

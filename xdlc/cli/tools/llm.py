@@ -79,9 +79,10 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 @click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
 @params.flags_of(BuildOptions, settings={"splits": {"type": str, "callback": _splits}})
 def build(source: Path, output: Path, **options: Any) -> None:
-    """Build a bundle from a folder of Hugging Face or a GGUF file.
+    """Build a bundle from a folder of Hugging Face, a GGUF file, or an exported decoder.
 
-    Nothing of the folder is executed. A build that was interrupted goes on where it ended.
+    An exported decoder is a .pt2 or .onnx file, or a DLC. Nothing of the source is executed. A build that
+    was interrupted goes on where it ended.
     """
     from xdlc.llm.building import build as built
 

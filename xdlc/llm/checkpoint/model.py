@@ -106,7 +106,7 @@ class Checkpoint:
 
 
 def stamps_of(paths: Iterable[Path]) -> tuple[Stamp, ...]:
-    """Return names, sizes and times of files, in the order of names; others are omitted."""
+    """Return names, sizes and times of files, in the order of names."""
     stats = [(path.name, path.stat()) for path in sorted(paths) if path.is_file()]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 

@@ -12,7 +12,7 @@ from xdlc.llm.checkpoint.texts import Texts
 
 
 def open_module(module: Any) -> Checkpoint:
-    """Return the checkpoint of a network of transformers, whose parameters are not copied.
+    """Return the checkpoint of a network of transformers; parameters are views.
 
     Raises:
         UsageError: If it has no config of transformers.

@@ -1,4 +1,4 @@
-"""What stands beside the weights of a decoder: tokenizer, chat template, settings of generation."""
+"""Tokenizer, chat template and settings beside the weights of a decoder."""
 
 from __future__ import annotations
 
