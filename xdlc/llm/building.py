@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import math
@@ -25,10 +26,19 @@ from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.network import (
+    HEAD,
+    Length,
+    Part,
+    check_parameters,
+    linear_maps,
+    parameters,
+    part_model,
+    parts_of,
+)
 from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
-from xdlc.llm.weights import Weights
+from xdlc.llm.weights import Pack, Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
@@ -59,6 +69,34 @@ class Form:
         blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
         return {"weights_bitwidth": self.bits, **blocks}
 
+    def bits_of(self, decoder: Decoder, stated: Mapping[str, int]) -> dict[str, int]:
+        """Return the bits of weights, by the names of linear maps.
+
+        Args:
+            stated: Bits by names, in which ``*`` matches any characters.
+
+        Raises:
+            UsageError: If no linear map has a name, or the form has floats.
+        """
+        if stated and self.bits == 16:
+            raise UsageError(
+                "floats have no other bits",
+                where=spell("weights_bitwidth_of"),
+                fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
+            )
+        names = linear_maps(decoder)
+        bits = dict.fromkeys(names, self.bits) | {HEAD: max(self.bits, HEAD_BITS)}
+        for pattern, number in stated.items():
+            matching = fnmatch.filter(names, pattern)
+            if not matching:
+                raise UsageError(
+                    f"no linear map is called {pattern!r}",
+                    where=spell("weights_bitwidth_of"),
+                    fix=f"use names like {_few(names[:2] + names[-1:])}",
+                )
+            bits |= dict.fromkeys(matching, number)
+        return bits
+
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
         elements = math.prod(shape)
@@ -76,6 +114,8 @@ FORMS: Mapping[str, Form] = {
     "w4": Form(4, 32, is_fixed=True),
 }
 """Forms by the words of ``--weights``."""
+HEAD_BITS = 8
+"""Least bits of the weights that logits are computed with: fewer cost the most there."""
 PART_BYTES = 256 << 20
 """Bytes of the weights of a part, beyond which parts are split at layers."""
 
@@ -91,6 +131,8 @@ def build(
     kv: int | None = None,
     splits: int | str = "auto",
     text: str | os.PathLike[str] | None = None,
+    algorithms: Sequence[str] = (),
+    weights_bitwidth_of: Mapping[str, int] | None = None,
     verify: bool = True,
     notify: Notify = lambda text: None,
     step: Step = lambda title, done, total: None,
@@ -109,6 +151,9 @@ def build(
         kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
         splits: Number of parts with a context binary each; ``auto``: by the size of weights.
         text: Text in UTF-8 to calibrate with; needed with fixed-point activations.
+        algorithms: Accuracy algorithms of the quantizer, for fixed-point activations.
+        weights_bitwidth_of: Bits of weights by the names of linear maps, in which ``*`` matches any
+            characters.
         verify: Whether context binaries are verified against the host.
         notify: Called with each notice.
         step: Called with what is done, and how many parts are done of all.
@@ -131,7 +176,15 @@ def build(
     if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
         notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
     parts = _split(decoder, form, splits)
-    request = _Request(checkpoint, decoder, form, tuple(lengths), socs, verify, _kv_bits(form, kv))
+    bits = form.bits_of(decoder, weights_bitwidth_of or {})
+    if algorithms and not form.is_fixed:
+        raise UsageError(
+            f"{spell('algorithms')} has no effect: activations stay floats, which nothing calibrates",
+            fix=f"omit it, or use {spell('weights', 'w4')} or w8",
+        )
+    request = _Request(
+        checkpoint, decoder, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, tuple(algorithms)
+    )
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
     return _built(request, parts, Path(output), text, weights, notify, step)
@@ -161,6 +214,8 @@ class _Request:
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
         kv_bits: Bits of keys and values of past tokens.
+        bits: Bits of weights, by the names of linear maps.
+        algorithms: Accuracy algorithms of the quantizer.
     """
 
     checkpoint: Checkpoint
@@ -170,6 +225,8 @@ class _Request:
     targets: tuple[str, ...]
     verifies: bool
     kv_bits: int
+    bits: Mapping[str, int]
+    algorithms: tuple[str, ...]
 
     @property
     def shares(self) -> bool:
@@ -185,7 +242,7 @@ class _Request:
         lengths = [(length.tokens, length.context) for length in self.lengths]
         layers = [(part.layers.start, part.layers.stop) for part in parts]
         form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
-        facts = (VERSION, stats, lengths, layers, form, self.verifies)
+        facts = (VERSION, stats, lengths, layers, form, self.bits, self.algorithms, self.verifies)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -308,15 +365,18 @@ class _Source:
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
-            options = {**form.options, "target": request.targets[0]} if request.targets else form.options
+            options = form.options | {"algorithms": request.algorithms}
+            if request.targets:
+                options["target"] = request.targets[0]
             self._calibrated = Calibrated(
-                request.decoder, tokens, request.lengths, request.kv_bits, options, notify
+                request.decoder, tokens, request.lengths, request.kv_bits, request.bits, options, notify
             )
 
     def _weights(self) -> Weights:
         """Return the parameters, none of which is in memory."""
         weights, form = self._request.checkpoint.weights, self._request.form
-        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, _packer(form))
+        packer = None if form.bits == 16 else _packer(self._request.bits, form.block)
+        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, packer)
 
     def part(self, part: Part, path: Path) -> None:
         """Write a part, unless it is there."""
@@ -369,13 +429,13 @@ def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify)
     return model
 
 
-def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
-    """Return the function that stores weights as integers; None keeps floats."""
-    if form.bits == 16:
-        return None
+def _packer(bits: Mapping[str, int], block: int) -> Pack:
+    """Return the function that stores weights as integers, or as floats of 16 bits."""
 
-    def pack(data: TensorData) -> TensorData:
-        integers, encoding = block_quantized(data, form.bits, form.block)
+    def pack(data: TensorData, name: str) -> TensorData:
+        if bits[name] == 16:
+            return data.cast(FLOAT16.numpy)
+        integers, encoding = block_quantized(data, bits[name], block)
         return Dequantized(integers, SFIXED8, encoding)
 
     return pack

@@ -1,9 +1,13 @@
 """Options of building bundles of language models."""
 
+from collections.abc import Mapping
 from typing import Annotated, TypedDict
 
 from xdlc.options import Names, Option, PathLike
+from xdlc.options.quantizing import WEIGHT_BITS
 
+ALGORITHMS = ("adaround", "seqmse")
+"""Algorithms of the quantizer that gain decoders something."""
 WEIGHTS = ("fp16", "w8", "w4", "w4b32")
 """Forms of weights."""
 ENGINES = ("auto", "genie", "htp", "host", "float")
@@ -50,4 +54,22 @@ class BuildOptions(TypedDict, total=False):
         Option("Number of context binaries, or auto: by their size.", default="auto", metavar="N|auto"),
     ]
     text: Annotated[PathLike | None, Option("Text in UTF-8 to calibrate with.", metavar="FILE")]
+    algorithms: Annotated[
+        Names,
+        Option(
+            "Accuracy algorithms, with activations of 16 bits.",
+            default=(),
+            choices=ALGORITHMS,
+            metavar="A,B",
+        ),
+    ]
+    weights_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of the weights of linear maps: layer_0.down, *.down for all layers, head.  The head has 8 "
+            "by default, or more.",
+            choices=WEIGHT_BITS,
+            metavar="NAME BITS",
+        ),
+    ]
     verify: Annotated[bool, Option("Compare context binaries with the host.", default=True)]
