@@ -16,7 +16,8 @@ from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
 from xdlc.errors import UsageError
-from xdlc.ir import BlockScaleOffset
+from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, Tensor
+from xdlc.ir.dtype import SFIXED4
 from xdlc.llm import building
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
@@ -45,6 +46,21 @@ def folder_of(place: Path, family: str = "llama", **keys: Any) -> Path:
     return place
 
 
+def text_of(place: Path) -> Path:
+    """Write a text to calibrate with."""
+    pytest.importorskip("tokenizers")
+    text = place / "text.txt"
+    text.write_text(" ".join(f"w{token}" for token in np.random.default_rng(0).integers(0, 96, 600)))
+    return text
+
+
+def weights_of(bundle: Bundle) -> dict[str, Tensor]:
+    """Return the weights of the linear maps of a bundle of one part."""
+    (part,) = bundle.parts
+    ops = [op for op in load(part).main.ops if op.type in ("FullyConnected", "Conv2d")]
+    return {op.name: weight for op in ops if (weight := op.inputs[1]) is not None}
+
+
 def tokens_of(bundle: Bundle, engine: str = "host", count: int = 6) -> list[int]:
     with opened(bundle, engine) as ask:
         return list(ask([1, 5, 17, 80, 3], count))
@@ -64,16 +80,29 @@ def test_a_folder_becomes_a_bundle(tmp_path: Path) -> None:
 
 def test_weights_of_4_bits_stay_integers(tmp_path: Path) -> None:
     bundle = llm.build(folder_of(tmp_path / "source"), tmp_path / "bundle", targets=(), **SIZES)
-    (part,) = bundle.parts
-    weights = [
-        op.inputs[1]
-        for graph in load(part).graphs.values()
-        for op in graph.ops
-        if op.type == "FullyConnected"
-    ]
-    forms = {(weight.dtype.name, type(weight.encoding)) for weight in weights if weight is not None}
-    assert forms == {("sfixed4", BlockScaleOffset)}
+    weights = weights_of(bundle)
+    assert all(isinstance(weight.encoding, BlockScaleOffset) for weight in weights.values())
+    assert weights.pop("head").dtype.name == "sfixed8"
+    assert {weight.dtype.name for weight in weights.values()} == {"sfixed4"}
     assert len(tokens_of(bundle)) == 6
+
+
+@pytest.mark.parametrize("weights", ["w4b32", "w4"])
+def test_linear_maps_have_bits_of_their_own(tmp_path: Path, weights: str) -> None:
+    source, text = folder_of(tmp_path / "source"), text_of(tmp_path)
+    options: dict[str, Any] = {
+        "weights": weights,
+        "text": text,
+        "weights_bitwidth_of": {"*.down": 8, "head": 4},
+    }
+    bundle = llm.build(source, tmp_path / "bundle", targets=(), **options, **SIZES)
+    narrow = {
+        name
+        for name, weight in weights_of(bundle).items()
+        if weight.dtype is SFIXED4 or isinstance(weight.encoding, BlockwiseExpansion)
+    }
+    assert "head" in narrow
+    assert set(weights_of(bundle)) - narrow == {"layer_0.down", "layer_1.down"}
 
 
 def test_a_build_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,13 +174,18 @@ def test_a_tokenizer_decides_on_the_first_token(tmp_path: Path, has_tokenizer: b
     assert bundle.facts.bos == 1
 
 
-@pytest.mark.parametrize("weights", ["w8", "w4"])
-def test_activations_are_calibrated_along_a_text(tmp_path: Path, weights: str) -> None:
-    pytest.importorskip("tokenizers")
-    source, text = folder_of(tmp_path / "source"), tmp_path / "text.txt"
-    rng = np.random.default_rng(0)
-    text.write_text(" ".join(f"w{token}" for token in rng.integers(0, 96, 600)))
-    bundle = llm.build(source, tmp_path / "bundle", targets=(), weights=weights, text=text, splits=2, **SIZES)
+@pytest.mark.parametrize(("weights", "algorithms"), [("w8", ()), ("w4", ("adaround",))])
+def test_activations_are_calibrated_along_a_text(
+    tmp_path: Path, weights: str, algorithms: tuple[str, ...]
+) -> None:
+    source = folder_of(tmp_path / "source")
+    options: dict[str, Any] = {
+        "weights": weights,
+        "text": text_of(tmp_path),
+        "algorithms": algorithms,
+        "splits": 2,
+    }
+    bundle = llm.build(source, tmp_path / "bundle", targets=(), **options, **SIZES)
     first, second = (load(part) for part in bundle.parts)
     caches = {tensor.dtype.name for tensor in first.main.inputs if tensor.name.startswith("past_")}
     assert caches == {"ufixed8"}
@@ -170,6 +204,9 @@ def test_activations_are_calibrated_along_a_text(tmp_path: Path, weights: str) -
         {"context": 129},
         {"prompt_tokens": 128},
         {"splits": 3},
+        {"algorithms": ("adaround",)},
+        {"weights_bitwidth_of": {"layer_9.down": 8}},
+        {"weights": "fp16", "weights_bitwidth_of": {"head": 8}},
         {"splits": "many"},
         {"targets": ("sm9999",)},
     ],

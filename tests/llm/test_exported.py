@@ -78,14 +78,18 @@ def test_a_dlc_with_two_graphs_becomes_a_bundle(tmp_path: Path) -> None:
 
 def test_weights_of_an_exported_decoder_become_integers(tmp_path: Path) -> None:
     source = saved(tmp_path / "source", floats(PROMPT, TOKEN))
-    bundle = llm.build(source, tmp_path / "bundle", **OPTIONS | {"weights": "w4b32"})
-    forms = {
-        (weight.dtype.name, type(weight.encoding))
-        for graph in load(bundle.parts[0]).graphs.values()
-        for op in graph.ops
-        if op.type == "FullyConnected" and (weight := op.inputs[1]) is not None
-    }
-    assert forms == {("sfixed4", BlockScaleOffset)}
+    stated = {"weights_bitwidth_of": {"*.down": 16}}
+    bundle = llm.build(source, tmp_path / "bundle", **OPTIONS | stated | {"weights": "w4b32"})
+    for graph in load(bundle.parts[0]).graphs.values():
+        weights = {op.name: op.inputs[1] for op in graph.ops if op.type == "FullyConnected"}
+        types = {name: weight.dtype.name for name, weight in weights.items() if weight is not None}
+        assert (types["head"], types["layer_1.down"], types["layer_1.up"]) == (
+            "sfixed8",
+            "float16",
+            "sfixed4",
+        )
+        assert weights["layer_1.up"] is not None
+        assert isinstance(weights["layer_1.up"].encoding, BlockScaleOffset)
 
 
 def test_an_exported_decoder_is_calibrated(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import math
@@ -28,11 +29,20 @@ from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.exported import Exported, Sizes, is_exported
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.network import (
+    HEAD,
+    Length,
+    Part,
+    check_parameters,
+    linear_maps,
+    parameters,
+    part_model,
+    parts_of,
+)
 from xdlc.llm.progress import Progress
 from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
-from xdlc.llm.weights import Weights
+from xdlc.llm.weights import Pack, Weights
 from xdlc.options import spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
@@ -67,6 +77,34 @@ class Form:
         blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
         return {"weights_bitwidth": self.bits, **blocks}
 
+    def bits_of(self, names: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
+        """Return the bits of weights, by the names of linear maps.
+
+        Args:
+            names: Names of all of them.
+            stated: Bits by names, in which ``*`` matches any characters.
+
+        Raises:
+            UsageError: If no linear map has a name, or the form has floats.
+        """
+        if stated and self.bits == 16:
+            raise UsageError(
+                "floats have no other bits",
+                where=spell("weights_bitwidth_of"),
+                fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
+            )
+        bits = dict.fromkeys(names, self.bits) | {HEAD: max(self.bits, HEAD_BITS)}
+        for pattern, number in stated.items():
+            matching = fnmatch.filter(names, pattern)
+            if not matching:
+                raise UsageError(
+                    f"no linear map is called {pattern!r}",
+                    where=spell("weights_bitwidth_of"),
+                    fix=f"use names like {_few([*names[:2], *names[-1:]])}",
+                )
+            bits |= dict.fromkeys(matching, number)
+        return bits
+
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
         elements = math.prod(shape)
@@ -84,6 +122,8 @@ FORMS: Mapping[str, Form] = {
     "w4": Form(4, 32, is_fixed=True),
 }
 """Forms by the words of ``--weights``."""
+HEAD_BITS = 8
+"""Least bits of the weights that logits are computed with: fewer cost the most there."""
 PART_BYTES = 256 << 20
 """Bytes of the weights of a part, beyond which parts are split at layers."""
 
@@ -100,6 +140,8 @@ def build(
     splits: int | str = "auto",
     text: str | os.PathLike[str] | None = None,
     tokenizer: str | os.PathLike[str] | bytes | PreTrainedTokenizerBase | None = None,
+    algorithms: Sequence[str] = (),
+    weights_bitwidth_of: Mapping[str, int] | None = None,
     verify: bool = True,
     notify: Notify = lambda text: None,
     step: Step = lambda title, done, total: None,
@@ -121,6 +163,9 @@ def build(
         text: Text in UTF-8 to calibrate with; needed with fixed-point activations.
         tokenizer: A tokenizer of transformers, or tokenizer.json: its path, its folder or its content;
             default: that of the source.
+        algorithms: Accuracy algorithms of the quantizer, for fixed-point activations.
+        weights_bitwidth_of: Bits of weights by the names of linear maps, in which ``*`` matches any
+            characters.
         verify: Whether context binaries are verified against the host.
         notify: Called with each notice.
         step: Called with what is done, and how many parts are done of all.
@@ -144,7 +189,15 @@ def build(
         notify(notice)
     lengths = network.lengths(_lengths(network, context, prompt_tokens), notify)
     parts = network.parts(form, splits)
-    request = _Request(checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv))
+    bits = form.bits_of(network.maps(), weights_bitwidth_of or {})
+    if algorithms and not form.is_fixed:
+        raise UsageError(
+            f"{spell('algorithms')} has no effect: activations stay floats, which nothing calibrates",
+            fix=f"omit it, or use {spell('weights', 'w4')} or w8",
+        )
+    request = _Request(
+        checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, tuple(algorithms)
+    )
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
     return _built(request, parts, Path(output), text, weights, notify, step)
@@ -192,8 +245,18 @@ class _Network(Protocol):
     def floats(self, part: Part) -> Callable[[Length], Model]:
         """Return the function that writes the graph of a part for a length, in floats."""
 
-    def part(self, part: Part, lengths: Sequence[Length], form: Form, notify: Notify) -> Model:
-        """Return a part with float activations, of one graph for each length."""
+    def maps(self) -> list[str]:
+        """Return the names of its linear maps."""
+
+    def part(
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
+    ) -> Model:
+        """Return a part with float activations, of one graph for each length.
+
+        Args:
+            bits: Bits of weights, by the names of linear maps; 16: floats.
+            block: Input channels that share a scale.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +288,13 @@ class _Written:
         weights = Weights(self.checkpoint.weights)
         return lambda length: part_model(self.decoder, weights, part, length)
 
-    def part(self, part: Part, lengths: Sequence[Length], form: Form, notify: Notify) -> Model:
-        weights = Weights(self.checkpoint.weights, FLOAT16, _packer(form))
+    def maps(self) -> list[str]:
+        return linear_maps(self.decoder)
+
+    def part(
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
+    ) -> Model:
+        weights = Weights(self.checkpoint.weights, FLOAT16, _packer(bits, block) if block else None)
         model, *models = [
             part_model(self.decoder, weights, part, length, notify=notify) for length in lengths
         ]
@@ -251,6 +319,8 @@ class _Request:
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
         kv_bits: Bits of keys and values of past tokens.
+        bits: Bits of weights, by the names of linear maps.
+        algorithms: Accuracy algorithms of the quantizer.
     """
 
     checkpoint: Checkpoint
@@ -260,6 +330,8 @@ class _Request:
     targets: tuple[str, ...]
     verifies: bool
     kv_bits: int
+    bits: Mapping[str, int]
+    algorithms: tuple[str, ...]
 
     @property
     def shares(self) -> bool:
@@ -272,7 +344,8 @@ class _Request:
         lengths = [(length.tokens, length.context) for length in self.lengths]
         layers = [(part.layers.start, part.layers.stop) for part in parts]
         form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
-        facts = (VERSION, self.checkpoint.stamps, files, lengths, layers, form, self.verifies)
+        options = (form, self.bits, self.algorithms, self.verifies)
+        facts = (VERSION, self.checkpoint.stamps, files, lengths, layers, options)
         digest = hashlib.sha256(json.dumps(facts).encode())
         digest.update(self.checkpoint.tokenizer or b"")
         if not self.checkpoint.stamps:
@@ -350,11 +423,19 @@ class _Source:
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
-            options = {**form.options, "target": request.targets[0]} if request.targets else form.options
+            options = form.options | {"algorithms": request.algorithms}
+            if request.targets:
+                options["target"] = request.targets[0]
             network, prompt = request.network, request.lengths[0]
-            length = short(prompt) if network.has(short(prompt)) else prompt
             self._calibrated = Calibrated(
-                network.decoder.rope, tokens, length, request.lengths, request.kv_bits, options, notify
+                network.decoder.rope,
+                tokens,
+                short(prompt) if network.has(short(prompt)) else prompt,
+                request.lengths,
+                request.kv_bits,
+                request.bits,
+                options,
+                notify,
             )
 
     def part(self, part: Part, path: Path) -> None:
@@ -368,7 +449,7 @@ class _Source:
         if calibrated is not None:
             model = calibrated.part(part, network.floats(part))
         else:
-            model = network.part(part, request.lengths, request.form, self._notify)
+            model = network.part(part, request.lengths, request.bits, request.form.block, self._notify)
         model.save(path)
 
 
@@ -399,13 +480,13 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             return tokenizer.encode(content, special=False)
 
 
-def _packer(form: Form) -> Callable[[TensorData], TensorData] | None:
-    """Return the function that stores weights as integers; None keeps floats."""
-    if form.bits == 16:
-        return None
+def _packer(bits: Mapping[str, int], block: int) -> Pack:
+    """Return the function that stores weights as integers, or as floats of 16 bits."""
 
-    def pack(data: TensorData) -> TensorData:
-        integers, encoding = block_quantized(data, form.bits, form.block)
+    def pack(data: TensorData, name: str) -> TensorData:
+        if bits[name] == 16:
+            return data.cast(FLOAT16.numpy)
+        integers, encoding = block_quantized(data, bits[name], block)
         return Dequantized(integers, SFIXED8, encoding)
 
     return pack

@@ -16,7 +16,7 @@ from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.llm.decoder import Rope
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import cache_name
-from xdlc.llm.network import HEAD, Length, Part
+from xdlc.llm.network import Length, Part, map_of
 from xdlc.options import spell
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
@@ -25,8 +25,6 @@ Array = Any  # numpy.ndarray
 Floats = Callable[[Length], Model]
 SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
-HEAD_BITS = 8
-"""Bits of the weights that logits are computed with: 4 bits cost the most there."""
 CONTEXT = 512
 """Most tokens of a sequence."""
 
@@ -45,6 +43,7 @@ class Calibrated:
         length: The length that it is calibrated with.
         lengths: Lengths of the graphs, that of prompts first.
         kv_bits: Bits of keys and values of past tokens.
+        bits: Bits of weights, by the names of linear maps.
         options: Options of the quantizer.
         notify: Called with each notice.
 
@@ -59,11 +58,12 @@ class Calibrated:
         length: Length,
         lengths: Sequence[Length],
         kv_bits: int,
+        bits: Mapping[str, int],
         options: Mapping[str, Any],
         notify: Callable[[str], None],
     ) -> None:
         self._rope, self._lengths, self._kv_bits = rope, lengths, kv_bits
-        self._options, self._notify = options, notify
+        self._bits, self._options, self._notify = bits, options, notify
         self._length = length
         self._sequences = _sequences(tokens, self._length)
         self._hidden: dict[tuple[int, int], Array] = {}
@@ -85,13 +85,15 @@ class Calibrated:
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
-        heads = {op.name: HEAD_BITS for op in first.main.ops if op.name.split("_")[0] == HEAD}
+        bits = {
+            op.name: self._bits[map_of(op.name)] for op in first.main.ops if map_of(op.name) in self._bits
+        }
         quantized = quantize(
             first,
             samples,
             act_bitwidth=16,
             act_bitwidth_of=caches,
-            weights_bitwidth_of=heads,
+            weights_bitwidth_of=bits,
             notify=lambda note: self._notify(f"part {part.number}: {note}") if _matters(note) else None,
             **self._options,
         )

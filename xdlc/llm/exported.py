@@ -195,14 +195,21 @@ class Exported:
         """Return the function that returns the float model of a length of the file."""
         return lambda length: self._linked([length])
 
-    def part(self, part: Part, lengths: Sequence[Length], form: Form, notify: _Notify) -> Model:
+    def maps(self) -> list[str]:
+        """Return the names of linear maps."""
+        ops = next(iter(self._models.values())).main.ops
+        return [op.name for op in ops if _has_map(op)]
+
+    def part(
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: _Notify
+    ) -> Model:
         """Return the model with float activations, with a graph for each length."""
         model = self._linked(lengths)
         for graph in model.graphs.values():
             for tensor in (*graph.inputs, *graph.outputs):
                 if tensor.dtype is FLOAT32:
                     tensor.dtype = FLOAT16
-        if form.bits == 16:
+        if not block:
             for note in [note for graph in model.graphs.values() for note in store_floats(graph, 16)]:
                 notify(note)
             return model
@@ -211,8 +218,9 @@ class Exported:
             (),
             notify=notify,
             weights_only=True,
-            weights_bitwidth=form.bits,
-            weights_block_size=form.block,
+            act_bitwidth=16,  # as weights of 16 bits need it, which stay floats
+            weights_bitwidth_of=bits,
+            weights_block_size=block,
             float_bitwidth=16,
         )
 
@@ -307,8 +315,13 @@ def _heads(graph: Graph) -> Iterator[Op]:
         if op is None or id(op) in seen:
             continue
         seen.add(id(op))
-        weight = weight_of(op)
-        if weight is not None and weight.rank >= 2:
+        if _has_map(op):
             yield op
         else:
             waiting += [tensor.producer for tensor in op.inputs if tensor is not None]
+
+
+def _has_map(op: Op) -> bool:
+    """Return whether an op multiplies by weights."""
+    weight = weight_of(op)
+    return weight is not None and weight.is_static and weight.rank >= 2

@@ -118,14 +118,16 @@ class _Shapes(Weights):
     def __init__(self) -> None:
         super().__init__({})
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.maps: dict[str, None] = {}
 
     def data(self, name: str, shape: Sequence[int], change: Change | None = None) -> TensorData:
         self.shapes[name] = tuple(shape)
         return fill(ArrayData(_zero()), shape)
 
     def linear(
-        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+        self, name: str, shape: Sequence[int], op: str, *, is_transposed: bool = False, start: int = 0
     ) -> TensorData:
+        self.maps[op] = None
         rows = self.shapes.get(name, (0, 0))[0] if start else 0
         return self.data(name, (rows + shape[0], *shape[1:]))
 
@@ -138,9 +140,23 @@ def _zero() -> Any:
 
 def parameters(decoder: Decoder, part: Part | None = None) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the parameters that a part reads; default: of all."""
+    return _read(decoder, part or parts_of(decoder, [])[0]).shapes
+
+
+def linear_maps(decoder: Decoder) -> list[str]:
+    """Return the names of the linear maps of a decoder."""
+    return list(_read(decoder, parts_of(decoder, [])[0]).maps)
+
+
+def map_of(op: str) -> str:
+    """Return the name of the linear map of an op, which may have several ops."""
+    return HEAD if op.split("_")[0] == HEAD else op
+
+
+def _read(decoder: Decoder, part: Part) -> _Shapes:
     shapes = _Shapes()
-    _Decoder(decoder, shapes, part or parts_of(decoder, [])[0], Length(1, 2)).graph()
-    return shapes.shapes
+    _Decoder(decoder, shapes, part, Length(1, 2)).graph()
+    return shapes
 
 
 def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[str]:
@@ -278,7 +294,8 @@ class _Decoder:
         weight = f"{parameter}.weight"
         is_transposed = self._decoder.family.transposed
         shape = (inner, outer) if is_transposed else (outer, inner)
-        data = self._weights.linear(weight, shape, is_transposed=is_transposed)
+        op = f"{net.scope}{name}"
+        data = self._weights.linear(weight, shape, op, is_transposed=is_transposed)
         inputs = [value, net.constant(weight, data)]
         if has_bias:
             bias = f"{parameter}.bias"
@@ -518,7 +535,7 @@ class _Decoder:
         for number, start in enumerate(range(0, decoder.vocab, HEAD_ROWS)):
             shape = min(HEAD_ROWS, decoder.vocab - start), decoder.hidden
             place = f"_{number}" if decoder.vocab > HEAD_ROWS else ""
-            data = self._weights.linear(name, shape, start=start)
+            data = self._weights.linear(name, shape, HEAD, start=start)
             weight = net.constant(f"{names.head}{place}.weight", data)
             pieces.append(net.add("Gemm", f"{HEAD}{place}", [normal, weight], transB=1))
         logits = pieces[0] if len(pieces) == 1 else net.add("Concat", "head", pieces, axis=1)

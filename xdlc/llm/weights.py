@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from xdlc.llm.checkpoint import Weight
 
 Change = Callable[[TensorData], TensorData]
+Pack = Callable[[TensorData, str], TensorData]
 LARGEST_BYTE, ZERO_BYTE = 127, 128
 """Largest magnitude of an embedding in 8 bits, and its zero."""
 TABLE_BLOCK = 32
@@ -26,14 +27,15 @@ class Weights:
     Args:
         weights: The parameters by name; their shapes have been checked (``check_parameters``).
         dtype: Type of floats.
-        pack: Stores the weights of a linear map, [outputs, inputs], as integers; None keeps them.
+        pack: Stores the weights of a linear map, [outputs, inputs], as integers; its second argument is the
+            name of the map.  None keeps them.
     """
 
     def __init__(
         self,
         weights: Mapping[str, Weight],
         dtype: DType = FLOAT32,
-        pack: Callable[[TensorData], TensorData] | None = None,
+        pack: Pack | None = None,
     ) -> None:
         self._weights, self.dtype, self._pack = weights, dtype, pack
         self._data: dict[tuple[str, str], TensorData] = {}
@@ -57,13 +59,14 @@ class Weights:
         return self._data["", name]
 
     def linear(
-        self, name: str, shape: Sequence[int], *, is_transposed: bool = False, start: int = 0
+        self, name: str, shape: Sequence[int], op: str, *, is_transposed: bool = False, start: int = 0
     ) -> TensorData:
         """Return the weights of a linear map: [outputs, inputs].
 
         Integers of the checkpoint are kept.
 
         Args:
+            op: Name of the linear map.
             shape: The shape that they have, as they are stored.
             is_transposed: Whether they are stored as [inputs, outputs].
             start: First output, of a map that has more of them than ``shape``.
@@ -75,7 +78,7 @@ class Weights:
                 weight = weight.part(start, start + shape[0])
             floats = weight.floats().transpose((1, 0)) if is_transposed else weight.floats()
             if weight.encoding is None:
-                floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats)
+                floats = floats.cast(self.dtype.numpy) if self._pack is None else self._pack(floats, op)
             self._data[key] = floats
         return self._data[key]
 

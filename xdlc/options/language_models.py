@@ -1,9 +1,13 @@
 """Options of building bundles of language models."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Names, Option, PathLike
+from xdlc.options.quantizing import WEIGHT_BITS
 
+ALGORITHMS = ("adaround", "seqmse")
+"""Algorithms of the quantizer that gain decoders something."""
 WEIGHTS = ("fp16", "w8", "w4", "w4b32")
 """Forms of weights."""
 ENGINES = ("auto", "genie", "htp", "host", "float")
@@ -53,5 +57,23 @@ class BuildOptions(TypedDict, total=False):
     tokenizer: Annotated[
         Any,  # in Python also a tokenizer of transformers
         Option("The tokenizer.json, or its folder.", default_text="that of the source", metavar="PATH"),
+    ]
+    algorithms: Annotated[
+        Names,
+        Option(
+            "Accuracy algorithms, with activations of 16 bits.",
+            default=(),
+            choices=ALGORITHMS,
+            metavar="A,B",
+        ),
+    ]
+    weights_bitwidth_of: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            "Bits of the weights of linear maps: layer_0.down, *.down for all layers, head.  The head has 8 "
+            "by default, or more.",
+            choices=WEIGHT_BITS,
+            metavar="NAME BITS",
+        ),
     ]
     verify: Annotated[bool, Option("Compare context binaries with the host.", default=True)]

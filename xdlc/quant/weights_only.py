@@ -117,6 +117,7 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
     """
     notes: list[str] = []
     forms: dict[tuple[TensorData, int | None, int], tuple[DType, Encoding, TensorData]] = {}
+    widths: dict[TensorData, int] = {}
     count = 0
     expanded: list[str] = []
     for graph in model.graphs.values():
@@ -125,7 +126,11 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
             weight = _float_weight(graph, op)
             if weight is None or weight.data is None:
                 continue
-            bits = precision.weight_bits_of(op) if graph is model.main else options.weights_bitwidth
+            default = options.weights_bitwidth
+            bits = precision.weight_bits_of(op) if graph is model.main else widths.get(weight.data, default)
+            widths.setdefault(weight.data, bits)
+            if bits > SFIXED8.bits:
+                continue
             axis = weight_axes(op).get(1)
             if (weight.data, axis, bits) not in forms:  # graphs of one network share the data of weights
                 forms[weight.data, axis, bits] = _form(op, weight, WeightFit(axis, bits), options, notes)
