@@ -25,7 +25,8 @@ from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.network import Length, Part, check_parameters, parameters, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import Part, check_parameters, parameters, part_model, parts_of
 from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
@@ -85,7 +86,7 @@ def build(
     output: str | os.PathLike[str],
     *,
     targets: Sequence[str] = ("sm8650",),
-    context: int = 4096,
+    context: int | Sequence[int] = 4096,
     prompt_tokens: int = 128,
     weights: str = "w4b32",
     kv: int | None = None,
@@ -103,7 +104,7 @@ def build(
         source: A folder of Hugging Face, or a GGUF file.
         output: The folder to write.
         targets: SoCs to compile for, by name.
-        context: Most tokens of a conversation.
+        context: Most tokens of a conversation; with several, a run uses the shortest that holds the tokens.
         prompt_tokens: Tokens of a prompt that are processed at a time.
         weights: A key of ``FORMS``.
         kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
@@ -362,7 +363,8 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
 def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
     """Return a part with float activations, of one graph for each length."""
     model, *models = [
-        part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
+        part_model(request.decoder, weights, part, length, notify=notify)
+        for length in part.lengths(request.lengths)
     ]
     for shorter in models:
         model.add_graph(shorter.main)
@@ -392,6 +394,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
         family=decoder.type,
         vocab=decoder.vocab,
         context=request.lengths[0].context,
+        shorter_contexts=tuple({length.context: None for length in request.lengths})[1:],
         prompt_tokens=request.lengths[0].tokens,
         layers=decoder.layers,
         kv_heads=decoder.kv_heads,
@@ -410,23 +413,27 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
 
 
-def _lengths(decoder: Decoder, context: int, prompt_tokens: int) -> list[Length]:
-    """Return the lengths of the graphs.
+def _lengths(decoder: Decoder, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
+    """Return the lengths of the graphs, those of the longest context first.
 
     Raises:
         UsageError: If they do not fit.
     """
-    if not 1 <= prompt_tokens < context:
+    contexts = sorted({context} if isinstance(context, int) else {*context}, reverse=True)
+    if not contexts:
+        raise UsageError(f"{spell('context')} is empty", fix="give the most tokens of a conversation")
+    if not 1 <= prompt_tokens < contexts[-1]:
         raise UsageError(
-            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', context)} do not fit",
+            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",
             fix="process 1 or more tokens at a time, and fewer than the context has",
         )
-    if context > decoder.positions:
+    if contexts[0] > decoder.positions:
         raise UsageError(
-            f"{spell('context')} is {context}, the model was made for {decoder.positions} tokens",
+            f"{spell('context')} is {contexts[0]}, the model was made for {decoder.positions} tokens",
             fix=f"use {spell('context', decoder.positions)} or less",
         )
-    return [Length(tokens, context) for tokens in dict.fromkeys((prompt_tokens, 1))]
+    sizes = dict.fromkeys((prompt_tokens, 1))
+    return [Length(tokens, longest) for longest in contexts for tokens in sizes]
 
 
 def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
