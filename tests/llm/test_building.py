@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from xdlc import llm
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import BlockScaleOffset
+from xdlc.ir.files import kept_apart
 from xdlc.llm import building
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
@@ -110,6 +112,13 @@ def test_a_build_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in place.glob("*.dlc")] == ["decoder_1_of_1.dlc"]
 
 
+def test_the_state_of_a_build_is_read_and_replaced_in_one_call(tmp_path: Path) -> None:
+    with kept_apart(()):
+        for _ in range(2):
+            building._Progress(tmp_path, "same").note(tmp_path / "soc" / "a.bin", "checked")
+        assert building._Progress(tmp_path, "same").checks == ("checked",)
+
+
 def test_a_build_with_another_text_or_other_caches_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +152,27 @@ def test_parts_that_wait_are_not_compiled_after_a_failure(
     with pytest.raises(UsageError, match="no"):
         llm.build(source, tmp_path / "bundle", targets=("SM8650", "57"), weights="fp16", splits=2, **SIZES)
     assert files == ["sm8650"]
+
+
+def test_notices_of_compiling_come_in_the_thread_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, threads = folder_of(tmp_path / "source"), list[tuple[str, int]]()
+
+    def compiled(_part: Path, _soc: str, file: Path, *, notify: Any, **_options: Any) -> None:
+        file.write_bytes(b"binary")
+        notify("slow")
+
+    monkeypatch.setattr(building, "compile_part", compiled)
+    llm.build(
+        source,
+        tmp_path / "bundle",
+        weights="fp16",
+        verify=False,
+        notify=lambda text: threads.append((text, threading.get_ident())),
+        **SIZES,
+    )
+    assert threads == [("sm8650/decoder_1_of_1.bin: slow", threading.get_ident())]
 
 
 @pytest.mark.parametrize("has_tokenizer", [True, False])

@@ -17,7 +17,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
-from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.ir.files import kept_apart, read_bytes, replace_file, replace_text
 from xdlc.json_fields import fits, json_value
 from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
@@ -208,13 +208,16 @@ def _built(
     make_folder(folder)
     progress = _Progress(folder, request.fingerprint(parts, text))
     total = len(parts) * (1 + len(request.targets))
-    jobs: list[tuple[Path, Future[None]]] = []
+    jobs: list[tuple[Path, Future[list[str]]]] = []
     done = 0
 
-    def compile_one(path: Path, soc: str, file: Path) -> None:
+    def compile_one(path: Path, soc: str, file: Path) -> list[str]:
+        """Return the notices, which the caller's thread reports."""
         verify, share = request.verifies, request.shares
-        check = compile_part(path, soc, file, verify=verify, notify=notify, share=share)
+        notices = list[str]()
+        check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share)
         progress.note(file, check)
+        return notices
 
     compiling = ThreadPoolExecutor(1)
     try:
@@ -234,7 +237,8 @@ def _built(
                     jobs.append((file, compiling.submit(compile_one, path, soc, file)))
         for file, job in jobs:
             step(f"compiling {file.stem} for {file.parent.name}", done, total)
-            job.result()
+            for notice in job.result():
+                notify(f"{file.parent.name}/{file.name}: {notice}")
             done += 1
     finally:
         compiling.shutdown(cancel_futures=True)
@@ -262,7 +266,8 @@ class _Progress:
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._path, self._fingerprint = folder / PROGRESS, fingerprint
         self._checks: dict[str, str] = {}
-        content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
+        with kept_apart([self._path]):  # which is replaced later on
+            content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
         try:
             state = json_value(content.decode("utf-8"))
         except ValueError:  # also of UTF-8
