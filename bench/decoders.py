@@ -27,7 +27,8 @@ from xdlc.ir import Graph, Model
 from xdlc.llm.checkpoint import open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.generation import Runner
-from xdlc.llm.network import Length, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import part_model, parts_of
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.llm.weights import Weights
 from xdlc.runtime.cpu import CpuSession

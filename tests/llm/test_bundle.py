@@ -32,11 +32,12 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         eos=(2, 3),
         chat_template="{{ messages }}",
         checks=("a",),
+        shorter_contexts=(12, 9),
     )
     new = written(
         tmp_path / "new" / "bundle",
         facts,
-        parts_with_graphs(decoder, (1,)),
+        parts_with_graphs(decoder, (1,), shorter=(12, 9)),
         binaries={"sm8650": [raw_data(b"one"), raw_data(b"two")]},
         is_shared=True,
         tokenizer=b"{}",
@@ -47,6 +48,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert bundle.facts.rope is not None
     assert bundle.facts.rope.frequencies(CONTEXT) == decoder.rope.frequencies(CONTEXT)  # type: ignore[union-attr]
     assert (bundle.facts.bos, bundle.facts.eos) == (1, (2, 3))
+    assert bundle.facts.shorter_contexts == (12, 9)
     folder = bundle.folder / "sm8650"
     assert (folder / "decoder_2_of_2.bin").read_bytes() == b"two"
     assert (folder / TOKENIZER).read_bytes() == b"{}"
@@ -61,6 +63,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert json.loads((folder / EXTENSIONS).read_text())["devices"][0]["soc_model"] == 57
     readme = (bundle.folder / "README.md").read_text()
     assert "sm8650" in readme
+    assert all(f"values of {span} tokens" in readme for span in (CONTEXT, 12, 9))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,7 @@ DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
     "a fact that is null": (fact("vocab", None), 1),
     "unknown fact": (fact("temperature", 1), 1),
     "text for a number": (fact("layers", "2"), 1),
+    "text for contexts": (fact("shorter_contexts", ["x"]), 1),
     "too many tokens": (fact("vocab", 1 << 40), 1),
     "nothing left of the context": (fact("prompt_tokens", CONTEXT), 1),
     "no rope": (fact("rope", {"theta": -1.0, "dim": 3, "scaling": "default", "facts": {}}), 1),

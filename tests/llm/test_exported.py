@@ -20,8 +20,7 @@ from xdlc.errors import ConstraintError, ModelError, UsageError
 from xdlc.ir import BlockScaleOffset, Model
 from xdlc.llm.bundle import Bundle
 from xdlc.llm.decoder import read_decoder
-from xdlc.llm.layout import ports
-from xdlc.llm.network import Length
+from xdlc.llm.layout import Length, ports
 from xdlc.llm.running import opened
 
 CONFIG = config_of(

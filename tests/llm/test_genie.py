@@ -25,6 +25,8 @@ KEYS = {
 """Smaller heads make the runtime on x86 choose other tokens."""
 LONG = (TEXT * 3)[:97]
 SIZES = {"prompt": 32, "context": 128}
+SHORT = 44
+"""Tokens of another context, which the text and its answer exceed."""
 
 
 def context_of(model: Model) -> TensorData:
@@ -36,10 +38,10 @@ def context_of(model: Model) -> TensorData:
 @pytest.fixture(scope="module", params=["llama", "gpt2"])
 def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     decoder = small_decoder(request.param, **KEYS[request.param])
-    parts = parts_with_graphs(decoder, (1,), **SIZES)
+    parts = parts_with_graphs(decoder, (1,), shorter=(SHORT,), **SIZES)
     binaries = {"sm8650": [*map(context_of, parts)]}
-    folder = tmp_path_factory.mktemp("bundle")
-    return written(folder, facts_of(decoder, **SIZES), parts, binaries=binaries, tokenizer=tokenizer_json())
+    folder, facts = tmp_path_factory.mktemp("bundle"), facts_of(decoder, shorter_contexts=(SHORT,), **SIZES)
+    return written(folder, facts, parts, binaries=binaries, tokenizer=tokenizer_json())
 
 
 @needs_htp

@@ -12,7 +12,8 @@ from xdlc.errors import ProblemList, XdlcError
 from xdlc.ir import ArrayData
 from xdlc.llm.checkpoint import Weight
 from xdlc.llm.decoder import FAMILIES, read_decoder
-from xdlc.llm.network import Length, check_parameters, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import check_parameters, part_model, parts_of
 from xdlc.llm.weights import Weights
 
 TOKENS = [5, 17, 80, 3, 42, 9, 61, 30, 77, 8]

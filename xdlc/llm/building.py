@@ -29,9 +29,9 @@ from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.exported import Exported, Sizes, is_exported
 from xdlc.llm.genie_rules import check_genie
+from xdlc.llm.layout import Length
 from xdlc.llm.network import (
     HEAD,
-    Length,
     Part,
     check_parameters,
     linear_maps,
@@ -133,7 +133,7 @@ def build(
     output: str | os.PathLike[str],
     *,
     targets: Sequence[str] = ("sm8650",),
-    context: int = 4096,
+    context: int | Sequence[int] = 4096,
     prompt_tokens: int = 128,
     weights: str = "w4b32",
     kv: int | None = None,
@@ -155,7 +155,7 @@ def build(
             decoder with the inputs and outputs of docs/llm.md, as torch.export writes it.
         output: The folder to write.
         targets: SoCs to compile for, by name.
-        context: Most tokens of a conversation.
+        context: Most tokens of a conversation; with several, a run uses the shortest that holds the tokens.
         prompt_tokens: Tokens of a prompt that are processed at a time.
         weights: A key of ``FORMS``.
         kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
@@ -296,7 +296,7 @@ class _Written:
     ) -> Model:
         weights = Weights(self.checkpoint.weights, FLOAT16, _packer(bits, block) if block else None)
         model, *models = [
-            part_model(self.decoder, weights, part, length, notify=notify) for length in lengths
+            part_model(self.decoder, weights, part, length, notify=notify) for length in part.lengths(lengths)
         ]
         for shorter in models:
             model.add_graph(shorter.main)
@@ -368,13 +368,16 @@ def _built(
     make_folder(folder)
     progress = Progress(folder, request.fingerprint(parts, text))
     total = len(parts) * (1 + len(request.targets))
-    jobs: list[tuple[Path, Future[None]]] = []
+    jobs: list[tuple[Path, Future[list[str]]]] = []
     done = 0
 
-    def compile_one(path: Path, soc: str, file: Path) -> None:
+    def compile_one(path: Path, soc: str, file: Path) -> list[str]:
+        """Return the notices, which the caller's thread reports."""
         verify, share = request.verifies, request.shares
-        check = compile_part(path, soc, file, verify=verify, notify=notify, share=share)
+        notices = list[str]()
+        check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share)
         progress.note(file, check)
+        return notices
 
     compiling = ThreadPoolExecutor(1)
     try:
@@ -394,7 +397,8 @@ def _built(
                     jobs.append((file, compiling.submit(compile_one, path, soc, file)))
         for file, job in jobs:
             step(f"compiling {file.stem} for {file.parent.name}", done, total)
-            job.result()
+            for notice in job.result():
+                notify(f"{file.parent.name}/{file.name}: {notice}")
             done += 1
     finally:
         compiling.shutdown(cancel_futures=True)
@@ -503,6 +507,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
         family=decoder.type,
         vocab=decoder.vocab,
         context=request.lengths[0].context,
+        shorter_contexts=tuple({length.context: None for length in request.lengths})[1:],
         prompt_tokens=request.lengths[0].tokens,
         layers=decoder.layers,
         kv_heads=decoder.kv_heads,
@@ -521,23 +526,27 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
 
 
-def _lengths(network: _Network, context: int, prompt_tokens: int) -> list[Length]:
-    """Return the lengths of the graphs.
+def _lengths(network: _Network, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
+    """Return the lengths of the graphs, those of the longest context first.
 
     Raises:
         UsageError: If they do not fit.
     """
-    if not 1 <= prompt_tokens < context:
+    contexts = sorted({context} if isinstance(context, int) else {*context}, reverse=True)
+    if not contexts:
+        raise UsageError(f"{spell('context')} is empty", fix="give the most tokens of a conversation")
+    if not 1 <= prompt_tokens < contexts[-1]:
         raise UsageError(
-            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', context)} do not fit",
+            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",
             fix="process 1 or more tokens at a time, and fewer than the context has",
         )
-    if context > network.positions:
+    if contexts[0] > network.positions:
         raise UsageError(
-            f"{spell('context')} is {context}, the model was made for {network.positions} tokens",
+            f"{spell('context')} is {contexts[0]}, the model was made for {network.positions} tokens",
             fix=f"use {spell('context', network.positions)} or less",
         )
-    return [Length(tokens, context) for tokens in dict.fromkeys((prompt_tokens, 1))]
+    sizes = dict.fromkeys((prompt_tokens, 1))
+    return [Length(tokens, longest) for longest in contexts for tokens in sizes]
 
 
 def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:

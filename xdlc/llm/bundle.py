@@ -34,7 +34,7 @@ class Facts:
     Attributes:
         family: Family of the decoder, like ``llama``.
         vocab: Number of tokens that the logits are of.
-        context: Tokens of the context.
+        context: Tokens of the longest context.
         prompt_tokens: Tokens that the prompt graph reads at a time.
         layers: Number of layers.
         kv_heads: Heads of keys and values.
@@ -46,6 +46,7 @@ class Facts:
         eos: Tokens that end an answer.
         chat_template: Template of a conversation, in Jinja.
         checks: Sentences on what was verified.
+        shorter_contexts: Tokens of other contexts that there are graphs for.
     """
 
     family: str
@@ -62,6 +63,7 @@ class Facts:
     eos: tuple[int, ...] = ()
     chat_template: str | None = None
     checks: tuple[str, ...] = ()
+    shorter_contexts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,8 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
             values[member.name] = entry.text(member.name)
     if "bos" in entry:
         values["bos"] = entry.whole("bos")
-    values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
+    for name in ("eos", "shorter_contexts"):
+        values[name] = tuple(entry.wholes(name) or ()) if entry.value(name) != [] else ()
     values["checks"] = entry.strings("checks")
     if (rope := entry.node("rope")) is not None:
         values["rope"] = _rope(Fields(rope, "rope", scope, ("theta", "dim", "scaling", "facts")))

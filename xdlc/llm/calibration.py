@@ -15,8 +15,8 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.llm.decoder import Rope
 from xdlc.llm.generation import Runner
-from xdlc.llm.layout import cache_name
-from xdlc.llm.network import Length, Part, map_of
+from xdlc.llm.layout import Length, cache_name
+from xdlc.llm.network import Part, map_of
 from xdlc.options import spell
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
@@ -41,7 +41,7 @@ class Calibrated:
         rope: Rotary positions; None if graphs have learned ones.
         tokens: The tokens of the text.
         length: The length that it is calibrated with.
-        lengths: Lengths of the graphs, that of prompts first.
+        lengths: Lengths of the graphs, that of prompts of the longest context first.
         kv_bits: Bits of keys and values of past tokens.
         bits: Bits of weights, by the names of linear maps.
         options: Options of the quantizer.
@@ -77,11 +77,9 @@ class Calibrated:
         """
         first = floats(self._length)
         samples = self._samples(part, first)
-        graphs = [floats(length).main for length in self._lengths]
-        if self._length == self._lengths[0]:
-            del graphs[0]
-        for graph in graphs:
-            first.add_graph(graph)
+        for length in part.lengths(self._lengths):
+            if length != self._length:
+                first.add_graph(floats(length).main)
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
@@ -98,7 +96,7 @@ class Calibrated:
             **self._options,
         )
         self._note(quantized.main)
-        if self._length != self._lengths[0]:
+        if self._length not in self._lengths:
             del quantized.graphs[quantized.main.name]
         return quantized
 
@@ -128,7 +126,7 @@ class Calibrated:
             for at, start in enumerate(range(0, len(sequence), size)):
                 hidden = self._hidden.pop((number, at), None)
                 values = {} if hidden is None else {part.input: hidden}
-                results = runner.run(sequence[start : start + size], size, values)
+                results = runner.run(sequence[start : start + size], self._length, values)
                 if not part.last:
                     self._hidden[number, at] = results[part.output]
         return recorder.samples

@@ -24,8 +24,18 @@ from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import json_file, read_texts
 from xdlc.llm.decoder import Rope, read_positions, read_rope
 from xdlc.llm.genie_rules import check_genie
-from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, cache_name, ports, shapes_of, tokens_of
-from xdlc.llm.network import HEAD, Length, Part
+from xdlc.llm.layout import (
+    COSINES,
+    IDS,
+    LOGITS,
+    POSITIONS,
+    Length,
+    cache_name,
+    graphs_of,
+    ports,
+    shapes_of,
+)
+from xdlc.llm.network import HEAD, Part
 from xdlc.options import spell
 from xdlc.prepare.edit.link import link
 from xdlc.quant import quantize
@@ -106,26 +116,25 @@ class Exported:
         """Return the lengths that the file has graphs of.
 
         Raises:
-            UsageError: If it has none of them.
+            UsageError: If it has none of prompts of a context.
             ConstraintError: If the vendor's runtime would not load a graph; a ProblemList of all reasons.
         """
-        refused: list[UsageError] = []
+        refused: dict[Length, UsageError] = {}
         for length in lengths:
             try:
                 self._model(length, notify)
             except UsageError as error:
-                refused.append(error)
-        if len(refused) == len(lengths):
-            raise UsageError(
-                f"has no graph of {_words(lengths)}: {refused[0].problem}",
-                where=str(self._path),
-                fix=f"choose its {spell('context')} and {spell('prompt_tokens')}, or {_DYNAMIC}",
-            ) from refused[0]
-        if refused:
-            missing = [length for length in lengths if length not in self._models]
+                refused[length] = error
+        for length, reason in refused.items():
+            if length.tokens == lengths[0].tokens:
+                raise UsageError(
+                    f"has no graph of {_words([length])}: {reason.problem}",
+                    where=str(self._path),
+                    fix=f"choose its {spell('context')} and {spell('prompt_tokens')}, or {_DYNAMIC}",
+                ) from reason
             notify(
-                f"{self._path}: has no graph of {_words(missing)}, all tokens are processed by that of "
-                f"{_words([*self._models])}: {refused[0].problem}; {_DYNAMIC}"
+                f"{self._path}: has no graph of {_words([length])}, that of prompts processes each token: "
+                f"{reason.problem}; {_DYNAMIC}"
             )
         check_genie([self._linked([*self._models])])
         return [*self._models]
@@ -245,7 +254,7 @@ class Exported:
         names = {f"{self._path} of {_words([length])}": length for length in lengths}
         return link(
             {place: self._models[length] for place, length in names.items()},
-            {place: length.graph_name(part) for place, length in names.items()},
+            {place: part.graph_name(length) for place, length in names.items()},
             stems={},
             notify=lambda note: None,
         )
@@ -258,10 +267,7 @@ def _words(lengths: Sequence[Length]) -> str:
 def _stored(path: Path) -> Callable[[Length, _Notify], Model]:
     """Return the function that returns a graph of a DLC by its length."""
     model = load(path)
-    graphs: dict[Length, Graph] = {}
-    for graph in model.graphs.values():
-        mask = ports(graph).get(MASK)
-        graphs[Length(tokens_of(graph), mask.shape[-1] if mask is not None else 0)] = graph
+    graphs = graphs_of(model)
 
     def open_length(length: Length, notify: _Notify) -> Model:
         if length not in graphs:

@@ -7,14 +7,14 @@ right.  Quantized values return as they are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
 from xdlc.llm.decoder import Rope
-from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, cache_name, graphs_of
+from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length, cache_name, graphs_of
 from xdlc.llm.network import MASKED
 
 Array = Any  # numpy.ndarray
@@ -41,33 +41,30 @@ class Runner:
 
     Attributes:
         tokens: The tokens so far.
-        context: Most tokens; 0 where no graph has keys and values of past ones.
+        context: Most tokens, those of the longest graphs; 0 where no graph has keys and values of past ones.
     """
 
     def __init__(self, parts: Sequence[Model], rope: Rope | None, open_graph: Open) -> None:
         self._graphs = [graphs_of(part) for part in parts]
         self._rope, self._open = rope, open_graph
-        self._engines: dict[tuple[int, int], Engine] = {}
+        self._engines: dict[tuple[int, str], Engine] = {}
         self._cache: dict[str, Array] = {}
         self.tokens: list[int] = []
-        self._sizes = [*self._graphs[0]]
-        self.context = self._make_cache()
+        longest = max(self._graphs, key=lambda graphs: next(iter(graphs)).context)
+        self._lengths, self.context = [*longest], next(iter(longest)).context
+        self._make_cache()
 
-    def _make_cache(self) -> int:
-        """Fill the caches with zeros; return the length of the context."""
+    def _make_cache(self) -> None:
+        """Fill the caches with zeros."""
         import numpy
 
-        context = 0
         for graphs in self._graphs:
-            size, graph = list(graphs.items())[-1]
-            for tensor in graph.inputs:
+            for tensor in next(iter(graphs.values())).inputs:
                 cache = cache_name(tensor.name)
                 if cache is not None:
                     shape = list(tensor.shape)
-                    shape[cache.axis] += size
-                    context = shape[cache.axis]
+                    shape[cache.axis] = self.context
                     self._cache[tensor.name] = numpy.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
-        return context
 
     def rewind(self, count: int) -> None:
         """Forget the tokens after the first ones."""
@@ -93,47 +90,55 @@ class Runner:
         """
         rest = list(tokens)
         while rest:
-            size = self._size(len(rest))
-            yield self._step(rest[:size], size)
-            rest = rest[size:]
+            length = self._length(len(rest))
+            yield self._step(rest[: length.tokens], length)
+            rest = rest[length.tokens :]
 
-    def _size(self, count: int) -> int:
-        """Return the length of the graph that processes the next tokens."""
+    def _length(self, count: int) -> Length:
+        """Return the sizes of the graphs for the next tokens: few runs, short context."""
         past = len(self.tokens)
-        fitting = [size for size in self._sizes if past + size <= self.context]
+        fitting = [length for length in self._lengths if past <= length.past]
         if not fitting or past + count > self.context:
             raise UsageError(
                 f"{past + count} tokens are more than the context of {self.context} has space for",
                 fix="shorten the prompt, or build a bundle with a longer context",
             )
-        return min((size for size in fitting if size >= count), default=max(fitting))
+        sizes = {length.tokens for length in fitting}
+        size = min((size for size in sizes if size >= count), default=max(sizes))
+        return min((length for length in fitting if length.tokens == size), key=lambda length: length.context)
 
-    def _step(self, tokens: Sequence[int], size: int) -> Array:
-        values = self.run(tokens, size)
-        logits = next(tensor for tensor in self._graphs[-1][size].outputs if tensor.name == LOGITS)
-        array = values[LOGITS].reshape(size, -1)[: len(tokens)]
+    def _graph(self, number: int, length: Length) -> Graph:
+        """Return the graph of a part; without attention, it has one for all contexts."""
+        graphs = self._graphs[number]
+        return graphs[length] if length in graphs else graphs[replace(length, context=0)]
+
+    def _step(self, tokens: Sequence[int], length: Length) -> Array:
+        values = self.run(tokens, length)
+        outputs = self._graph(-1, length).outputs
+        logits = next(tensor for tensor in outputs if tensor.name == LOGITS)
+        array = values[LOGITS].reshape(length.tokens, -1)[: len(tokens)]
         if logits.dtype.is_fixed and logits.encoding is not None:
             return to_float(array, logits.encoding, where=f"tensor {LOGITS!r}")
         return array.astype("float32")
 
     def run(
-        self, tokens: Sequence[int], size: int, values: Mapping[str, Array] | None = None
+        self, tokens: Sequence[int], length: Length, values: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
         """Append tokens; return outputs that are no caches, as graphs store them.
 
         Args:
-            tokens: At most ``size`` tokens.
-            size: Tokens that the graphs process at a time.
+            tokens: At most those that the graphs process at a time.
+            length: Sizes of the graphs.
             values: Inputs that no part before computes, by name.
         """
         computed = dict(values or {})
         past, count = len(self.tokens), len(tokens)
-        for number, graphs in enumerate(self._graphs):
-            graph = graphs[size]
-            if (number, size) not in self._engines:
-                self._engines[number, size] = self._open(number, graph)
-            feeds = {tensor.name: self._input(tensor, tokens, size, computed) for tensor in graph.inputs}
-            results = self._engines[number, size].run(feeds, native=True)
+        for number in range(len(self._graphs)):
+            graph = self._graph(number, length)
+            if (number, graph.name) not in self._engines:
+                self._engines[number, graph.name] = self._open(number, graph)
+            feeds = {tensor.name: self._input(tensor, tokens, length, computed) for tensor in graph.inputs}
+            results = self._engines[number, graph.name].run(feeds, native=True)
             for tensor in graph.outputs:
                 cache = cache_name(tensor.name)
                 if cache is None:
@@ -146,14 +151,16 @@ class Runner:
         self.tokens += tokens
         return computed
 
-    def _input(self, tensor: Tensor, tokens: Sequence[int], size: int, values: Mapping[str, Array]) -> Array:
+    def _input(
+        self, tensor: Tensor, tokens: Sequence[int], length: Length, values: Mapping[str, Array]
+    ) -> Array:
         """Return the array of an input; ``values`` are those of the parts before."""
         import numpy
 
-        past, count = len(self.tokens), len(tokens)
+        past, count, size = len(self.tokens), len(tokens), length.tokens
         cache = cache_name(tensor.name)
         if cache is not None:
-            return _along(self._cache[tensor.name], cache.axis, 0, self.context - size)
+            return _along(self._cache[tensor.name], cache.axis, 0, length.past)
         if tensor.name == IDS:
             ids = numpy.zeros(tensor.shape, tensor.dtype.numpy)
             ids.reshape(-1)[:count] = tokens

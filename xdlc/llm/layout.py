@@ -81,8 +81,26 @@ def ports(graph: Graph) -> Mapping[str, Tensor]:
     return {tensor.name: tensor for tensor in (*graph.inputs, *graph.outputs)}
 
 
-def tokens_of(graph: Graph) -> int:
-    """Return the tokens that a graph processes at a time.
+@dataclass(frozen=True, slots=True, order=True)
+class Length:
+    """Sizes of a graph.
+
+    Attributes:
+        tokens: Tokens that it processes at a time.
+        context: Most tokens that attention spans: those and the past; 0 without attention.
+    """
+
+    tokens: int
+    context: int
+
+    @property
+    def past(self) -> int:
+        """Past tokens whose keys and values it gets."""
+        return self.context - self.tokens
+
+
+def length_of(graph: Graph) -> Length:
+    """Return the sizes of a graph.
 
     Raises:
         ModelError: If it has neither a mask, nor token ids, nor logits, of the right rank.
@@ -90,7 +108,8 @@ def tokens_of(graph: Graph) -> int:
     named = ports(graph)
     for name, rank, axis in ((MASK, 4, 2), (IDS, 2, 1), (LOGITS, 3, 1)):
         if name in named and named[name].rank == rank:
-            return named[name].shape[axis]
+            shape = named[name].shape
+            return Length(shape[axis], shape[-1] if name == MASK else 0)
     raise ModelError(
         f"is no graph of a decoder: it has no {MASK}, {IDS} or {LOGITS}",
         where=f"graph {graph.name!r}",
@@ -98,20 +117,21 @@ def tokens_of(graph: Graph) -> int:
     )
 
 
-def graphs_of(model: Model) -> dict[int, Graph]:
-    """Return the graphs of a part by their tokens at a time, most first.
+def graphs_of(model: Model) -> dict[Length, Graph]:
+    """Return the graphs of a part by size: longest context first, then most tokens.
 
     Raises:
-        ModelError: If one is no graph of a decoder, or two process as many.
+        ModelError: If one is no graph of a decoder, or two have the same sizes.
     """
-    graphs: dict[int, Graph] = {}
+    graphs: dict[Length, Graph] = {}
     for graph in model.graphs.values():
-        if graphs.setdefault(tokens_of(graph), graph) is not graph:
-            problem = f"processes as many tokens at a time as {graphs[tokens_of(graph)].name!r}"
-            raise ModelError(problem, where=f"graph {graph.name!r}", fix="build contexts of one length each")
-    return dict(sorted(graphs.items(), reverse=True))
+        length = length_of(graph)
+        if graphs.setdefault(length, graph) is not graph:
+            problem = f"has the tokens and the context of {graphs[length].name!r}"
+            raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two")
+    return dict(sorted(graphs.items(), key=lambda item: (-item[0].context, -item[0].tokens)))
 
 
-def token_graph(model: Model) -> Graph:
-    """Return the graph that processes the fewest tokens at a time."""
-    return [*graphs_of(model).values()][-1]
+def token_graphs(model: Model) -> dict[int, Graph]:
+    """Return the graphs of the fewest tokens, by context, the longest first."""
+    return {length.context: graph for length, graph in graphs_of(model).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from xdlc.ir.files import read_bytes, replace_text
+from xdlc.ir.files import kept_apart, read_bytes, replace_text
 from xdlc.json_fields import fits, json_value
 from xdlc.llm.bundle import FACTS
 from xdlc.llm.running import EMULATION
@@ -27,7 +27,8 @@ class Progress:
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._path, self._fingerprint = folder / PROGRESS, fingerprint
         self._checks: dict[str, str] = {}
-        content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
+        with kept_apart([self._path]):  # which is replaced later on
+            content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
         try:
             state = json_value(content.decode("utf-8"))
         except ValueError:  # also of UTF-8

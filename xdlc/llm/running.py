@@ -271,7 +271,8 @@ def _figures(verified: Verification) -> str:
 def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     """Return a sentence on how often runtime and emulation choose the same tokens.
 
-    The emulation runs the same context binaries in our own loop.  The prompt graph runs twice.
+    The emulation runs the same context binaries in our own loop.  The prompt graph runs twice; of several
+    contexts, the tokens exceed the shortest.
 
     Raises:
         UsageError: If no SoC is given, and the bundle has no binaries.
@@ -280,7 +281,9 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     import numpy
 
     facts = bundle.facts
-    length = max(1, min(facts.prompt_tokens * 3 // 2, facts.context - facts.prompt_tokens - count))
+    shortest = min(facts.shorter_contexts, default=0)
+    length = shortest - count // 2 if shortest > count else facts.prompt_tokens * 3 // 2
+    length = max(1, min(length, facts.context - facts.prompt_tokens - count))
     prompt = begun([(7919 * place + 17) % facts.vocab for place in range(length)], facts)[:length]
     endless = replace(bundle, facts=replace(facts, eos=()))
     with opened(endless, "genie", soc=soc) as ask:

@@ -1,6 +1,6 @@
 """Options of building bundles of language models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Names, Option, PathLike
@@ -27,7 +27,15 @@ class BuildOptions(TypedDict, total=False):
             flags=("--target",),
         ),
     ]
-    context: Annotated[int, Option("Most tokens of a conversation.", default=4096, limits=(2, 1 << 20))]
+    context: Annotated[
+        int | Sequence[int],
+        Option(
+            "Most tokens of a conversation. With several, a run uses the shortest that holds the tokens.",
+            default=4096,
+            limits=(2, 1 << 20),
+            metavar="N,N..",
+        ),
+    ]
     prompt_tokens: Annotated[
         int,
         Option("Tokens of a prompt that are processed at a time.", default=128, limits=(1, 1 << 16)),

@@ -74,10 +74,21 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     return int(value)
 
 
+def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Parse lengths of contexts."""
+    return None if value is None else tuple(_ids(value, "context"))
+
+
 @tool("xdlc-llm build")
 @click.argument("source", metavar="SOURCE", type=params.MODEL)
 @click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
-@params.flags_of(BuildOptions, settings={"splits": {"type": str, "callback": _splits}})
+@params.flags_of(
+    BuildOptions,
+    settings={
+        "context": {"type": str, "callback": _contexts},
+        "splits": {"type": str, "callback": _splits},
+    },
+)
 def build(source: Path, output: Path, **options: Any) -> None:
     """Build a bundle from a folder of Hugging Face, a GGUF file, or an exported decoder.
 
@@ -193,10 +204,10 @@ def evaluate(
         show(line)
 
 
-def _ids(text: str) -> list[int]:
+def _ids(text: str, option: str = "tokens") -> list[int]:
     words = text.replace(",", " ").split()
     if not words or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
-        raise UsageError("are not token ids", where=spell("tokens"), fix=f"write {spell('tokens', '1,2,3')}")
+        raise UsageError("are not whole numbers", where=spell(option), fix=f"write {spell(option, '1,2,3')}")
     return [int(word) for word in words]
 
 
