@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,17 @@ def test_a_graph_that_takes_too_long_leaves_a_right_cache(
     model, _ = prepared(both, share_graph_weights=True)
     (facts,) = cache_provenance.read(model).values()
     assert facts.verified is not None
+
+
+@needs_htp
+def test_a_record_without_further_graphs_is_no_proof(both: Model) -> None:
+    model, _ = prepared(both)
+    ((record, facts),) = cache_provenance.read(model).items()
+    assert facts.verified is not None
+    old = replace(facts.verified, outputs={"y": facts.verified.outputs["y"]})
+    cache_provenance.write(model, {record: replace(facts, verified=old)})
+    (anew,) = cache_provenance.read(prepared(model)[0]).values()
+    assert anew.verified == facts.verified
 
 
 @needs_htp
