@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -13,18 +14,18 @@ from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope, json_value
-from xdlc.llm.decoder import BY_PAIR, SCALINGS, Rope
+from xdlc.llm.decoder import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.llm.readme import readme
 from xdlc.targets import find_soc
 
 FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
 CONFIG, EXTENSIONS = "genie_config.json", "htp_backend_ext_config.json"
+FORM = 1
+"""Form of the facts; one with other keys has another number."""
 _LONGEST_FACTS = 1 << 20
 _MOST_TOKENS = 1 << 24
 _MOST_PARTS = 256
-_AGAIN = "build the bundle again: xdlc-llm build"
-_SCALINGS = {**SCALINGS, "longrope": (*SCALINGS["longrope"], "max_position_embeddings")}
-"""Scalings of rotary positions that the vendor's runtime computes, with their facts."""
+_AGAIN = "build the bundle again: xdlc-llm build SOURCE -o BUNDLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,11 @@ class Facts:
     eos: tuple[int, ...] = ()
     chat_template: str | None = None
     checks: tuple[str, ...] = ()
+
+    @property
+    def longest_prompt(self) -> int:
+        """Most tokens of a prompt that the vendor's runtime processes, padded."""
+        return self.context - max(self.prompt_tokens - 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +156,7 @@ def write_bundle(
             files[folder / soc / TOKENIZER] = tokenizer
     bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)
     record = {
+        "form": FORM,
         "facts": asdict(facts),
         "parts": len(parts),
         "targets": {soc: {"is_shared": is_shared} for soc in targets},
@@ -243,10 +250,10 @@ def _positions(rope: Rope | None) -> dict[str, Any]:
         return {"type": "absolute"}
     positions: dict[str, Any] = {"type": "rope", "rope-dim": rope.dim // 2, "rope-theta": rope.theta}
     if rope.scaling != "default":
-        numbers = {name: rope.facts[name] for name in _SCALINGS[rope.scaling]}
-        if "max_position_embeddings" in numbers:
-            longest = numbers.pop("max_position_embeddings")
-            numbers["factor"] = longest / numbers["original_max_position_embeddings"]
+        numbers = {name: rope.facts[name] for name in SCALINGS[rope.scaling]}
+        if rope.scaling == "longrope":  # the runtime multiplies by sqrt(1 + log(factor) / log(trained))
+            power = numbers.pop("attention_factor") ** 2 - 1
+            numbers["factor"] = numbers["original_max_position_embeddings"] ** power
         dashed = {name.replace("_", "-"): value for name, value in numbers.items()}
         positions["rope-scaling"] = {"rope-type": rope.scaling, **dashed}
     return positions
@@ -278,9 +285,13 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
         value = json_value(content.decode("utf-8"))
     except ValueError as error:
         raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
+    form = value.get("form", 0) if isinstance(value, dict) else FORM
+    if form != FORM:
+        release = "a newer" if isinstance(form, int) and form > FORM else "an older"
+        raise ModelError(f"was built by {release} release of xdlc", where=str(path), fix=_AGAIN)
     scope = Scope(str(path))
     with scope.collected():
-        top = Fields(Node(value), "the bundle", scope, ("facts", "parts", "targets", "has_tokenizer"))
+        top = Fields(Node(value), "the bundle", scope, ("form", "facts", "parts", "targets", "has_tokenizer"))
         for name in ("facts", "parts", "targets"):
             top.require(name, "...")
         facts, count = _facts(top, scope), top.whole("parts") or 0
@@ -340,15 +351,18 @@ def _rope(entry: Fields) -> Rope:
     dim, theta = _count(entry, "dim"), entry.number("theta") or 0.0
     if dim % 2 or theta <= 0:
         entry.report("dim", "rope needs an even dim and a positive theta", _AGAIN)
-    scaling = entry.one_of("scaling", _SCALINGS) or "default"
+    scaling = entry.one_of("scaling", SCALINGS) or "default"
     facts: dict[str, Any] = {}
     stated = Fields(entry.node("facts") or Node({}), "facts of rope", entry.scope)
-    for name in (*_SCALINGS[scaling], *(["attention_factor"] if "attention_factor" in stated else [])):
+    for name in SCALINGS[scaling]:
         stated.require(name, "8.0")
         numbers = stated.numbers(name) or [0.0]
-        least = 1 if name.endswith("embeddings") else 0
-        if len(numbers) != (dim // 2 if name in BY_PAIR else 1) or min(numbers) <= least:
-            stated.report(name, f"{name} has to be positive, of as many numbers as it scales", _AGAIN)
+        least, most = (1, _MOST_TOKENS) if name.endswith("embeddings") else (0, math.inf)
+        most = MOST_MAGNITUDE if name == "attention_factor" else most
+        count = dim // 2 if name in BY_PAIR else 1
+        if len(numbers) != count or not least < min(numbers) <= max(numbers) <= most:
+            text = f"{name} has to be {count} number(s) above {least}, and at most {most:g}"
+            stated.report(name, text, _AGAIN)
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
         facts[name] = numbers if name in BY_PAIR else number
     return Rope(theta, dim, scaling, facts)

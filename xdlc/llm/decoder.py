@@ -200,14 +200,7 @@ class Rope:
     @property
     def magnitude(self) -> float:
         """Factor of cosines and sines."""
-        if self.scaling != "longrope":
-            return 1.0
-        stated = self.facts.get("attention_factor")
-        if stated is not None:
-            return float(stated)
-        trained = self.facts["original_max_position_embeddings"]
-        factor = self.facts["max_position_embeddings"] / trained
-        return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(trained))
+        return float(self.facts["attention_factor"]) if self.scaling == "longrope" else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,11 +478,13 @@ SCALINGS: Mapping[str, Sequence[str]] = {
     "default": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "longrope": ("short_factor", "long_factor", "original_max_position_embeddings"),
+    "longrope": ("short_factor", "long_factor", "original_max_position_embeddings", "attention_factor"),
 }
 """Scalings of rotary positions, with their parameters."""
 BY_PAIR = ("short_factor", "long_factor")
 """Parameters with a number for each pair of rotated elements."""
+MOST_MAGNITUDE = 4.0
+"""Largest ``attention_factor``."""
 
 
 def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int, positions: int) -> Rope:
@@ -504,17 +499,17 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     facts = {key: value for key, value in stated.items() if value is not None}
     trained = read.value("original_max_position_embeddings", positions)
     facts.setdefault("original_max_position_embeddings", trained)
-    facts["max_position_embeddings"] = positions
+    facts.setdefault("attention_factor", _magnitude(positions, facts["original_max_position_embeddings"]))
     numbers = [base, share, *(facts.get(key) for key in SCALINGS[kind] if key not in BY_PAIR)]
-    numbers += [
-        facts[key] for key in ("original_max_position_embeddings", "attention_factor") if key in facts
-    ]
-    if not all(_is_positive(number) for number in numbers) or share > 1:
-        read.fault(f"config: parameters of rotary embeddings are not positive numbers: {dict(stated)}"[:400])
+    numbers += [facts["original_max_position_embeddings"], facts["attention_factor"]]
+    is_positive = all(_is_positive(number) for number in numbers)
+    if not is_positive or share > 1 or facts["attention_factor"] > MOST_MAGNITUDE:
+        text = f"config: parameters of rotary embeddings are not positive, or too large: {dict(stated)}"
+        read.fault(text[:400])
         return Rope(10000.0, head_dim)
     dim = int(head_dim * share) // 2 * 2
-    if not dim or (kind == "longrope" and facts["original_max_position_embeddings"] <= 1):
-        read.fault("config: rotary embeddings turn no elements, or were made for one token")
+    if not dim or (kind == "longrope" and not 1 < facts["original_max_position_embeddings"] <= 1 << 24):
+        read.fault("config: rotary embeddings turn no elements, or were made for a wrong number of tokens")
         return Rope(10000.0, head_dim)
     for key in BY_PAIR if kind == "longrope" else ():
         factors = facts.get(key)
@@ -524,6 +519,13 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     if kind == "llama3" and facts["low_freq_factor"] >= facts["high_freq_factor"]:
         read.fault("config: low_freq_factor is not below high_freq_factor")
     return Rope(float(base), dim, kind, facts)
+
+
+def _magnitude(positions: int, trained: Any) -> float:
+    """Return the usual factor of cosines and sines; 1 if the trained length is wrong."""
+    if not _is_positive(trained) or not 1 < trained < positions:
+        return 1.0
+    return math.sqrt(1 + math.log(positions / trained) / math.log(trained))
 
 
 def _is_positive(value: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
@@ -20,6 +20,9 @@ from xdlc.llm.layout import IDS, LOGITS
 from xdlc.options import spell
 from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
+
+if TYPE_CHECKING:
+    from xdlc.llm.tokenizer import Tokenizer
 
 EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
@@ -87,8 +90,7 @@ def opened(
 
             def ask(prompt: Sequence[int], most: int) -> Iterator[int]:
                 check_tokens(prompt, bundle)
-                context, tokens = bundle.facts.context, bundle.facts.prompt_tokens
-                longest = min(context - tokens + 1, context - 1)
+                context, longest = bundle.facts.context, bundle.facts.longest_prompt
                 if len(prompt) > longest:  # a dialog whose context was exceeded may fail from then on
                     raise UsageError(
                         f"{len(prompt)} tokens of prompt are more than the {longest} that the vendor's "
@@ -329,6 +331,32 @@ def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
     """Return tokens of a text after the one that every text begins with."""
     front = [] if facts.bos is None or list(tokens[:1]) == [facts.bos] else [facts.bos]
     return [*front, *tokens]
+
+
+def conversation(
+    messages: list[dict[str, str]], tokenizer: Tokenizer, facts: Facts, most: int, notify: _Notify
+) -> list[int]:
+    """Return the tokens of a conversation that leaves space for an answer.
+
+    The space is a quarter of the context at most.  Turns that do not fit are removed from the messages, the
+    oldest first; a system message stays.
+
+    Args:
+        messages: Role and content of each message; those of users and answers alternate.
+        tokenizer: The tokenizer.
+        facts: Facts about the model.
+        most: Most tokens of the answer.
+        notify: Called with each notice.
+    """
+    first = int(messages[0]["role"] == "system")
+    longest = min(facts.longest_prompt, facts.context - min(most, facts.context // 4))
+    count = 0
+    while len(tokens := begun(tokenizer.conversation(messages), facts)) > longest and messages[first + 1 :]:
+        del messages[first : first + 2]
+        count += 1
+    if count:
+        notify(f"the context of {facts.context} tokens is full: the {count} oldest turn(s) are dropped")
+    return tokens
 
 
 def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:

@@ -122,15 +122,15 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
     """Talk to a language model: a line from standard input is a message."""
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import begun
+    from xdlc.llm.running import conversation
 
     bundle = read_bundle(source)
     messages = [{"role": "system", "content": system}] if system is not None else []
     with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
         for line in _lines():
             messages.append({"role": "user", "content": line})
-            answer = ask(begun(tokenizer.conversation(messages), bundle.facts), max_new_tokens)
-            content = _stream(tokenizer.pieces(answer))
+            prompt = conversation(messages, tokenizer, bundle.facts, max_new_tokens, notice)
+            content = _stream(tokenizer.pieces(ask(prompt, max_new_tokens)))
             messages.append({"role": "assistant", "content": content})
 
 
