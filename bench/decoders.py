@@ -32,6 +32,7 @@ from xdlc.llm.tokenizer import Tokenizer
 from xdlc.llm.weights import Weights
 from xdlc.runtime.cpu import CpuSession
 
+HEAD, ATTENTION = ("head",), ("projection", "projections", ".output")
 BLOCKS: Mapping[str, Any] = {"weights_bitwidth": 4, "weights_block_size": 32, "use_lpbq": True}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w8": {},
@@ -43,10 +44,12 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w4 adaround": {**BLOCKS, "algorithms": "adaround"},
     "w4 seqmse": {**BLOCKS, "algorithms": "seqmse"},
     "w4 smoothquant": {**BLOCKS, "algorithms": "smoothquant"},
-    "w4 head8": {**BLOCKS, "head": 8},
-    "w4 adaround head8": {**BLOCKS, "head": 8, "algorithms": "adaround"},
+    "w4 head8": {**BLOCKS, "wide": HEAD},
+    "w4 adaround head8": {**BLOCKS, "wide": HEAD, "algorithms": "adaround"},
+    "w4 adaround attention8": {**BLOCKS, "wide": (*HEAD, *ATTENTION), "algorithms": "adaround"},
 }
-"""Options of ``xdlc.quantize`` with 16-bit activations; ``kv``: bits of caches, ``head``: of the last map."""
+"""Options of ``xdlc.quantize`` with 16-bit activations; ``kv``: bits of caches, ``wide``: ends of names
+of ops with weights of 8 bits."""
 PART = 200
 
 
@@ -107,10 +110,11 @@ def samples_of(model: Model, decoder: Decoder, tokens: Sequence[int], width: int
 
 def quantized(model: Model, samples: list[Any], options: Mapping[str, Any]) -> Model:
     rest = dict(options)
-    bits, head = rest.pop("kv", 8), rest.pop("head", 0)
+    bits, wide = rest.pop("kv", 8), rest.pop("wide", ())
     caches = {tensor.name: bits for tensor in model.main.inputs if tensor.name.startswith("past_")}
-    if head:
-        rest["weights_bitwidth_of"] = {"head": head}
+    rest["weights_bitwidth_of"] = {
+        op.name: 8 for op in model.main.ops if op.type == "FullyConnected" and op.name.endswith(wide)
+    }
     return xdlc.quantize(
         model,
         samples,

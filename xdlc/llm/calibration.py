@@ -20,6 +20,7 @@ from xdlc.llm.network import HEAD, Length, Part, part_model
 from xdlc.llm.weights import Weights
 from xdlc.options import spell
 from xdlc.quant import quantize
+from xdlc.quant.output_accuracy import FIGURES
 from xdlc.runtime.cpu import CpuSession
 
 Array = Any  # numpy.ndarray
@@ -127,7 +128,7 @@ class Calibrated:
 
 def _matters(note: str) -> bool:
     """Return whether a note of the quantizer is for people who build bundles."""
-    return note.startswith(("warning", "outputs of"))
+    return note.startswith(("warning", FIGURES))
 
 
 class _Recorder:
