@@ -69,6 +69,7 @@ def test_binary_is_the_cache_and_runs_without_its_model(binary: Path) -> None:
         xdlc.prepare(binary, ["sm8650"])
 
 
+@pytest.mark.slow
 @needs_htp
 def test_the_soc_chooses_the_cache_whose_graphs_fit(binary: Path) -> None:
     other = cnn(quantized=True)
