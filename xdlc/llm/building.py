@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
-from xdlc.ir.files import read_bytes, replace_file, replace_text
+from xdlc.ir.files import make_folder, read_bytes, replace_file, replace_text
 from xdlc.json_fields import fits, json_value
-from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.checkpoint.tokenizer import begins_texts
@@ -29,14 +29,11 @@ from xdlc.llm.network import Length, Part, check_parameters, parameters, part_mo
 from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Weights
-from xdlc.options import spell
+from xdlc.options import Notify, Step, spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
-
-Step: TypeAlias = Callable[[str, int, int], None]
-Notify: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,19 +112,6 @@ def binary_path(folder: Path, soc: str, number: int, count: int) -> Path:
     return folder / soc / part_path(folder, number, count).with_suffix(".bin").name
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those around it.
-
-    Raises:
-        StorageError: If the system refuses.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
-        raise StorageError(problem, where=str(folder), fix=fix) from error
-
-
 def write_bundle(
     folder: Path,
     facts: Facts,

@@ -7,7 +7,7 @@ states of the sequences.  Inputs of several parts, and hidden states between the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from xdlc.llm.generation import Runner
 from xdlc.llm.layout import cache_name
 from xdlc.llm.network import HEAD, Length, Part, part_model
 from xdlc.llm.weights import Weights
-from xdlc.options import spell
+from xdlc.options import Notify, spell
 from xdlc.quant import quantize
 from xdlc.quant.output_accuracy import FIGURES
 from xdlc.runtime.cpu import CpuSession
@@ -53,7 +53,7 @@ class Calibrated:
         lengths: Sequence[Length],
         kv_bits: int,
         options: Mapping[str, Any],
-        notify: Callable[[str], None],
+        notify: Notify,
     ) -> None:
         self._decoder, self._lengths, self._kv_bits = decoder, lengths, kv_bits
         self._options, self._notify = options, notify

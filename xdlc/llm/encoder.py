@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from xdlc.container import caches, load
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.ir.files import read_bytes, replace_file
-from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, extensions, make_folder
+from xdlc.ir.files import make_folder, read_bytes, replace_file
+from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, extensions
 from xdlc.llm.layout import IDS, MASK, POSITIONS
 from xdlc.llm.tokenizer import LONGEST, Tokenizer
+from xdlc.options import Notify
 from xdlc.targets import find_soc
 
 TYPES, POOLED = "token_type_ids", "pooled_output"
@@ -59,7 +60,7 @@ def build_encoder(
     tokenizer: Path,
     *,
     targets: Sequence[str] = ("sm8650",),
-    notify: Callable[[str], None] = lambda text: None,
+    notify: Notify = lambda text: None,
 ) -> None:
     """Compile an encoder; write a folder for the vendor's runtime by SoC.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import UsageError
 from xdlc.llm.generation import Runner
+from xdlc.options import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def evaluate(
     *,
     window: int | None = None,
     bos: int | None = None,
-    step: Callable[[str, int, int], None] = lambda title, done, total: None,
+    step: Step = lambda title, done, total: None,
 ) -> Evaluation:
     """Return figures of a decoder on a text, whose windows have no past.
 

@@ -12,12 +12,12 @@ from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
-from xdlc.options import spell
+from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
 
@@ -28,7 +28,6 @@ EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
-_Notify = Callable[[str], None]
 _QUICK = 128 << 20
 """Bytes of context binaries whose check takes a minute at most."""
 _CLOSE = 0.2
@@ -42,7 +41,7 @@ def opened(
     *,
     soc: str | None = None,
     sampling: Sampling | None = None,
-    notify: _Notify = lambda text: None,
+    notify: Notify = lambda text: None,
 ) -> Iterator[Answer]:
     """Yield the function that answers with a bundle on an engine.
 
@@ -118,7 +117,7 @@ def _chosen(bundle: Bundle, engine: str) -> str:
 
 @contextmanager
 def runner_of(
-    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: _Notify = lambda text: None
+    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: Notify = lambda text: None
 ) -> Iterator[Runner]:
     """Yield the graphs of a bundle on the engine ``host``, ``float`` or ``htp``.
 
@@ -166,7 +165,7 @@ def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
 
 
 @contextmanager
-def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
+def _emulated(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
     import numpy
 
@@ -198,7 +197,7 @@ class _Emulated:
 
 
 @contextmanager
-def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
+def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]:
     """Yield a folder with context binaries that load on this machine.
 
     Those whose graphs share weights load on a device only: the parts are compiled once more then, and kept.
@@ -235,7 +234,7 @@ def compile_part(
     file: Path,
     *,
     verify: bool,
-    notify: _Notify,
+    notify: Notify,
     share: bool = False,
 ) -> str | None:
     """Write the context binary of a part for a SoC; return what was verified, or None.
@@ -308,7 +307,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
 
 
-def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+def checks_of(bundle: Bundle, step: Step) -> tuple[str, ...]:
     """Return sentences on tokens that the vendor's runtime chooses with a bundle.
 
     Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
@@ -334,7 +333,7 @@ def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
 
 
 def conversation(
-    messages: list[dict[str, str]], tokenizer: Tokenizer, facts: Facts, most: int, notify: _Notify
+    messages: list[dict[str, str]], tokenizer: Tokenizer, facts: Facts, most: int, notify: Notify
 ) -> list[int]:
     """Return the tokens of a conversation that leaves space for an answer.
 
