@@ -13,7 +13,8 @@ from typing import Any
 from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
-from xdlc.json_fields import Fields, Node, Scope, json_value
+from xdlc.json_fields import Fields, Node, Scope
+from xdlc.llm.checkpoint.model import json_object
 from xdlc.llm.decoder import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.llm.readme import readme
 from xdlc.targets import find_soc
@@ -137,7 +138,7 @@ def write_bundle(
     files: dict[Path, bytes] = {} if tokenizer is None else {folder / TOKENIZER: tokenizer}
     for soc in targets:
         names = [path.name for path in _binaries(folder, soc, len(parts))]
-        files[folder / soc / CONFIG] = _json(genie_config(facts, names))
+        files[folder / soc / CONFIG] = json_bytes(genie_config(facts, names))
         files[folder / soc / EXTENSIONS] = extensions(soc)
         if tokenizer is not None:
             files[folder / soc / TOKENIZER] = tokenizer
@@ -149,7 +150,7 @@ def write_bundle(
         "targets": {soc: {"is_shared": is_shared} for soc in targets},
         "has_tokenizer": tokenizer is not None,
     }
-    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: _json(record)}
+    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: json_bytes(record)}
     for path, content in files.items():
         replace_file(path, content)
     return bundle
@@ -175,16 +176,8 @@ def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
         facts: Facts about the model.
         binaries: Files of the context binaries.
     """
-    backend = {
-        "version": 1,
-        "use-mmap": True,
-        "spill-fill-bufsize": 0,
-        "mmap-budget": 0,
-        "poll": True,
-        "cpu-mask": "0xe0",
-        "kv-dim": facts.head_dim,
-        "allow-async-init": False,
-    }
+    backend = {"mmap-budget": 0, "poll": True, "cpu-mask": "0xe0", "kv-dim": facts.head_dim}
+    positions = {"positional-encoding": _positions(facts.rope)}
     end = list(facts.eos) or [-1]
     return {
         "dialog": {
@@ -199,23 +192,29 @@ def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
             },
             "sampler": sampler(),
             "tokenizer": {"version": 1, "path": TOKENIZER},
-            "engine": {
-                "version": 1,
-                "n-threads": 3,
-                "backend": {
-                    "version": 1,
-                    "type": "QnnHtp",
-                    "QnnHtp": backend,
-                    "extensions": EXTENSIONS,
-                },
-                "model": {
-                    "version": 1,
-                    "type": "binary",
-                    "binary": {"version": 1, "ctx-bins": list(binaries)},
-                    "positional-encoding": _positions(facts.rope),
-                },
-            },
+            "engine": engine(backend, binaries, positions),
         }
+    }
+
+
+def engine(
+    backend: Mapping[str, Any], binaries: Sequence[str], more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the engine of a configuration.
+
+    Args:
+        backend: What the backend has beside what all have.
+        binaries: Files of the context binaries.
+        more: What the model has beside them.
+    """
+    always = {"version": 1, "use-mmap": True, "spill-fill-bufsize": 0, "allow-async-init": False}
+    htp = {"type": "QnnHtp", "QnnHtp": {**always, **backend}, "extensions": EXTENSIONS}
+    model = {"type": "binary", "binary": {"version": 1, "ctx-bins": list(binaries)}, **(more or {})}
+    return {
+        "version": 1,
+        "n-threads": 3,
+        "backend": {"version": 1, **htp},
+        "model": {"version": 1, **model},
     }
 
 
@@ -251,7 +250,7 @@ def extensions(soc: str) -> bytes:
     target = find_soc(soc)
     core = {"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}
     device = {"soc_model": target.id, "dsp_arch": target.capabilities.name, "cores": [core]}
-    return _json({"devices": [device]})
+    return json_bytes({"devices": [device]})
 
 
 def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
@@ -265,14 +264,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     path = place / FACTS
     if not path.is_file():
         raise StorageError(f"is no bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
-    content = read_bytes(path, _LONGEST_FACTS)
-    try:
-        if len(content) > _LONGEST_FACTS:
-            raise ValueError(f"it has more than {_LONGEST_FACTS >> 20} MiB")
-        value = json_value(content.decode("utf-8"))
-    except ValueError as error:
-        raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
-    form = value.get("form", 0) if isinstance(value, dict) else FORM
+    value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _LONGEST_FACTS)
+    form = value.get("form", 0)
     if form != FORM:
         release = "a newer" if isinstance(form, int) and form > FORM else "an older"
         raise ModelError(f"was built by {release} release of xdlc", where=str(path), fix=_AGAIN)
@@ -355,5 +348,6 @@ def _rope(entry: Fields) -> Rope:
     return Rope(theta, dim, scaling, facts)
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
+def json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the content of a JSON file."""
     return f"{json.dumps(content, indent=1)}\n".encode()

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 from xdlc.errors import BackendError
 from xdlc.llm.genie_service import LIBRARY
 from xdlc.runtime.htp.library import INSTALL, library_folder
-from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.process import ChildDiedError, Process, Served
 
 SERVICE = "xdlc.llm.genie_service"
 OPENING = 1800.0
@@ -30,10 +30,8 @@ def is_installed() -> bool:
         return False
 
 
-class _Runtime:
+class _Runtime(Served):
     """The vendor's runtime in a child process.
-
-    Use it as a context manager, or call ``close``: the child process lives until then.
 
     Args:
         folder: Folder that the relative paths of the configuration start at.
@@ -56,16 +54,6 @@ class _Runtime:
             text, place = json.dumps(config), str(Path(folder).absolute())
             self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
             opening.pop_all()
-
-    def close(self) -> None:
-        """End the child process."""
-        self._process.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _ask(self, command: str, timeout: float, **request: Any) -> dict[str, Any]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
+    from xdlc.llm.running import Answer
     from xdlc.llm.tokenizer import Tokenizer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
@@ -200,12 +201,12 @@ def _ids(text: str) -> list[int]:
 
 
 @contextmanager
-def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int], int], Iterator[int]]]:
+def _answering(bundle: Bundle, options: Any) -> Iterator[Answer]:
     from xdlc.llm.generation import Sampling
     from xdlc.llm.running import opened
 
     engine, soc, is_timed = (options.pop(name) for name in ("engine", "soc", "profile"))
-    ask: Callable[[Sequence[int], int], Iterator[int]]
+    ask: Answer
     with ExitStack() as stack:
         with bars.steps("loading"):
             sampling = Sampling(**options)
@@ -213,9 +214,7 @@ def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int]
         yield _timed(ask) if is_timed else ask
 
 
-def _timed(
-    ask: Callable[[Sequence[int], int], Iterator[int]],
-) -> Callable[[Sequence[int], int], Iterator[int]]:
+def _timed(ask: Answer) -> Answer:
     """Return a function that answers, and prints how long that took."""
 
     def answer(prompt: Sequence[int], most: int) -> Iterator[int]:
