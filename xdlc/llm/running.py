@@ -160,8 +160,7 @@ def _parts(bundle: Bundle) -> list[Model]:
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
     from xdlc.runtime.cpu import CpuSession
 
-    first = {graph.name: graph}
-    return CpuSession(Model({**first, **part.graphs}, part.metadata, part.records), quantized=quantized)
+    return CpuSession(part.with_main(graph.name), quantized=quantized)
 
 
 @contextmanager
