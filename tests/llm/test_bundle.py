@@ -13,7 +13,7 @@ from tests.support.bundles import CONTEXT, facts_of, parts_with_graphs, small_bu
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import raw_data
 from xdlc.llm.bundle import CONFIG, EXTENSIONS, FACTS, FORM, TOKENIZER, genie_config, read_bundle
-from xdlc.llm.decoder import Rope
+from xdlc.llm.rope import Rope
 
 LLAMA3 = {
     "rope_type": "llama3",

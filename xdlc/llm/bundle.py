@@ -15,8 +15,8 @@ from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope
 from xdlc.llm.checkpoint.model import json_object
-from xdlc.llm.decoder import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.llm.readme import readme
+from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.targets import find_soc
 
 FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
