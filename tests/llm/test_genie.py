@@ -23,6 +23,14 @@ KEYS = {
     "gpt2": {"n_positions": 128, "n_embd": 128},
 }
 """Smaller heads make the runtime on x86 choose other tokens."""
+LONGROPE = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 16,
+    "long_factor": [1.0] * 16,
+    "original_max_position_embeddings": 64,
+    "attention_factor": 3.0,
+}
+"""Its attention factor is another one than the runtime computes of the lengths."""
 LONG = (TEXT * 3)[:97]
 SIZES = {"prompt": 32, "context": 128}
 
@@ -94,7 +102,7 @@ def test_what_the_runtime_refuses_is_an_error(tmp_path: Path) -> None:
 @needs_htp
 @pytest.mark.slow
 def test_binaries_for_a_device_alone_are_compiled_anew(tmp_path: Path) -> None:
-    decoder = small_decoder(num_hidden_layers=1, **KEYS["llama"])
+    decoder = small_decoder(num_hidden_layers=1, rope_scaling=LONGROPE, **KEYS["llama"])
     parts, notices = parts_with_graphs(decoder, **SIZES), list[str]()
     shared = written(
         tmp_path,
