@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.llm.checkpoint.test_safetensors import safetensors
 from tests.support.bundles import tokenizer_json
 from tests.support.decoders import config_of, random_weights
 from tests.support.htp_models import needs_htp
@@ -33,16 +33,8 @@ def folder_of(place: Path, family: str = "llama", **keys: Any) -> Path:
     """Write a folder of Hugging Face with random weights."""
     config = config_of(family, **(KEYS | keys if family != "gpt2" else keys))
     tensors = {name: weight.data.numpy() for name, weight in random_weights(read_decoder(config)).items()}
-    header: dict[str, Any] = {}
-    end = 0
-    for name, array in tensors.items():
-        start, end = end, end + array.nbytes
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
     place.mkdir(parents=True, exist_ok=True)
-    (place / "model.safetensors").write_bytes(
-        struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values())
-    )
+    (place / "model.safetensors").write_bytes(safetensors(tensors))
     (place / "config.json").write_text(json.dumps({**config, "bos_token_id": 1, "eos_token_id": 2}))
     (place / "tokenizer.json").write_bytes(tokenizer_json())
     return place

@@ -129,7 +129,7 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
     following = [*TEXT[1:4], *TEXT[5:7]]
     shares = [np.exp(row - row.max()) for row in np.array(logits, np.float64)]
     losses = [-np.log(share[token] / share.sum()) for share, token in zip(shares, following, strict=True)]
-    assert result.tokens == 5
+    assert len(result.likeliest) == 5
     assert len(result.perplexities) == 2
     assert result.perplexity == pytest.approx(np.exp(np.mean(losses)))
     assert result.equality(result) == 1
@@ -138,7 +138,7 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
 
 
 def test_a_perplexity_that_no_float_has_is_infinite() -> None:
-    near, far = (Evaluation((), 1, loss, (1,)) for loss in (1.0, 1000.0))
+    near, far = (Evaluation(((loss,),), (1,)) for loss in (1.0, 1000.0))
     assert far.perplexity == far.ratio(near) == math.inf
     assert near.ratio(far) == 0
 

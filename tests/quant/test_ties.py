@@ -99,6 +99,22 @@ def test_an_override_of_one_end_is_that_of_the_other(net):
     assert encoding.scale == pytest.approx(0.05)
 
 
+def test_an_override_of_another_width_than_the_option_is_refused(net):
+    model = cached(net)
+    entry = {"bitwidth": 16, "scale": 0.001, "offset": -32768, "is_symmetric": "True"}
+    overrides = {"activation_encodings": {CACHE[1]: [entry]}, "param_encodings": {}}
+    with pytest.raises(UsageError) as caught:
+        quantize(model, [], act_bitwidth_of={CACHE[0]: 8}, quantization_overrides=overrides)
+    assert all(name in caught.value.problem for name in CACHE)
+    assert "act_bitwidth_of" in caught.value.where
+
+
+def test_weights_alone_leave_nothing_to_tie(net):
+    with pytest.raises(UsageError) as caught:
+        quantize(cached(net), [], weights_only=True, tie=[CACHE])
+    assert "tie" in caught.value.where
+
+
 def test_named_tensors_share_an_encoding(net):
     n = net(1, 8)
     wide = n.binary(n.x, n.x, MULTIPLY, "wide")

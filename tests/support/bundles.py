@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.support.decoders import config_of, random_weights
 from xdlc.ir import Model, TensorData
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.decoder import Decoder, read_decoder
 from xdlc.llm.layout import Length
 from xdlc.llm.network import part_model, parts_of

@@ -12,15 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated, short
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.checkpoint.model import stamps_of
@@ -43,7 +43,7 @@ from xdlc.llm.progress import Progress
 from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Pack, Weights
-from xdlc.options import spell
+from xdlc.options import Notify, Step, spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
@@ -52,9 +52,6 @@ from xdlc.worker.temporary import TemporaryFolder, temporary_files
 if TYPE_CHECKING:
     from torch.nn import Module
     from transformers import PreTrainedTokenizerBase
-
-Step: TypeAlias = Callable[[str, int, int], None]
-Notify: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

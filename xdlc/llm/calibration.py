@@ -13,12 +13,13 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
-from xdlc.llm.decoder import Rope
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import Length, cache_name
 from xdlc.llm.network import Part, map_of
-from xdlc.options import spell
+from xdlc.llm.rope import Rope
+from xdlc.options import Notify, spell
 from xdlc.quant import quantize
+from xdlc.quant.output_accuracy import FIGURES
 from xdlc.runtime.cpu import CpuSession
 
 Array = Any  # numpy.ndarray
@@ -60,7 +61,7 @@ class Calibrated:
         kv_bits: int,
         bits: Mapping[str, int],
         options: Mapping[str, Any],
-        notify: Callable[[str], None],
+        notify: Notify,
     ) -> None:
         self._rope, self._lengths, self._kv_bits = rope, lengths, kv_bits
         self._bits, self._options, self._notify = bits, options, notify
@@ -134,7 +135,7 @@ class Calibrated:
 
 def _matters(note: str) -> bool:
     """Return whether a note of the quantizer is for people who build bundles."""
-    return note.startswith(("warning", "outputs of"))
+    return note.startswith(("warning", FIGURES))
 
 
 class _Recorder:

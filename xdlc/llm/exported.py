@@ -22,7 +22,7 @@ from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.folder import assembled
 from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import json_file, read_texts
-from xdlc.llm.decoder import Rope, read_positions, read_rope
+from xdlc.llm.decoder import read_positions, read_rope
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import (
     COSINES,
@@ -36,7 +36,8 @@ from xdlc.llm.layout import (
     shapes_of,
 )
 from xdlc.llm.network import HEAD, Part
-from xdlc.options import spell
+from xdlc.llm.rope import Rope
+from xdlc.options import Notify, spell
 from xdlc.prepare.edit.link import link
 from xdlc.quant import quantize
 from xdlc.quant.float_types import store_floats
@@ -45,7 +46,6 @@ from xdlc.quant.op_specs import weight_of
 if TYPE_CHECKING:
     from xdlc.llm.building import Form
 
-_Notify = Callable[[str], None]
 _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
 _DYNAMIC = (
@@ -112,7 +112,7 @@ class Exported:
             return False
         return True
 
-    def lengths(self, lengths: Sequence[Length], notify: _Notify) -> Sequence[Length]:
+    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
         """Return the lengths that the file has graphs of.
 
         Raises:
@@ -210,7 +210,7 @@ class Exported:
         return [op.name for op in ops if _has_map(op)]
 
     def part(
-        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: _Notify
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
     ) -> Model:
         """Return the model with float activations, with a graph for each length."""
         model = self._linked(lengths)
@@ -233,7 +233,7 @@ class Exported:
             float_bitwidth=16,
         )
 
-    def _model(self, length: Length, notify: _Notify) -> Model:
+    def _model(self, length: Length, notify: Notify) -> Model:
         """Return the float model of a length, of one graph."""
         if length in self._models:
             return self._models[length]
@@ -264,12 +264,12 @@ def _words(lengths: Sequence[Length]) -> str:
     return " and ".join(f"{length.tokens} token(s) in a context of {length.context}" for length in lengths)
 
 
-def _stored(path: Path) -> Callable[[Length, _Notify], Model]:
+def _stored(path: Path) -> Callable[[Length, Notify], Model]:
     """Return the function that returns a graph of a DLC by its length."""
     model = load(path)
     graphs = graphs_of(model)
 
-    def open_length(length: Length, notify: _Notify) -> Model:
+    def open_length(length: Length, notify: Notify) -> Model:
         if length not in graphs:
             raise UsageError(f"its graphs are of {_words([*graphs])}", where=str(path))
         metadata = {name: value for name, value in model.metadata.items() if name != "states"}
@@ -278,13 +278,13 @@ def _stored(path: Path) -> Callable[[Length, _Notify], Model]:
     return open_length
 
 
-def _converted(path: Path) -> Callable[[Length, _Notify], Model]:
+def _converted(path: Path) -> Callable[[Length, Notify], Model]:
     """Return the function that converts a file for a length."""
     frontend = find_frontend(path)
     inputs = frontend.source_model(path).graph.inputs
     dims: Mapping[str, Sequence[Any]] = {entry.name: entry.dims for entry in inputs if entry.dims is not None}
 
-    def open_length(length: Length, notify: _Notify) -> Model:
+    def open_length(length: Length, notify: Notify) -> Model:
         shapes = {
             name: [own if size is None else size for own, size in zip(dims[name], shape, strict=True)]
             for name, shape in shapes_of(dims, length.tokens, length.context).items()

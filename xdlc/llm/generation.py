@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
-from xdlc.llm.decoder import Rope
 from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length, cache_name, graphs_of
 from xdlc.llm.network import MASKED
+from xdlc.llm.rope import Rope
 
 Array = Any  # numpy.ndarray
 

@@ -36,7 +36,7 @@ from xdlc.llm.decoder import Decoder
 from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length
 from xdlc.llm.nodes import Net
 from xdlc.llm.weights import ZERO_BYTE, Change, Weights
-from xdlc.options import spell
+from xdlc.options import Notify, spell
 from xdlc.runtime.onnx_evaluator import limited
 
 if TYPE_CHECKING:
@@ -548,7 +548,7 @@ def part_model(
     weights: Weights,
     part: Part,
     length: Length,
-    notify: Callable[[str], None] | None = None,
+    notify: Notify | None = None,
 ) -> Model:
     """Return the float model of a part, of one graph.
 

@@ -6,26 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
-from xdlc.options import spell
+from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
+
+if TYPE_CHECKING:
+    from xdlc.llm.tokenizer import Tokenizer
 
 EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
-_Notify = Callable[[str], None]
 _QUICK = 128 << 20
 """Bytes of context binaries whose check takes a minute at most."""
 _CLOSE = 0.2
@@ -39,7 +41,7 @@ def opened(
     *,
     soc: str | None = None,
     sampling: Sampling | None = None,
-    notify: _Notify = lambda text: None,
+    notify: Notify = lambda text: None,
 ) -> Iterator[Answer]:
     """Yield the function that answers with a bundle on an engine.
 
@@ -87,8 +89,7 @@ def opened(
 
             def ask(prompt: Sequence[int], most: int) -> Iterator[int]:
                 check_tokens(prompt, bundle)
-                context, tokens = bundle.facts.context, bundle.facts.prompt_tokens
-                longest = min(context - tokens + 1, context - 1)
+                context, longest = bundle.facts.context, bundle.facts.longest_prompt
                 if len(prompt) > longest:  # a dialog whose context was exceeded may fail from then on
                     raise UsageError(
                         f"{len(prompt)} tokens of prompt are more than the {longest} that the vendor's "
@@ -116,7 +117,7 @@ def _chosen(bundle: Bundle, engine: str) -> str:
 
 @contextmanager
 def runner_of(
-    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: _Notify = lambda text: None
+    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: Notify = lambda text: None
 ) -> Iterator[Runner]:
     """Yield the graphs of a bundle on the engine ``host``, ``float`` or ``htp``.
 
@@ -159,12 +160,11 @@ def _parts(bundle: Bundle) -> list[Model]:
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
     from xdlc.runtime.cpu import CpuSession
 
-    first = {graph.name: graph}
-    return CpuSession(Model({**first, **part.graphs}, part.metadata, part.records), quantized=quantized)
+    return CpuSession(part.with_main(graph.name), quantized=quantized)
 
 
 @contextmanager
-def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
+def _emulated(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
     import numpy
 
@@ -196,7 +196,7 @@ class _Emulated:
 
 
 @contextmanager
-def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
+def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]:
     """Yield a folder with context binaries that load on this machine.
 
     Those whose graphs share weights load on a device only: the parts are compiled once more then, and kept.
@@ -233,7 +233,7 @@ def compile_part(
     file: Path,
     *,
     verify: bool,
-    notify: _Notify,
+    notify: Notify,
     share: bool = False,
 ) -> str | None:
     """Write the context binary of a part for a SoC; return what was verified, or None.
@@ -309,7 +309,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
 
 
-def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+def checks_of(bundle: Bundle, step: Step) -> tuple[str, ...]:
     """Return sentences on tokens that the vendor's runtime chooses with a bundle.
 
     Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
@@ -332,6 +332,32 @@ def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
     """Return tokens of a text after the one that every text begins with."""
     front = [] if facts.bos is None or list(tokens[:1]) == [facts.bos] else [facts.bos]
     return [*front, *tokens]
+
+
+def conversation(
+    messages: list[dict[str, str]], tokenizer: Tokenizer, facts: Facts, most: int, notify: Notify
+) -> list[int]:
+    """Return the tokens of a conversation that leaves space for an answer.
+
+    The space is a quarter of the context at most.  Turns that do not fit are removed from the messages, the
+    oldest first; a system message stays.
+
+    Args:
+        messages: Role and content of each message; those of users and answers alternate.
+        tokenizer: The tokenizer.
+        facts: Facts about the model.
+        most: Most tokens of the answer.
+        notify: Called with each notice.
+    """
+    first = int(messages[0]["role"] == "system")
+    longest = min(facts.longest_prompt, facts.context - min(most, facts.context // 4))
+    count = 0
+    while len(tokens := begun(tokenizer.conversation(messages), facts)) > longest and messages[first + 1 :]:
+        del messages[first : first + 2]
+        count += 1
+    if count:
+        notify(f"the context of {facts.context} tokens is full: the {count} oldest turn(s) are dropped")
+    return tokens
 
 
 def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
+from xdlc.ir.graph import is_udo
 from xdlc.options import spell
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_real, rule_of, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.udo import UdoConstraints
 from xdlc.targets import Soc
@@ -65,7 +66,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     """Return the widths of ops that the options request.
 
     A name is that of an op, of a source node of it, or of a tensor that it writes; it means
-    all ops that it fits.  If all of these are data movement, the bits are those of the ops that
+    all ops that it fits.  If all of these are data movement, the bits are for the ops that
     write the values.
 
     Args:
@@ -101,8 +102,15 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     precision.acts.update(precision.named)
     for name, bits in options.weights_bitwidth_of.items():
         _check_width("weights_bitwidth_of", name, bits, WEIGHT_BITS)
-        for op in _find("weights_bitwidth_of", name, named):
-            precision.weights[op.name] = bits
+        weighted = [
+            op
+            for op in _with_width(graph, _find("weights_bitwidth_of", name, named))
+            if weight_of(op) is not None or is_udo(op)
+        ]
+        precision.weights.update(dict.fromkeys((op.name for op in weighted), bits))
+        if not weighted:
+            option = spell("weights_bitwidth_of")
+            precision.notes.append(f"warning: {option} has no effect on {name!r}, which has no weights")
     for name in options.float_ops:
         for op in _find("float_ops", name, named):
             precision.acts[op.name] = None

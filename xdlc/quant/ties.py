@@ -139,19 +139,20 @@ def _completed(graph: Graph, tie: Tie, bits_of: Mapping[str, int | None]) -> Tie
     """Return a tie with its bits, and with what gathers its values.
 
     Raises:
-        UsageError: If two of its inputs have different bits.
+        UsageError: If two of its inputs have different bits, or an encoding has others than an option.
     """
     members = [graph.tensors[name] for name in tie.names]
     asked = {name: bits for name in tie.names if (bits := bits_of.get(name)) is not None}
-    if len(set(asked.values())) > 1:
-        text = " and ".join(f"{bits} for {name!r}" for name, bits in asked.items())
+    stated = {tensor.name: bits for tensor in members if (bits := given_bits(tensor)) is not None}
+    if asked and len({*asked.values(), *stated.values()}) > 1:
+        texts = [f"{bits} for {name!r}" for name, bits in asked.items()]
+        texts += [f"{bits} by the encoding of {name!r}" for name, bits in stated.items()]
         raise UsageError(
-            f"tensors that share one encoding have two requested widths: {text}",
+            f"tensors that share one encoding have two requested widths: {' and '.join(texts)}",
             where=spell("act_bitwidth_of"),
-            fix="name one of them only",
+            fix="state one width only",
         )
-    stated = [bits for tensor in members if (bits := given_bits(tensor)) is not None]
-    bits = next(iter((*stated, *asked.values())), None)
+    bits = next(iter((*stated.values(), *asked.values())), None)
     gathered = [] if len(members) < 2 else [op.outputs[0].name for op, _ in carriers(graph, members)]
     is_centred = tie.is_centred or (bool(asked) and len(members) > 1)
     names = tuple(dict.fromkeys((*tie.names, *gathered)))

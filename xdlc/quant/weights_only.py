@@ -119,7 +119,7 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
     forms: dict[tuple[TensorData, int | None, int], tuple[DType, Encoding, TensorData]] = {}
     widths: dict[TensorData, int] = {}
     count = 0
-    expanded: list[str] = []
+    expanded: dict[int, list[str]] = {}
     for graph in model.graphs.values():
         matmul_to_fully_connected(graph)
         for op in graph.ops:
@@ -138,11 +138,11 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
             count += 1
             size = options.weights_block_size
             if isinstance(weight.encoding, BlockScaleOffset) and size and size * bits % WORD:
-                expanded.append(repr(op.name))
-    if expanded:
+                expanded.setdefault(bits, []).append(repr(op.name))
+    for bits, names in expanded.items():
         notes.append(
-            f"HTP computes blocks of {options.weights_block_size} wrongly: weights of {listed(expanded)} are "
-            f"prepared as float16; blocks of a multiple of {WORD // options.weights_bitwidth} stay integers"
+            f"HTP computes blocks of {options.weights_block_size} of {bits} bits wrongly: weights of "
+            f"{listed(names)} are prepared as float16; blocks of a multiple of {WORD // bits} stay integers"
         )
     if not count:
         raise UsageError(

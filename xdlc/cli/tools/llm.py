@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
+    from xdlc.llm.running import Answer
     from xdlc.llm.tokenizer import Tokenizer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
@@ -134,15 +135,15 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
     """Talk to a language model: a line from standard input is a message."""
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import begun
+    from xdlc.llm.running import conversation
 
     bundle = read_bundle(source)
     messages = [{"role": "system", "content": system}] if system is not None else []
     with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
         for line in _lines():
             messages.append({"role": "user", "content": line})
-            answer = ask(begun(tokenizer.conversation(messages), bundle.facts), max_new_tokens)
-            content = _stream(tokenizer.pieces(answer))
+            prompt = conversation(messages, tokenizer, bundle.facts, max_new_tokens, notice)
+            content = _stream(tokenizer.pieces(ask(prompt, max_new_tokens)))
             messages.append({"role": "assistant", "content": content})
 
 
@@ -212,12 +213,12 @@ def _ids(text: str, option: str = "tokens") -> list[int]:
 
 
 @contextmanager
-def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int], int], Iterator[int]]]:
+def _answering(bundle: Bundle, options: Any) -> Iterator[Answer]:
     from xdlc.llm.generation import Sampling
     from xdlc.llm.running import opened
 
     engine, soc, is_timed = (options.pop(name) for name in ("engine", "soc", "profile"))
-    ask: Callable[[Sequence[int], int], Iterator[int]]
+    ask: Answer
     with ExitStack() as stack:
         with bars.steps("loading"):
             sampling = Sampling(**options)
@@ -225,9 +226,7 @@ def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int]
         yield _timed(ask) if is_timed else ask
 
 
-def _timed(
-    ask: Callable[[Sequence[int], int], Iterator[int]],
-) -> Callable[[Sequence[int], int], Iterator[int]]:
+def _timed(ask: Answer) -> Answer:
     """Return a function that answers, and prints how long that took."""
 
     def answer(prompt: Sequence[int], most: int) -> Iterator[int]:
