@@ -19,6 +19,7 @@ from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
 from xdlc.ir.files import kept_apart, read_bytes, replace_file, replace_text
 from xdlc.json_fields import fits, json_value
+from xdlc.llm import genai
 from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
@@ -276,7 +277,7 @@ class _Progress:
             self._checks = state["checks"]
             return
         binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
-        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
+        for pattern in (FACTS, f"*/{genai.CONFIG}", "decoder_*_of_*.dlc", *binaries):
             for file in folder.glob(pattern):
                 file.unlink()
         self._write()
