@@ -14,6 +14,7 @@ from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope
+from xdlc.llm import genai
 from xdlc.llm.checkpoint.model import json_object
 from xdlc.llm.readme import readme
 from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
@@ -144,6 +145,9 @@ def write_bundle(
         files[folder / soc / EXTENSIONS] = extensions(soc)
         if tokenizer is not None:
             files[folder / soc / TOKENIZER] = tokenizer
+        if genai.is_supported(facts):
+            pipeline = genai.genai_files(facts, parts, names, soc)
+            files |= {folder / soc / name: content for name, content in pipeline.items()}
     bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)
     record = {
         "form": FORM,

@@ -7,13 +7,24 @@ right.  Quantized values return as they are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
-from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length, cache_name, graphs_of
+from xdlc.llm.layout import (
+    COSINES,
+    IDS,
+    LOGITS,
+    MASK,
+    POSITIONS,
+    SINES,
+    Length,
+    cache_name,
+    graph_of,
+    graphs_of,
+)
 from xdlc.llm.network import MASKED
 from xdlc.llm.rope import Rope
 
@@ -107,14 +118,9 @@ class Runner:
         size = min((size for size in sizes if size >= count), default=max(sizes))
         return min((length for length in fitting if length.tokens == size), key=lambda length: length.context)
 
-    def _graph(self, number: int, length: Length) -> Graph:
-        """Return the graph of a part; without attention, it has one for all contexts."""
-        graphs = self._graphs[number]
-        return graphs[length] if length in graphs else graphs[replace(length, context=0)]
-
     def _step(self, tokens: Sequence[int], length: Length) -> Array:
         values = self.run(tokens, length)
-        outputs = self._graph(-1, length).outputs
+        outputs = graph_of(self._graphs[-1], length).outputs
         logits = next(tensor for tensor in outputs if tensor.name == LOGITS)
         array = values[LOGITS].reshape(length.tokens, -1)[: len(tokens)]
         if logits.dtype.is_fixed and logits.encoding is not None:
@@ -133,8 +139,8 @@ class Runner:
         """
         computed = dict(values or {})
         past, count = len(self.tokens), len(tokens)
-        for number in range(len(self._graphs)):
-            graph = self._graph(number, length)
+        for number, graphs in enumerate(self._graphs):
+            graph = graph_of(graphs, length)
             if (number, graph.name) not in self._engines:
                 self._engines[number, graph.name] = self._open(number, graph)
             feeds = {tensor.name: self._input(tensor, tokens, length, computed) for tensor in graph.inputs}
@@ -171,10 +177,8 @@ class Runner:
         if tensor.name == POSITIONS:
             return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
         if tensor.name in (COSINES, SINES) and self._rope and self._rope.dim == 2 * tensor.shape[-1]:
-            angles = places[:, None] * numpy.asarray(self._rope.frequencies(self.context))[None]
-            turned = numpy.cos(angles) if tensor.name == COSINES else numpy.sin(angles)
-            turned = (turned * self._rope.magnitude).astype(numpy.float32).reshape(tensor.shape)
-            return turned if tensor.dtype.is_fixed else turned.astype(tensor.dtype.numpy)
+            rows = turned(self._rope, tensor.name, places, self.context).reshape(tensor.shape)
+            return rows if tensor.dtype.is_fixed else rows.astype(tensor.dtype.numpy)
         if tensor.name not in values:
             raise ModelError("no part before, and no fact, states its values", where=f"input {tensor.name!r}")
         return values[tensor.name]
@@ -195,12 +199,23 @@ def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
     seen = numpy.zeros((size, tensor.shape[-1]), bool)
     seen[:count, :past] = True
     seen[:count, -size:] = numpy.tri(size, dtype=bool)[:count]
+    return numpy.where(seen, *mask_values(tensor)).astype(tensor.dtype.numpy).reshape(tensor.shape)
+
+
+def mask_values(tensor: Tensor) -> tuple[float, float]:
+    """Return what a mask stores where a token sees another, and where it does not."""
     if tensor.dtype.is_fixed:
-        low, _ = quantized_limits(tensor)
-        values = numpy.where(seen, _stored_zero(tensor), low)
-    else:
-        values = numpy.where(seen, 0.0, MASKED)
-    return values.astype(tensor.dtype.numpy).reshape(tensor.shape)
+        return _stored_zero(tensor), quantized_limits(tensor)[0]
+    return 0.0, MASKED
+
+
+def turned(rope: Rope, name: str, places: Array, context: int) -> Array:
+    """Return cosines or sines of positions, by the input's name: [positions, pairs]."""
+    import numpy
+
+    angles = places[:, None] * numpy.asarray(rope.frequencies(context))[None]
+    rows = numpy.cos(angles) if name == COSINES else numpy.sin(angles)
+    return (rows * rope.magnitude).astype(numpy.float32)
 
 
 _COLDEST = 1e-30  # below it, quotients may have no float

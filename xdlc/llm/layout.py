@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdlc.errors import ModelError
 from xdlc.ir import Graph, Model, Tensor
@@ -130,6 +130,11 @@ def graphs_of(model: Model) -> dict[Length, Graph]:
             problem = f"has the tokens and the context of {graphs[length].name!r}"
             raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two")
     return dict(sorted(graphs.items(), key=lambda item: (-item[0].context, -item[0].tokens)))
+
+
+def graph_of(graphs: Mapping[Length, Graph], length: Length) -> Graph:
+    """Return the graph of a length; without attention, it is of all contexts."""
+    return graphs[length] if length in graphs else graphs[replace(length, context=0)]
 
 
 def token_graphs(model: Model) -> dict[int, Graph]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xdlc.ir.files import kept_apart, read_bytes, replace_text
 from xdlc.json_fields import fits, json_value
+from xdlc.llm import genai
 from xdlc.llm.bundle import FACTS
 from xdlc.llm.running import EMULATION
 
@@ -37,7 +38,7 @@ class Progress:
             self._checks = state["checks"]
             return
         binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
-        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
+        for pattern in (FACTS, f"*/{genai.CONFIG}", "decoder_*_of_*.dlc", *binaries):
             for file in folder.glob(pattern):
                 file.unlink()
         self._write()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.ir import BlockScaleOffset, Graph, Model
+from xdlc.llm.genai import is_supported
 from xdlc.llm.layout import cache_name, token_graphs
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
             '    LD_LIBRARY_PATH=. ADSP_LIBRARY_PATH=. ./genie-t2t-run -c genie_config.json -p "Hello"',
             "",
         ]
+    if is_supported(facts) and bundle.targets:
+        lines += ["For onnxruntime-genai with its QNN provider, the same folder is a model.", ""]
     lines += ["Checks:", "", *(f"- {check}" for check in facts.checks or ("none",))]
     return "\n".join(lines) + "\n"
 
