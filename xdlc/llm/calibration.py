@@ -93,7 +93,7 @@ class Calibrated:
             act_bitwidth=16,
             act_bitwidth_of=caches,
             weights_bitwidth_of=bits,
-            notify=lambda note: self._notify(f"part {part.number}: {note}") if _matters(note) else None,
+            notify=lambda note: self._notify(f"part {part.number}: {note}") if matters(note) else None,
             **self._options,
         )
         self._note(quantized.main)
@@ -133,7 +133,7 @@ class Calibrated:
         return recorder.samples
 
 
-def _matters(note: str) -> bool:
+def matters(note: str) -> bool:
     """Return whether a note of the quantizer is for people who build bundles."""
     return note.startswith(("warning", FIGURES))
 

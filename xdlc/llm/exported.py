@@ -18,6 +18,7 @@ from xdlc.converter.frontends import find_frontend, frontends
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, Op
 from xdlc.ir.dtype import FLOAT16, FLOAT32, INT32, INT64
+from xdlc.llm.calibration import matters
 from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.folder import assembled
 from xdlc.llm.checkpoint.model import stamps_of
@@ -225,7 +226,7 @@ class Exported:
         return quantize(
             model,
             (),
-            notify=notify,
+            notify=lambda note: notify(note) if matters(note) else None,
             weights_only=True,
             act_bitwidth=16,  # as weights of 16 bits need it, which stay floats
             weights_bitwidth_of=bits,
