@@ -190,9 +190,11 @@ def test_weights_of_single_ops(net):
 
 def test_weights_of_what_moves_a_result_are_those_of_its_op(net):
     n, notes = net(1, 4, 4, 3), []
-    model = n.done(n.neuron(n.reshape(n.conv(n.x, 4, "c"), (1, 64), "flat"), RELU, "y"))
+    joined = n.concat([n.conv(n.x, 4, "c"), n.conv(n.x, 4, "d")], "joined")
+    model = n.done(n.neuron(n.reshape(joined, (1, 128), "flat"), RELU, "y"))
     options = {"weights_bitwidth_of": {"flat": 4, "y": 4}, "notify": notes.append}
-    assert quantize(model, n.samples(2), **options).main.tensors["c_w"].encoding.bits == 4
+    tensors = quantize(model, n.samples(2), **options).main.tensors
+    assert [tensors[name].encoding.bits for name in ("c_w", "d_w")] == [4, 4]
     assert sum("'y'" in note and note.startswith("warning") for note in notes) == 1
 
 

@@ -79,6 +79,13 @@ def test_a_cache_of_8_bits_reaches_the_product_unwidened(net, moved):
     np.testing.assert_allclose(rounded["scores"], exact["scores"], atol=0.1)
 
 
+def test_a_cache_of_the_bits_of_its_op_is_written_by_it(net):
+    model = cached(net, moved=False)
+    quantized = quantize(model, samples_of(model), act_bitwidth=16, act_bitwidth_of={CACHE[0]: 16})
+    assert [op.type for op in quantized.main.ops] == ["ElementWiseNeuron", "Concat", "MatMul"]
+    assert len(forms(quantized, *CACHE, "joined")) == 1
+
+
 def test_a_vector_beside_the_state_keeps_its_bits(net):
     n = net(1, 8)
     held = n.graph.add_input(Tensor("h", (1, 8), FLOAT32))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
@@ -17,12 +17,10 @@ from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config,
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
+from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
-
-if TYPE_CHECKING:
-    from xdlc.llm.tokenizer import Tokenizer
 
 EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
@@ -332,6 +330,23 @@ def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
     """Return tokens of a text after the one that every text begins with."""
     front = [] if facts.bos is None or list(tokens[:1]) == [facts.bos] else [facts.bos]
     return [*front, *tokens]
+
+
+def tokenizer_of(bundle: Bundle) -> Tokenizer:
+    """Return the tokenizer of a bundle, with its chat template.
+
+    Raises:
+        UsageError: If the bundle has none.
+        XdlcError: As ``Tokenizer`` does.
+    """
+    if bundle.tokenizer is None:
+        raise UsageError(
+            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
+        )
+    facts = bundle.facts
+    special = {} if facts.bos is None else {"bos_token": facts.bos}
+    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
+    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
 def conversation(

@@ -55,7 +55,7 @@ class Entry:
         """
         own = copy(options)
         own.tie = [names for names in options.tie if self.graph.tensors.keys() >= set(names)]
-        part_results(self.graph, find_ties(self.model, own))
+        part_results(self.graph, find_ties(self.model, own), precision)
         return Plan.of(self.model, own, precision.copy())
 
     def link(self, graph: Graph, older: Mapping[Tensor, Tensor]) -> None:

@@ -66,7 +66,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     """Return the widths of ops that the options request.
 
     A name is that of an op, of a source node of it, or of a tensor that it writes; it means
-    all ops that it fits.  If all of these are data movement, the bits are for the ops that
+    all ops that it fits.  If all of these are data movement, the bits are those of the ops that
     write the values.
 
     Args:
@@ -102,11 +102,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     precision.acts.update(precision.named)
     for name, bits in options.weights_bitwidth_of.items():
         _check_width("weights_bitwidth_of", name, bits, WEIGHT_BITS)
-        weighted = [
-            op
-            for op in _with_width(graph, _find("weights_bitwidth_of", name, named))
-            if weight_of(op) is not None or is_udo(op)
-        ]
+        weighted = _weighted(_find("weights_bitwidth_of", name, named))
         precision.weights.update(dict.fromkeys((op.name for op in weighted), bits))
         if not weighted:
             option = spell("weights_bitwidth_of")
@@ -178,6 +174,18 @@ def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
             deciding[op] = None
         waiting += [writer for writer in reversed(writers) if writer is not None]
     return list(deciding)
+
+
+def _weighted(ops: list[Op]) -> list[Op]:
+    """Return the ops with weights whose results are those of ``ops``, moved or joined."""
+    waiting, seen = list(ops), set[Op | None](ops)
+    for op in waiting:
+        rule = rule_of(op)
+        if rule is not None and weight_of(op) is None and (rule.selects or rule.gathers):
+            writers = [tensor.producer for tensor in followed(op)]
+            waiting += [writer for writer in writers if writer is not None and writer not in seen]
+            seen.update(writers)
+    return [op for op in waiting if weight_of(op) is not None or is_udo(op)]
 
 
 def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:

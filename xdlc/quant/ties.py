@@ -17,6 +17,7 @@ from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real, listed, rule_of
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import ACT_BITS, Precision
 from xdlc.runtime.states import next_values
 
 _CACHES = (
@@ -194,16 +195,19 @@ def root_of(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def part_results(graph: Graph, ties: Iterable[Tie]) -> None:
+def part_results(graph: Graph, ties: Iterable[Tie], precision: Precision) -> None:
     """Insert a Reshape before computed tensors that have bits of their own.
 
-    The op keeps its own bits; values are rounded to the fewer ones after it.
+    The op keeps its own bits; values are rounded to the fewer ones after it.  Ops of 16 bits, which
+    nothing widens, write tensors of 16 bits themselves.
     """
     for tie in ties:
         for tensor in (graph.tensors[name] for name in tie.names if tie.bits is not None):
             op = tensor.producer
             rule = rule_of(op) if op is not None else None
             if op is None or rule is None or rule.selects or rule.gathers or given_bits(tensor) is not None:
+                continue
+            if precision.act_bits_of(op) == tie.bits == max(ACT_BITS):
                 continue
             name = graph.unique_name(f"{tensor.name}_computed")
             computed = Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)

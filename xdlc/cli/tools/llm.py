@@ -21,7 +21,6 @@ from xdlc.options.language_models import ENGINES, BuildOptions
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
     from xdlc.llm.running import Answer
-    from xdlc.llm.tokenizer import Tokenizer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
 _EVALUATED = ("float", "host", "htp")
@@ -115,7 +114,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
     if (prompt is None) == (tokens is None):
         raise UsageError("one of two is needed", fix=f"pass {spell('prompt')} or {spell('tokens')}")
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import begun
+    from xdlc.llm.running import begun, tokenizer_of
 
     bundle = read_bundle(source)
     if tokens is not None:
@@ -123,7 +122,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
             for token in ask(_ids(tokens), max_new_tokens):
                 click.echo(token)
         return
-    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+    with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         begin = begun(tokenizer.encode(prompt or ""), bundle.facts)
         _stream(tokenizer.pieces(ask(begin, max_new_tokens)))
 
@@ -135,11 +134,11 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
     """Talk to a language model: a line from standard input is a message."""
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import conversation
+    from xdlc.llm.running import conversation, tokenizer_of
 
     bundle = read_bundle(source)
     messages = [{"role": "system", "content": system}] if system is not None else []
-    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+    with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         for line in _lines():
             messages.append({"role": "user", "content": line})
             prompt = conversation(messages, tokenizer, bundle.facts, max_new_tokens, notice)
@@ -175,11 +174,11 @@ def evaluate(
     """Print perplexities on a text, and how often the likeliest tokens are equal."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
-    from xdlc.llm.running import check_tokens, runner_of
+    from xdlc.llm.running import check_tokens, runner_of, tokenizer_of
     from xdlc.llm.tokenizer import read_text
 
     bundle = read_bundle(source)
-    with _tokenizer(bundle) as tokenizer:
+    with tokenizer_of(bundle) as tokenizer:
         tokens = tokenizer.encode(read_text(listing), special=False)[:max_tokens]
     cases = [(name, bundle, name) for name in engines or ("float", "host")]
     if reference is not None:
@@ -239,19 +238,6 @@ def _timed(ask: Answer) -> Answer:
         notice(f"{len(prompt)} tokens of prompt; first token after {first:.3g} s{rate}")
 
     return answer
-
-
-def _tokenizer(bundle: Bundle) -> Tokenizer:
-    from xdlc.llm.tokenizer import Tokenizer
-
-    if bundle.tokenizer is None:
-        raise UsageError(
-            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
-        )
-    facts = bundle.facts
-    special = {} if facts.bos is None else {"bos_token": facts.bos}
-    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
-    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
 def _lines() -> Iterator[str]:
