@@ -70,7 +70,7 @@ class Form:
         return {"weights_bitwidth": self.bits, **blocks}
 
     def bits_of(self, decoder: Decoder, stated: Mapping[str, int]) -> dict[str, int]:
-        """Return the bits of weights, by the names of linear maps.
+        """Return other bits of weights than the form's, by the names of linear maps.
 
         Args:
             stated: Bits by names, in which ``*`` matches any characters.
@@ -85,7 +85,7 @@ class Form:
                 fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
             )
         names = linear_maps(decoder)
-        bits = dict.fromkeys(names, self.bits) | {HEAD: max(self.bits, HEAD_BITS)}
+        bits = {HEAD: max(self.bits, HEAD_BITS)}
         for pattern, number in stated.items():
             matching = fnmatch.filter(names, pattern)
             if not matching:
@@ -95,7 +95,7 @@ class Form:
                     fix=f"use names like {_few(names[:2] + names[-1:])}",
                 )
             bits |= dict.fromkeys(matching, number)
-        return bits
+        return {name: number for name, number in bits.items() if number != self.bits}
 
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
@@ -214,7 +214,7 @@ class _Request:
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
         kv_bits: Bits of keys and values of past tokens.
-        bits: Bits of weights, by the names of linear maps.
+        bits: Other bits of weights than the form's, by the names of linear maps.
         algorithms: Accuracy algorithms of the quantizer.
     """
 
@@ -375,7 +375,7 @@ class _Source:
     def _weights(self) -> Weights:
         """Return the parameters, none of which is in memory."""
         weights, form = self._request.checkpoint.weights, self._request.form
-        packer = None if form.bits == 16 else _packer(self._request.bits, form.block)
+        packer = None if form.bits == 16 else _packer(form, self._request.bits)
         return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, packer)
 
     def part(self, part: Part, path: Path) -> None:
@@ -429,13 +429,18 @@ def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify)
     return model
 
 
-def _packer(bits: Mapping[str, int], block: int) -> Pack:
-    """Return the function that stores weights as integers, or as floats of 16 bits."""
+def _packer(form: Form, bits_of: Mapping[str, int]) -> Pack:
+    """Return the function that stores weights as integers, or as floats of 16 bits.
+
+    Args:
+        bits_of: Other bits than the form's, by the names of linear maps.
+    """
 
     def pack(data: TensorData, name: str) -> TensorData:
-        if bits[name] == 16:
+        bits = bits_of.get(name, form.bits)
+        if bits == 16:
             return data.cast(FLOAT16.numpy)
-        integers, encoding = block_quantized(data, bits[name], block)
+        integers, encoding = block_quantized(data, bits, form.block)
         return Dequantized(integers, SFIXED8, encoding)
 
     return pack
