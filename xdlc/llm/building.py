@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from xdlc.container import load
 from xdlc.errors import UsageError
-from xdlc.ir import Model, TensorData
-from xdlc.ir.derived_data import Dequantized
-from xdlc.ir.dtype import FLOAT16, SFIXED8
 from xdlc.ir.files import make_folder, replace_file
 from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated, short
-from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
+from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import texts_of
 from xdlc.llm.checkpoint.tokenizer import begins_texts
-from xdlc.llm.decoder import Decoder, read_decoder
-from xdlc.llm.exported import Exported, Sizes, is_exported
+from xdlc.llm.forms import FORMS, Form
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import Length
 from xdlc.llm.network import (
-    HEAD,
     Part,
-    check_parameters,
-    linear_maps,
-    parameters,
-    part_model,
-    parts_of,
 )
 from xdlc.llm.progress import Progress
 from xdlc.llm.running import checks_of, compile_part, is_newer
+from xdlc.llm.sources import Network, open_network
 from xdlc.llm.tokenizer import Tokenizer, read_text
-from xdlc.llm.weights import Pack, Weights
 from xdlc.options import Notify, Step, spell
-from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
@@ -52,77 +39,6 @@ from xdlc.worker.temporary import TemporaryFolder, temporary_files
 if TYPE_CHECKING:
     from torch.nn import Module
     from transformers import PreTrainedTokenizerBase
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How weights and activations are stored.
-
-    Attributes:
-        bits: Bits of weights; 16: floats.
-        block: Input channels that share a scale; 0: all of an output channel.
-        is_fixed: Whether activations are fixed point of 16 bits instead of float16, with calibrated ranges.
-    """
-
-    bits: int
-    block: int = 0
-    is_fixed: bool = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Options of the quantizer, for fixed-point activations."""
-        blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
-        return {"weights_bitwidth": self.bits, **blocks}
-
-    def bits_of(self, names: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
-        """Return the bits of weights, by the names of linear maps.
-
-        Args:
-            names: Names of all of them.
-            stated: Bits by names, in which ``*`` matches any characters.
-
-        Raises:
-            UsageError: If no linear map has a name, or the form has floats.
-        """
-        if stated and self.bits == 16:
-            raise UsageError(
-                "floats have no other bits",
-                where=spell("weights_bitwidth_of"),
-                fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
-            )
-        bits = dict.fromkeys(names, self.bits) | {HEAD: max(self.bits, HEAD_BITS)}
-        for pattern, number in stated.items():
-            matching = fnmatch.filter(names, pattern)
-            if not matching:
-                raise UsageError(
-                    f"no linear map is called {pattern!r}",
-                    where=spell("weights_bitwidth_of"),
-                    fix=f"use names like {_few([*names[:2], *names[-1:]])}",
-                )
-            bits |= dict.fromkeys(matching, number)
-        return bits
-
-    def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
-        """Return the bytes of a parameter, with the scales of its blocks."""
-        elements = math.prod(shape)
-        if is_table:
-            return elements * (2 if self.is_fixed or self.bits == 16 else 1)
-        if len(shape) < 2 or self.bits == 16:
-            return 2 * elements
-        return elements * self.bits // 8 + (2 * elements // self.block if self.block else 0)
-
-
-FORMS: Mapping[str, Form] = {
-    "fp16": Form(16),
-    "w4b32": Form(4, 32),
-    "w8": Form(8, is_fixed=True),
-    "w4": Form(4, 32, is_fixed=True),
-}
-"""Forms by the words of ``--weights``."""
-HEAD_BITS = 8
-"""Least bits of the weights that logits are computed with: fewer cost the most there."""
-PART_BYTES = 256 << 20
-"""Bytes of the weights of a part, beyond which parts are split at layers."""
 
 
 def build(
@@ -176,7 +92,7 @@ def build(
         raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
-    network = _network(source)
+    network = open_network(source)
     checkpoint = network.checkpoint
     if tokenizer is not None:
         texts = texts_of(tokenizer)
@@ -215,98 +131,6 @@ def _kv_bits(form: Form, bits: int | None) -> int:
     return bits or (8 if form.is_fixed else 16)
 
 
-class _Network(Protocol):
-    """A decoder whose parts become graphs."""
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """What its source has."""
-
-    @property
-    def positions(self) -> int:
-        """Most tokens that it was made for."""
-
-    @property
-    def decoder(self) -> Decoder | Sizes:
-        """Facts about it."""
-
-    def has(self, length: Length) -> bool:
-        """Return whether it has a graph of a length."""
-
-    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
-        """Return those of some lengths that it has graphs of, after its other checks."""
-
-    def parts(self, form: Form, splits: int | str) -> list[Part]:
-        """Return its parts, for a number of them or ``auto``."""
-
-    def floats(self, part: Part) -> Callable[[Length], Model]:
-        """Return the function that writes the graph of a part for a length, in floats."""
-
-    def maps(self) -> list[str]:
-        """Return the names of its linear maps."""
-
-    def part(
-        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
-    ) -> Model:
-        """Return a part with float activations, of one graph for each length.
-
-        Args:
-            bits: Bits of weights, by the names of linear maps; 16: floats.
-            block: Input channels that share a scale.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A decoder whose graphs are written from its config."""
-
-    checkpoint: Checkpoint
-    decoder: Decoder
-
-    @property
-    def positions(self) -> int:
-        return self.decoder.positions
-
-    def has(self, length: Length) -> bool:
-        return True
-
-    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
-        unread = check_parameters(self.decoder, self.checkpoint.weights)
-        if unread := [name for name in unread if not (self.decoder.tied and name == "lm_head.weight")]:
-            notify(
-                f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}"
-            )
-        return lengths
-
-    def parts(self, form: Form, splits: int | str) -> list[Part]:
-        return _split(self.decoder, form, splits)
-
-    def floats(self, part: Part) -> Callable[[Length], Model]:
-        weights = Weights(self.checkpoint.weights)
-        return lambda length: part_model(self.decoder, weights, part, length)
-
-    def maps(self) -> list[str]:
-        return linear_maps(self.decoder)
-
-    def part(
-        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
-    ) -> Model:
-        weights = Weights(self.checkpoint.weights, FLOAT16, _packer(bits, block) if block else None)
-        model, *models = [
-            part_model(self.decoder, weights, part, length, notify=notify) for length in part.lengths(lengths)
-        ]
-        for shorter in models:
-            model.add_graph(shorter.main)
-        return model
-
-
-def _network(source: str | os.PathLike[str] | Module) -> _Network:
-    if isinstance(source, str | os.PathLike) and is_exported(Path(source)):
-        return Exported(Path(source))
-    checkpoint = open_checkpoint(source)
-    return _Written(checkpoint, read_decoder(checkpoint.config))
-
-
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What to build.
@@ -316,12 +140,12 @@ class _Request:
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
         kv_bits: Bits of keys and values of past tokens.
-        bits: Bits of weights, by the names of linear maps.
+        bits: Other bits of weights than the form's, by the names of linear maps.
         algorithms: Accuracy algorithms of the quantizer.
     """
 
     checkpoint: Checkpoint
-    network: _Network
+    network: Network
     form: Form
     lengths: tuple[Length, ...]
     targets: tuple[str, ...]
@@ -450,7 +274,7 @@ class _Source:
         if calibrated is not None:
             model = calibrated.part(part, network.floats(part))
         else:
-            model = network.part(part, request.lengths, request.bits, request.form.block, self._notify)
+            model = network.part(part, request.lengths, request.form, request.bits, self._notify)
         model.save(path)
 
 
@@ -481,18 +305,6 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             return tokenizer.encode(content, special=False)
 
 
-def _packer(bits: Mapping[str, int], block: int) -> Pack:
-    """Return the function that stores weights as integers, or as floats of 16 bits."""
-
-    def pack(data: TensorData, name: str) -> TensorData:
-        if bits[name] == 16:
-            return data.cast(FLOAT16.numpy)
-        integers, encoding = block_quantized(data, bits[name], block)
-        return Dequantized(integers, SFIXED8, encoding)
-
-    return pack
-
-
 def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
     decoder, checkpoint = request.network.decoder, request.checkpoint
     first = checkpoint.generation.get("bos_token_id")
@@ -519,11 +331,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
     )
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
-
-
-def _lengths(network: _Network, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
+def _lengths(network: Network, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
     """Return the lengths of the graphs, those of the longest context first.
 
     Raises:
@@ -544,32 +352,3 @@ def _lengths(network: _Network, context: int | Sequence[int], prompt_tokens: int
         )
     sizes = dict.fromkeys((prompt_tokens, 1))
     return [Length(tokens, longest) for longest in contexts for tokens in sizes]
-
-
-def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
-    """Return the parts of a decoder.
-
-    Raises:
-        UsageError: If there are more parts than layers.
-    """
-    if splits == "auto":
-        return parts_of(decoder, _borders(decoder, form))
-    if not isinstance(splits, int) or not 1 <= splits <= decoder.layers:
-        raise UsageError(
-            f"{spell('splits')} is {splits!r}", fix=f"give auto, or a number of 1 to {decoder.layers}"
-        )
-    return parts_of(decoder, [decoder.layers * index // splits for index in range(1, splits)])
-
-
-def _borders(decoder: Decoder, form: Form) -> Iterator[int]:
-    """Yield the first layers of parts whose weights have at most ``PART_BYTES``."""
-    layers = parts_of(decoder, range(1, decoder.layers + 1))
-    table = f"{decoder.family.names.embedding}.weight"
-    total = 0
-    for part in layers:
-        shapes = parameters(decoder, part)
-        nbytes = sum(form.nbytes(shape, is_table=name == table) for name, shape in shapes.items())
-        if total and total + nbytes > PART_BYTES:
-            yield part.layers.start
-            total = 0
-        total += nbytes

@@ -13,6 +13,7 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
+from xdlc.ir.dtype import UFIXED16
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import Length, cache_name
 from xdlc.llm.network import Part, map_of
@@ -20,6 +21,7 @@ from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.quant import quantize
 from xdlc.quant.output_accuracy import FIGURES
+from xdlc.quant.ranges import representable
 from xdlc.runtime.cpu import CpuSession
 
 Array = Any  # numpy.ndarray
@@ -44,7 +46,7 @@ class Calibrated:
         length: The length that it is calibrated with.
         lengths: Lengths of the graphs, that of prompts of the longest context first.
         kv_bits: Bits of keys and values of past tokens.
-        bits: Bits of weights, by the names of linear maps.
+        bits: Bits of weights by the names of linear maps, if not those of the options.
         options: Options of the quantizer.
         notify: Called with each notice.
 
@@ -93,6 +95,7 @@ class Calibrated:
             act_bitwidth=16,
             act_bitwidth_of=caches,
             weights_bitwidth_of=bits,
+            advise=False,  # perplexity judges, not single parts
             notify=lambda note: self._notify(f"part {part.number}: {note}") if matters(note) else None,
             **self._options,
         )
@@ -119,7 +122,7 @@ class Calibrated:
 
     def _samples(self, part: Part, model: Model) -> list[dict[str, Array]]:
         """Run a float part over all sequences; return what it was fed."""
-        recorder = _Recorder(model.main)
+        recorder = _Recorder(model.main, self._encodings)
         runner = Runner([model], self._rope, lambda _part, _graph: recorder)
         size = self._length.tokens
         for number, sequence in enumerate(self._sequences):
@@ -139,15 +142,26 @@ def matters(note: str) -> bool:
 
 
 class _Recorder:
-    """Runs a float graph, and keeps what it is fed."""
+    """Runs a float graph, and keeps what it is fed.
 
-    def __init__(self, graph: Graph) -> None:
+    Args:
+        encodings: Encodings of inputs, whose values they bound.
+    """
+
+    def __init__(self, graph: Graph, encodings: Mapping[str, ScaleOffset]) -> None:
         self._session = CpuSession(graph)
+        inputs = {tensor.name for tensor in graph.inputs}
+        self._ranges = {
+            name: representable(encoding, UFIXED16) for name, encoding in encodings.items() if name in inputs
+        }
         self.samples: list[dict[str, Array]] = []
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by name."""
-        self.samples.append({name: array.copy() for name, array in feeds.items()})
+        sample = {name: array.copy() for name, array in feeds.items()}
+        for name, bounds in self._ranges.items():
+            sample[name].clip(bounds.low, bounds.high, out=sample[name])
+        self.samples.append(sample)
         return self._session.run(feeds, native=native)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdlc.container import load
 from xdlc.converter.formats import DLC, recognize
@@ -24,6 +24,7 @@ from xdlc.llm.checkpoint.folder import assembled
 from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import json_file, read_texts
 from xdlc.llm.decoder import read_positions, read_rope
+from xdlc.llm.forms import Form
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import (
     COSINES,
@@ -43,9 +44,6 @@ from xdlc.prepare.edit.link import link
 from xdlc.quant import quantize
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.op_specs import weight_of
-
-if TYPE_CHECKING:
-    from xdlc.llm.building import Form
 
 _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
@@ -211,7 +209,7 @@ class Exported:
         return [op.name for op in ops if _has_map(op)]
 
     def part(
-        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
+        self, part: Part, lengths: Sequence[Length], form: Form, bits: Mapping[str, int], notify: Notify
     ) -> Model:
         """Return the model with float activations, with a graph for each length."""
         model = self._linked(lengths)
@@ -219,7 +217,7 @@ class Exported:
             for tensor in (*graph.inputs, *graph.outputs):
                 if tensor.dtype is FLOAT32:
                     tensor.dtype = FLOAT16
-        if not block:
+        if form.bits == 16:
             for note in [note for graph in model.graphs.values() for note in store_floats(graph, 16)]:
                 notify(note)
             return model
@@ -229,8 +227,9 @@ class Exported:
             notify=lambda note: notify(note) if matters(note) else None,
             weights_only=True,
             act_bitwidth=16,  # as weights of 16 bits need it, which stay floats
-            weights_bitwidth_of=bits,
-            weights_block_size=block,
+            weights_bitwidth=form.bits,
+            weights_bitwidth_of={name: bits[name] for name in self.maps() if name in bits},
+            weights_block_size=form.block,
             float_bitwidth=16,
         )
 

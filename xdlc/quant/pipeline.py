@@ -115,11 +115,13 @@ def quantize(
     udo_timeout: float | None = None,
     fail_below: float | None = None,
     phrase: Phrase = str,
+    advise: bool = True,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
 
-    The arguments are those of :func:`xdlc.quantize`.
+    The arguments are those of :func:`xdlc.quantize`; without ``advise``, no options are tried that could
+    improve poor outputs.
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
@@ -210,7 +212,7 @@ def quantize(
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
                 reporter.finish(remedies, phrase)
-            plan, lost = _advise(remedies, fail_below, phrase)
+            plan, lost = _advise(remedies, fail_below, phrase, tries=advise)
             engine.report("storing")
             followed = [follow(entry, plan, partial(_measured_alike, kept, engine)) for entry in entries]
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
@@ -420,8 +422,13 @@ def _measure(
     return plan, measure_figures(plan, calibration, results)
 
 
-def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tuple[Plan, list[str]]:
+def _advise(
+    remedies: Remedies, fail_below: float | None, phrase: Phrase, *, tries: bool
+) -> tuple[Plan, list[str]]:
     """Note the figures of the outputs; return warnings with advice for poor ones.
+
+    Args:
+        tries: Whether options are tried for advice.
 
     Raises:
         ConstraintError: If an output is below ``fail_below``.
@@ -433,7 +440,7 @@ def _advise(remedies: Remedies, fail_below: float | None, phrase: Phrase) -> tup
     if figures:
         plan = plan.noted(figure_note(figures), kinds_note(figures))
     return plan, [
-        *warnings(remedies),
+        *(warnings(remedies) if tries else ()),
         *goal_warnings(plan, figures),
         *stretched_warnings(plan, remedies.calibration),
     ]
