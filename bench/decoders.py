@@ -13,9 +13,8 @@ parts of 200 tokens: errors of the cache that add up would show.  Calibration sa
 from __future__ import annotations
 
 import argparse
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,15 @@ import xdlc
 from xdlc.ir import Graph, Model
 from xdlc.llm.checkpoint import open_checkpoint
 from xdlc.llm.decoder import Decoder, read_decoder
+from xdlc.llm.evaluation import Evaluation, evaluate
 from xdlc.llm.generation import Runner
-from xdlc.llm.network import Length, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import part_model, parts_of
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.llm.weights import Weights
 from xdlc.runtime.cpu import CpuSession
 
+HEAD, ATTENTION = ("head",), ("projection", "projections", ".output")
 BLOCKS: Mapping[str, Any] = {"weights_bitwidth": 4, "weights_block_size": 32, "use_lpbq": True}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w8": {},
@@ -43,10 +45,12 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w4 adaround": {**BLOCKS, "algorithms": "adaround"},
     "w4 seqmse": {**BLOCKS, "algorithms": "seqmse"},
     "w4 smoothquant": {**BLOCKS, "algorithms": "smoothquant"},
-    "w4 head8": {**BLOCKS, "head": 8},
-    "w4 adaround head8": {**BLOCKS, "head": 8, "algorithms": "adaround"},
+    "w4 head8": {**BLOCKS, "wide": HEAD},
+    "w4 adaround head8": {**BLOCKS, "wide": HEAD, "algorithms": "adaround"},
+    "w4 adaround attention8": {**BLOCKS, "wide": (*HEAD, *ATTENTION), "algorithms": "adaround"},
 }
-"""Options of ``xdlc.quantize`` with 16-bit activations; ``kv``: bits of caches, ``head``: of the last map."""
+"""Options of ``xdlc.quantize`` with 16-bit activations; ``kv``: bits of caches, ``wide``: ends of names
+of ops with weights of 8 bits."""
 PART = 200
 
 
@@ -71,23 +75,9 @@ class Recorder:
         return self._session.run(feeds, native=native)
 
 
-def windows(tokens: Sequence[int], width: int) -> Iterator[list[int]]:
-    for start in range(0, len(tokens) - 1, width):
-        yield list(tokens[start : start + width])
-
-
-def figures(model: Model, decoder: Decoder, tokens: Sequence[int], width: int) -> tuple[Any, Any]:
-    """Return the loss and the likeliest token at each place."""
+def evaluated(model: Model, decoder: Decoder, tokens: Sequence[int], width: int) -> Evaluation:
     runner = Runner([model], decoder.rope, lambda _, graph: CpuSession(graph))
-    losses, likeliest = [], []
-    for part in windows(tokens, width):
-        runner.rewind(0)
-        logits = runner.feed(part[:-1]).astype(np.float64)
-        logits -= logits.max(axis=-1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        losses.append(-logits[np.arange(len(logits)), part[1:]])
-        likeliest.append(logits.argmax(axis=-1))
-    return np.concatenate(losses), np.concatenate(likeliest)
+    return evaluate(runner, tokens, window=width)
 
 
 def samples_of(model: Model, decoder: Decoder, tokens: Sequence[int], width: int, count: int) -> list[Any]:
@@ -97,20 +87,21 @@ def samples_of(model: Model, decoder: Decoder, tokens: Sequence[int], width: int
     runner = Runner(
         [model], decoder.rope, lambda _, graph: recorder if graph is model.main else CpuSession(graph)
     )
-    for part in windows(tokens, width):
+    for start in range(0, len(tokens), width):
         if len(recorder.samples) >= count:
             break
         runner.rewind(0)
-        runner.feed(part)
+        runner.feed(tokens[start : start + width])
     return recorder.samples[:count]
 
 
 def quantized(model: Model, samples: list[Any], options: Mapping[str, Any]) -> Model:
     rest = dict(options)
-    bits, head = rest.pop("kv", 8), rest.pop("head", 0)
+    bits, wide = rest.pop("kv", 8), rest.pop("wide", ())
     caches = {tensor.name: bits for tensor in model.main.inputs if tensor.name.startswith("past_")}
-    if head:
-        rest["weights_bitwidth_of"] = {"head": head}
+    rest["weights_bitwidth_of"] = {
+        op.name: 8 for op in model.main.ops if op.type == "FullyConnected" and op.name.endswith(wide)
+    }
     return xdlc.quantize(
         model,
         samples,
@@ -143,24 +134,24 @@ def main() -> None:
     weights, (part,) = Weights(checkpoint.weights), parts_of(decoder, [])
     model, token = (part_model(decoder, weights, part, Length(n, context)) for n in (options.prompt, 1))
     model.add_graph(token.main)
-    exact, best = figures(model, decoder, tested, width)
-    print(f"float: perplexity {math.exp(exact.mean()):.3f} on {len(exact)} tokens, windows of {width}")
+    exact = evaluated(model, decoder, tested, width)
+    count = len(exact.likeliest)
+    print(f"float: perplexity {exact.perplexity:.3f} on {count} tokens, windows of {width}")
     samples = samples_of(model, decoder, rest, width, options.samples)
     for name in options.variants:
         began = time.monotonic()
         result = quantized(model, samples, VARIANTS[name])
         seconds = time.monotonic() - began
-        losses, likeliest = figures(result, decoder, tested, width)
-        ratio, same = math.exp(losses.mean() - exact.mean()), (likeliest == best).mean()
-        print(f"{name:16} ratio {ratio:.4f}, {100 * same:5.1f} % of tokens, quantized in {seconds:.1f} s")
-        if options.drift:
-            for at in range(0, len(exact), PART):
-                own = slice(at, at + PART)
-                ratio, same = (
-                    math.exp((losses[own] - exact[own]).mean()),
-                    (likeliest[own] == best[own]).mean(),
-                )
-                print(f"    tokens {at:5} on: ratio {ratio:.4f}, {100 * same:5.1f} %")
+        figures = evaluated(result, decoder, tested, width)
+        ratio, same = figures.ratio(exact), 100 * figures.equality(exact)
+        print(f"{name:16} ratio {ratio:.4f}, {same:5.1f} % of tokens, quantized in {seconds:.1f} s")
+        for at in range(0, count if options.drift else 0, PART):
+            stretch, reference = (
+                Evaluation((each.losses[0][at : at + PART],), each.likeliest[at : at + PART])
+                for each in (figures, exact)
+            )
+            ratio, same = stretch.ratio(reference), 100 * stretch.equality(reference)
+            print(f"    tokens {at:5} on: ratio {ratio:.4f}, {same:5.1f} %")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,26 @@ def test_shapes_choose_the_graph(both: Path) -> None:
         assert "main_3x64" in error.value.fix
         with pytest.raises(XdlcError, match="'z'"):
             session.run({"z": np.ones((3, 64), np.float32)})
+
+
+def test_a_graph_that_is_opened_makes_no_run_of_another_wait(both: Path) -> None:
+    entered, going = threading.Event(), threading.Event()
+    with xdlc.Session(both) as session:
+        opening = session._open
+
+        def slow(graph: str) -> Any:
+            entered.set()
+            going.wait(20)
+            return opening(graph)
+
+        session._open = slow
+        later = session.submit(feeds(3))
+        assert entered.wait(20)
+        try:
+            assert session.submit(feeds(1)).result(10)["y"].shape == (1, 64)
+        finally:
+            going.set()
+        assert later.result()["y"].shape == (3, 64)
 
 
 def test_shapes_choose_where_no_graph_is_named(both: Path) -> None:

@@ -76,6 +76,20 @@ def test_texts_are_continued_and_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.frameworks
+def test_a_full_context_drops_the_oldest_turns(tmp_path: Path) -> None:
+    folder = with_tokenizer(tmp_path)
+    options = ["--max_new_tokens", 4, "--engine", "host"]
+    lines = ["w5 w17 w8 w5 w4 w3", "w3 w4 w6 w7", "w9 w10 w11"]
+    chat = invoke("chat", folder, "--system", "w2", *options, text="\n".join(lines))
+    answers = chat.stdout.splitlines()
+    assert "1 oldest" in chat.stderr
+    text = " ".join(["w2", lines[1], answers[1], lines[2]])
+    assert invoke("run", folder, "--prompt", text, *options).stdout.strip() == answers[2]
+    long = " ".join(["w5"] * 30)
+    assert "context" in invoke("chat", folder, *options, text=long, code=UsageError.exit_code).stderr
+
+
+@pytest.mark.frameworks
 def test_eval_compares_engines_and_bundles(tmp_path: Path) -> None:
     folder = with_tokenizer(tmp_path / "bundle")
     (tmp_path / "text").write_text("w5 w17 w80 w3 w42 w9 w61 w1 w2")

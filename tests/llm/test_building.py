@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.llm.checkpoint.test_safetensors import safetensors
 from tests.support.bundles import tokenizer_json
 from tests.support.decoders import config_of, random_weights
 from tests.support.htp_models import needs_htp
@@ -21,6 +22,7 @@ from xdlc.ir.dtype import SFIXED4
 from xdlc.llm import building
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
+from xdlc.llm.layout import Length, graphs_of
 from xdlc.llm.running import opened
 
 KEYS = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "max_position_embeddings": 128}
@@ -31,16 +33,8 @@ def folder_of(place: Path, family: str = "llama", **keys: Any) -> Path:
     """Write a folder of Hugging Face with random weights."""
     config = config_of(family, **(KEYS | keys if family != "gpt2" else keys))
     tensors = {name: weight.data.numpy() for name, weight in random_weights(read_decoder(config)).items()}
-    header: dict[str, Any] = {}
-    end = 0
-    for name, array in tensors.items():
-        start, end = end, end + array.nbytes
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
     place.mkdir(parents=True, exist_ok=True)
-    (place / "model.safetensors").write_bytes(
-        struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values())
-    )
+    (place / "model.safetensors").write_bytes(safetensors(tensors))
     (place / "config.json").write_text(json.dumps({**config, "bos_token_id": 1, "eos_token_id": 2}))
     (place / "tokenizer.json").write_bytes(tokenizer_json())
     return place
@@ -76,6 +70,20 @@ def test_a_folder_becomes_a_bundle(tmp_path: Path) -> None:
     assert (bundle.facts.bos, bundle.facts.eos, bundle.facts.kv_bits) == (None, (2,), 16)
     whole = llm.build(source, tmp_path / "whole", targets=(), weights="fp16", **SIZES)
     assert tokens_of(bundle) == tokens_of(whole)
+
+
+def test_graphs_of_several_contexts_have_one_set_of_encodings(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    source, text = folder_of(tmp_path / "source", num_hidden_layers=1), tmp_path / "text.txt"
+    text.write_text("w1 w2 w3 w4 w5 w6 w7 " * 40)
+    options: dict[str, Any] = {"targets": (), "weights": "w8", "text": text}
+    bundle = llm.build(source, tmp_path / "bundle", **options, **{**SIZES, "context": (80, 128, 80)})
+    assert (bundle.facts.context, bundle.facts.shorter_contexts) == (128, (80,))
+    (part,) = map(load, bundle.parts)
+    assert set(graphs_of(part)) == {Length(tokens, span) for tokens in (32, 1) for span in (128, 80)}
+    assert len({repr(graph.tensors["attention_mask"].encoding) for graph in part.graphs.values()}) == 1
+    whole = llm.build(source, tmp_path / "whole", **options, **SIZES)
+    assert tokens_of(bundle, count=90) == tokens_of(whole, count=90)
 
 
 def test_weights_of_4_bits_stay_integers(tmp_path: Path) -> None:
@@ -159,6 +167,27 @@ def test_parts_that_wait_are_not_compiled_after_a_failure(
     assert files == ["sm8650"]
 
 
+def test_notices_of_compiling_come_in_the_thread_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, threads = folder_of(tmp_path / "source"), list[tuple[str, int]]()
+
+    def compiled(_part: Path, _soc: str, file: Path, *, notify: Any, **_options: Any) -> None:
+        file.write_bytes(b"binary")
+        notify("slow")
+
+    monkeypatch.setattr(building, "compile_part", compiled)
+    llm.build(
+        source,
+        tmp_path / "bundle",
+        weights="fp16",
+        verify=False,
+        notify=lambda text: threads.append((text, threading.get_ident())),
+        **SIZES,
+    )
+    assert threads == [("sm8650/decoder_1_of_1.bin: slow", threading.get_ident())]
+
+
 @pytest.mark.parametrize("has_tokenizer", [True, False])
 def test_a_tokenizer_decides_on_the_first_token(tmp_path: Path, has_tokenizer: bool) -> None:
     source = folder_of(tmp_path / "source")
@@ -202,6 +231,9 @@ def test_activations_are_calibrated_along_a_text(
         {"kv": 8},
         {"kv": 4},
         {"context": 129},
+        {"context": (129, 64)},
+        {"context": (128, 32)},
+        {"context": ()},
         {"prompt_tokens": 128},
         {"splits": 3},
         {"algorithms": ("adaround",)},

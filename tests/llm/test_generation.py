@@ -20,9 +20,10 @@ from tests.support.bundles import (
 )
 from tests.support.decoders import Stepper, random_weights, whole_models
 from xdlc.errors import ModelError, UsageError
+from xdlc.ir import Graph
 from xdlc.llm.evaluation import Evaluation, evaluate
-from xdlc.llm.generation import Runner, Sampling, answer
-from xdlc.llm.network import Length
+from xdlc.llm.generation import Engine, Runner, Sampling, answer
+from xdlc.llm.layout import Length
 from xdlc.llm.running import begun, opened, runner_of
 
 TEXT = [5, 17, 80, 3, 42, 9, 61]
@@ -48,6 +49,26 @@ def test_prompt_and_token_graphs_of_parts_choose_the_tokens_of_one_graph(
     with opened(bundle, "host") as ask:
         assert list(ask(TEXT, 6)) == greedy(family, TEXT, 6)
         assert list(ask(TEXT[:3], 4)) == greedy(family, TEXT[:3], 4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3_text"])
+def test_an_answer_grows_out_of_a_short_context(family: str, tmp_path: Path) -> None:
+    decoder = small_decoder(family)
+    parts = parts_with_graphs(decoder, (1, 2), shorter=(9,))
+    facts = facts_of(decoder, shorter_contexts=(9,))
+    opened_graphs: list[str] = []
+    with runner_of(written(tmp_path, facts, parts), "host") as runner:
+
+        def open_graph(part: int, graph: Graph) -> Engine:
+            opened_graphs.append(graph.name)
+            return runner._open(part, graph)
+
+        watched = Runner(parts, decoder.rope, open_graph)
+        tokens = list(answer(watched, TEXT, 9, Sampling().chooser(), ()))
+    assert tokens == greedy(family, TEXT, 9)
+    assert [name for name in opened_graphs if "_1_of_" in name] == [
+        "prompt_ar4_cl9_1_of_3", "token_ar1_cl9_1_of_3", "token_ar1_cl24_1_of_3",
+    ]  # fmt: skip
 
 
 def test_an_answer_ends_with_an_end_token_or_the_context(tmp_path: Path) -> None:
@@ -108,7 +129,7 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
     following = [*TEXT[1:4], *TEXT[5:7]]
     shares = [np.exp(row - row.max()) for row in np.array(logits, np.float64)]
     losses = [-np.log(share[token] / share.sum()) for share, token in zip(shares, following, strict=True)]
-    assert result.tokens == 5
+    assert len(result.likeliest) == 5
     assert len(result.perplexities) == 2
     assert result.perplexity == pytest.approx(np.exp(np.mean(losses)))
     assert result.equality(result) == 1
@@ -117,7 +138,7 @@ def test_perplexity_follows_from_the_logits(tmp_path: Path) -> None:
 
 
 def test_a_perplexity_that_no_float_has_is_infinite() -> None:
-    near, far = (Evaluation((), 1, loss, (1,)) for loss in (1.0, 1000.0))
+    near, far = (Evaluation(((loss,),), (1,)) for loss in (1.0, 1000.0))
     assert far.perplexity == far.ratio(near) == math.inf
     assert near.ratio(far) == 0
 

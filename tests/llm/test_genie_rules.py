@@ -81,6 +81,11 @@ def contexts(parts: list[Model]) -> None:
     parts[1:] = parts_with_graphs(small_decoder(), (1,), context=32)[1:]
 
 
+def short(parts: list[Model]) -> None:
+    parts[:] = parts_with_graphs(small_decoder(), (1,), shorter=(9,))
+    del parts[1].graphs["prompt_ar4_cl9_2_of_2"]
+
+
 def lengths(parts: list[Model]) -> None:
     del parts[1].graphs[next(iter(parts[1].graphs))]
 
@@ -102,6 +107,7 @@ FAULTS: dict[str, tuple[Callable[[list[Model]], None], str]] = {
     "as many past tokens as new ones": (twice, "8"),
     "parts of other contexts": (contexts, "24, 32"),
     "parts of other lengths": (lengths, "part 2"),
+    "a context without a prompt": (short, "part 2"),
 }
 
 
@@ -126,6 +132,11 @@ def test_decoders_keep_the_rules(family: str, borders: tuple[int, ...]) -> None:
     check_genie(parts)
     caches(parts, dt.SFIXED8, 0)
     check_genie(parts)
+
+
+@pytest.mark.parametrize("borders", [(), (1, 2)])
+def test_decoders_of_several_contexts_keep_the_rules(borders: tuple[int, ...]) -> None:
+    check_genie(parts_with_graphs(small_decoder(), borders, shorter=(16, 9)))
 
 
 def test_parts_are_checked_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from xdlc.errors import ProblemList, XdlcError
 from xdlc.ir import ArrayData
 from xdlc.llm.checkpoint import Weight
 from xdlc.llm.decoder import FAMILIES, read_decoder
-from xdlc.llm.network import Length, check_parameters, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import check_parameters, part_model, parts_of
 from xdlc.llm.weights import Weights
 
 TOKENS = [5, 17, 80, 3, 42, 9, 61, 30, 77, 8]
@@ -116,6 +118,7 @@ LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [
         {"partial_rotary_factor": 0.001},
         {"rope_scaling": {**LONGROPE, "original_max_position_embeddings": 1}},
         {"rope_scaling": {**LONGROPE, "attention_factor": 0}},
+        {"rope_scaling": {**LONGROPE, "attention_factor": 30.0}},
         {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": "1"},
     ],
 )
@@ -130,6 +133,10 @@ def test_factors_of_long_contexts() -> None:
     rope = read_decoder(config_of("phi3", rope_scaling=scaling)).rope
     assert rope is not None
     assert rope.frequencies(17)[0] == rope.frequencies(16)[0] / 2
+    assert rope.magnitude == math.sqrt(1 + math.log(64 / 16) / math.log(16))
+    stated = read_decoder(config_of("phi3", rope_scaling={**scaling, "attention_factor": 1.5})).rope
+    assert stated is not None
+    assert stated.magnitude == 1.5
 
 
 def test_a_prompt_wider_than_a_window_is_refused() -> None:

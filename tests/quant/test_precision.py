@@ -188,6 +188,16 @@ def test_weights_of_single_ops(net):
     assert (tensors["c2_w"].dtype, tensors["c3_w"].dtype) == (SFIXED16, SFIXED8)
 
 
+def test_weights_of_what_moves_a_result_are_those_of_its_op(net):
+    n, notes = net(1, 4, 4, 3), []
+    joined = n.concat([n.conv(n.x, 4, "c"), n.conv(n.x, 4, "d")], "joined")
+    model = n.done(n.neuron(n.reshape(joined, (1, 128), "flat"), RELU, "y"))
+    options = {"weights_bitwidth_of": {"flat": 4, "y": 4}, "notify": notes.append}
+    tensors = quantize(model, n.samples(2), **options).main.tensors
+    assert [tensors[name].encoding.bits for name in ("c_w", "d_w")] == [4, 4]
+    assert sum("'y'" in note and note.startswith("warning") for note in notes) == 1
+
+
 def test_constants_have_the_width_of_their_op(net):
     n = net(1, 4, 4, 3)
     factor = static("f", np.float32([0.5, 1.5, 2.5]))

@@ -79,6 +79,13 @@ def test_a_cache_of_8_bits_reaches_the_product_unwidened(net, moved):
     np.testing.assert_allclose(rounded["scores"], exact["scores"], atol=0.1)
 
 
+def test_a_cache_of_the_bits_of_its_op_is_written_by_it(net):
+    model = cached(net, moved=False)
+    quantized = quantize(model, samples_of(model), act_bitwidth=16, act_bitwidth_of={CACHE[0]: 16})
+    assert [op.type for op in quantized.main.ops] == ["ElementWiseNeuron", "Concat", "MatMul"]
+    assert len(forms(quantized, *CACHE, "joined")) == 1
+
+
 def test_a_vector_beside_the_state_keeps_its_bits(net):
     n = net(1, 8)
     held = n.graph.add_input(Tensor("h", (1, 8), FLOAT32))
@@ -97,6 +104,22 @@ def test_an_override_of_one_end_is_that_of_the_other(net):
     ((dtype, encoding),) = forms(model, *CACHE, "joined")
     assert dtype is UFIXED8
     assert encoding.scale == pytest.approx(0.05)
+
+
+def test_an_override_of_another_width_than_the_option_is_refused(net):
+    model = cached(net)
+    entry = {"bitwidth": 16, "scale": 0.001, "offset": -32768, "is_symmetric": "True"}
+    overrides = {"activation_encodings": {CACHE[1]: [entry]}, "param_encodings": {}}
+    with pytest.raises(UsageError) as caught:
+        quantize(model, [], act_bitwidth_of={CACHE[0]: 8}, quantization_overrides=overrides)
+    assert all(name in caught.value.problem for name in CACHE)
+    assert "act_bitwidth_of" in caught.value.where
+
+
+def test_weights_alone_leave_nothing_to_tie(net):
+    with pytest.raises(UsageError) as caught:
+        quantize(cached(net), [], weights_only=True, tie=[CACHE])
+    assert "tie" in caught.value.where
 
 
 def test_named_tensors_share_an_encoding(net):

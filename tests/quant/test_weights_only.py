@@ -134,6 +134,13 @@ def test_no_graph_is_said_to_stay_float():
     assert not any("'other' stays float" in note for note in notes)
 
 
+def test_a_note_on_blocks_names_the_bits_of_its_ops():
+    notes = []
+    options = {"weights_block_size": 4, "weights_bitwidth": 8, "weights_bitwidth_of": {"rows": 4}}
+    quantize(network(), [], weights_only=True, notify=notes.append, **options)
+    assert any("'matmul_fc'" in note and "multiple of 8 " in note for note in notes)
+
+
 def test_rows_have_a_scale_each_without_a_size_of_blocks():
     stored = quantize(network(), [], weights_only=True)
     (op,) = (op for op in stored.main.ops if op.type == "FullyConnected")

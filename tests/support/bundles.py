@@ -9,10 +9,11 @@ from typing import Any
 
 from tests.support.decoders import config_of, random_weights
 from xdlc.ir import Model, TensorData
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import Bundle, Facts, binary_path, make_folder, part_path, write_bundle
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.decoder import Decoder, read_decoder
-from xdlc.llm.network import Length, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import part_model, parts_of
 from xdlc.llm.weights import Weights
 
 CONTEXT, PROMPT = 24, 4
@@ -23,14 +24,20 @@ def small_decoder(family: str = "llama", **keys: Any) -> Decoder:
 
 
 def parts_with_graphs(
-    decoder: Decoder, borders: Iterable[int] = (), prompt: int = PROMPT, context: int = CONTEXT
+    decoder: Decoder,
+    borders: Iterable[int] = (),
+    prompt: int = PROMPT,
+    context: int = CONTEXT,
+    shorter: Sequence[int] = (),
 ) -> list[Model]:
-    """Return the float parts of a decoder, each with a prompt graph and a token graph."""
+    """Return the float parts of a decoder, with two graphs for each context."""
     weights = Weights(random_weights(decoder))
+    lengths = [Length(size, span) for span in (context, *shorter) for size in (prompt, 1)]
     models = []
     for part in parts_of(decoder, borders):
-        whole, token = (part_model(decoder, weights, part, Length(size, context)) for size in (prompt, 1))
-        whole.add_graph(token.main)
+        whole, *others = (part_model(decoder, weights, part, length) for length in part.lengths(lengths))
+        for graph in others:
+            whole.add_graph(graph.main)
         models.append(whole)
     return models
 

@@ -11,7 +11,8 @@ import xdlc
 from xdlc.ir import ArrayData, Model
 from xdlc.llm.checkpoint import Weight
 from xdlc.llm.decoder import Decoder
-from xdlc.llm.network import MASKED, Length, parameters, part_model, parts_of
+from xdlc.llm.layout import Length
+from xdlc.llm.network import MASKED, parameters, part_model, parts_of
 from xdlc.llm.weights import Weights
 
 Array = Any

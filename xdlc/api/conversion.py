@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.verbs import checked_dims, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
-from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
+from xdlc.errors import UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.options import Notify, PathLike, Step, options_of, spell
 from xdlc.options.graphs import DRAFTED_PACKAGE, BoundaryOptions, ConvertOptions, DraftOptions
@@ -178,14 +178,7 @@ def _source(
         folders: list[str] = []
 
         def folder() -> Path:
-            try:
-                folders.append(stack.enter_context(TemporaryFolder()))
-            except OSError as error:
-                problem, fix = (
-                    f"no temporary folder can be made: {error.strerror}",
-                    "set TMPDIR to another folder",
-                )
-                raise StorageError(problem, fix=fix) from error
+            folders.append(stack.enter_context(TemporaryFolder()))
             return Path(folders[-1])
 
         as_onnx = _uses_onnx(own)

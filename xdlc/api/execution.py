@@ -158,7 +158,7 @@ class Session:
         with ExitStack() as stack:
             source, where = loaded(model), None if isinstance(model, Model) else os.fspath(model)
             is_by_shape = "graph" in chosen.options and arguments.get("graph") is None
-            self._graphs = alternatives(source) if is_by_shape else []
+            self._graphs = alternatives(source, arguments.get("soc")) if is_by_shape else []
             named: Any = {
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
@@ -290,11 +290,12 @@ class Session:
         from xdlc.runtime.cpu import array_of
 
         graph = fitting(self._graphs, {name: array_of(array).shape for name, array in feeds.items()})
-        with self._opening:
-            if graph.name not in self._engines:
-                self._check_open()
-                self._engines[graph.name] = self._others.enter_context(self._open(graph.name))
-            return self._engines[graph.name]
+        if graph.name not in self._engines:  # compiling one makes no run of others wait
+            with self._opening:
+                if graph.name not in self._engines:
+                    self._check_open()
+                    self._engines[graph.name] = self._others.enter_context(self._open(graph.name))
+        return self._engines[graph.name]
 
     def close(self) -> None:
         """End the session: runs that wait are cancelled, those under way end first."""

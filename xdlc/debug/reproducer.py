@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xdlc.debug.raw_results import file_name
-from xdlc.errors import BackendError, StorageError, XdlcError
+from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import ArrayData, Model, Op
 from xdlc.ir.data import Array
-from xdlc.ir.files import replace_file, replace_text
+from xdlc.ir.files import make_folder, replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
 from xdlc.options.debugging import SHELL_LINE
 
@@ -193,12 +193,7 @@ def write(
     from xdlc.runtime.export import export
 
     results = folder / RESULTS
-    try:
-        (results if expected else folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"cannot be made: {error.strerror}", where=str(folder), fix="check the path"
-        ) from error
+    make_folder(results if expected else folder)
     dlc, onnx, listing, script = (folder / name for name in ("part.dlc", "part.onnx", "list.txt", "run.sh"))
     part.save(dlc)
     files = {name: folder / f"input_{number}.raw" for number, name in enumerate(feeds)}

@@ -15,7 +15,7 @@ from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
 from xdlc.worker import content
-from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.process import ChildDiedError, Process, Served
 from xdlc.worker.temporary import temporary_files
 
 SECONDS = 600.0
@@ -27,7 +27,7 @@ _TOGETHER = 64
 """Values that are measured at a time."""
 
 
-class SourceEngine:
+class SourceEngine(Served):
     """A source model on its own framework, in a child process.
 
     Args:
@@ -83,10 +83,6 @@ class SourceEngine:
             turned = array if order is None else np.transpose(array, order)
             results[name] = np.ascontiguousarray(turned).reshape(tensors[name].shape)
         return results
-
-    def close(self) -> None:
-        """End the child process."""
-        self._process.end()
 
     def _align(self, channel_first: bool, values: Collection[str], feeds: Values) -> None:
         """Find the value of each tensor and the order of its axes."""

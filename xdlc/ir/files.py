@@ -191,6 +191,19 @@ def _target(where: str) -> tuple[str, _Identity | None]:
     return target, identity
 
 
+def make_folder(folder: PathLike) -> None:
+    """Make a folder, and those around it.
+
+    Raises:
+        StorageError: If the system refuses.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        raise StorageError(problem, where=os.fspath(folder), fix=fix) from error
+
+
 def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:
     """Replace a file by a text in UTF-8 with half surrogate pairs escaped."""
     replace_file(path, text.encode("utf-8", "backslashreplace"), executable=executable)

@@ -11,24 +11,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.ir.derived_data import Dequantized
 from xdlc.ir.dtype import FLOAT16, SFIXED8
-from xdlc.ir.files import read_bytes, replace_file, replace_text
-from xdlc.json_fields import fits, json_value
-from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, make_folder, part_path, write_bundle
-from xdlc.llm.calibration import Calibrated
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
+from xdlc.llm.calibration import Calibrated, short
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
+from xdlc.llm.checkpoint.model import stamps_of
+from xdlc.llm.checkpoint.texts import texts_of
 from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.decoder import Decoder, read_decoder
+from xdlc.llm.exported import Exported, Sizes, is_exported
 from xdlc.llm.genie_rules import check_genie
+from xdlc.llm.layout import Length
 from xdlc.llm.network import (
     HEAD,
-    Length,
     Part,
     check_parameters,
     linear_maps,
@@ -36,17 +39,19 @@ from xdlc.llm.network import (
     part_model,
     parts_of,
 )
-from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
+from xdlc.llm.progress import Progress
+from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.llm.weights import Pack, Weights
-from xdlc.options import spell
+from xdlc.options import Notify, Step, spell
 from xdlc.quant.weights_only import block_quantized
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder, temporary_files
 
-Step: TypeAlias = Callable[[str, int, int], None]
-Notify: TypeAlias = Callable[[str], None]
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,11 @@ class Form:
         blocks = {"weights_block_size": self.block, "use_lpbq": True} if self.block else {}
         return {"weights_bitwidth": self.bits, **blocks}
 
-    def bits_of(self, decoder: Decoder, stated: Mapping[str, int]) -> dict[str, int]:
-        """Return other bits of weights than the form's, by the names of linear maps.
+    def bits_of(self, names: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
+        """Return the bits of weights, by the names of linear maps.
 
         Args:
+            names: Names of all of them.
             stated: Bits by names, in which ``*`` matches any characters.
 
         Raises:
@@ -84,18 +90,17 @@ class Form:
                 where=spell("weights_bitwidth_of"),
                 fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
             )
-        names = linear_maps(decoder)
-        bits = {HEAD: max(self.bits, HEAD_BITS)}
+        bits = dict.fromkeys(names, self.bits) | {HEAD: max(self.bits, HEAD_BITS)}
         for pattern, number in stated.items():
             matching = fnmatch.filter(names, pattern)
             if not matching:
                 raise UsageError(
                     f"no linear map is called {pattern!r}",
                     where=spell("weights_bitwidth_of"),
-                    fix=f"use names like {_few(names[:2] + names[-1:])}",
+                    fix=f"use names like {_few([*names[:2], *names[-1:]])}",
                 )
             bits |= dict.fromkeys(matching, number)
-        return {name: number for name, number in bits.items() if number != self.bits}
+        return bits
 
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks."""
@@ -121,16 +126,17 @@ PART_BYTES = 256 << 20
 
 
 def build(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Module,
     output: str | os.PathLike[str],
     *,
     targets: Sequence[str] = ("sm8650",),
-    context: int = 4096,
+    context: int | Sequence[int] = 4096,
     prompt_tokens: int = 128,
     weights: str = "w4b32",
     kv: int | None = None,
     splits: int | str = "auto",
     text: str | os.PathLike[str] | None = None,
+    tokenizer: str | os.PathLike[str] | bytes | PreTrainedTokenizerBase | None = None,
     algorithms: Sequence[str] = (),
     weights_bitwidth_of: Mapping[str, int] | None = None,
     verify: bool = True,
@@ -142,15 +148,18 @@ def build(
     What a build that was interrupted has finished is kept by the next one with the same arguments.
 
     Args:
-        source: A folder of Hugging Face, or a GGUF file.
+        source: A folder of Hugging Face, a GGUF file, a network of transformers in memory, or a file of a
+            decoder with the inputs and outputs of docs/llm.md, as torch.export writes it.
         output: The folder to write.
         targets: SoCs to compile for, by name.
-        context: Most tokens of a conversation.
+        context: Most tokens of a conversation; with several, a run uses the shortest that holds the tokens.
         prompt_tokens: Tokens of a prompt that are processed at a time.
         weights: A key of ``FORMS``.
         kv: Bits of keys and values of past tokens, 8 or 16; default: 8 with fixed-point activations, else 16.
         splits: Number of parts with a context binary each; ``auto``: by the size of weights.
         text: Text in UTF-8 to calibrate with; needed with fixed-point activations.
+        tokenizer: A tokenizer of transformers, or tokenizer.json: its path, its folder or its content;
+            default: that of the source.
         algorithms: Accuracy algorithms of the quantizer, for fixed-point activations.
         weights_bitwidth_of: Bits of weights by the names of linear maps, in which ``*`` matches any
             characters.
@@ -167,23 +176,24 @@ def build(
         raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
-    checkpoint = open_checkpoint(source)
+    network = _network(source)
+    checkpoint = network.checkpoint
+    if tokenizer is not None:
+        texts = texts_of(tokenizer)
+        template = texts.chat_template or checkpoint.chat_template
+        checkpoint = replace(checkpoint, tokenizer=texts.tokenizer, chat_template=template)
     for notice in checkpoint.notices:
         notify(notice)
-    decoder = read_decoder(checkpoint.config)
-    lengths = _lengths(decoder, context, prompt_tokens)
-    unread = check_parameters(decoder, checkpoint.weights)
-    if unread := [name for name in unread if not (decoder.tied and name == "lm_head.weight")]:
-        notify(f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}")
-    parts = _split(decoder, form, splits)
-    bits = form.bits_of(decoder, weights_bitwidth_of or {})
+    lengths = network.lengths(_lengths(network, context, prompt_tokens), notify)
+    parts = network.parts(form, splits)
+    bits = form.bits_of(network.maps(), weights_bitwidth_of or {})
     if algorithms and not form.is_fixed:
         raise UsageError(
             f"{spell('algorithms')} has no effect: activations stay floats, which nothing calibrates",
             fix=f"omit it, or use {spell('weights', 'w4')} or w8",
         )
     request = _Request(
-        checkpoint, decoder, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, tuple(algorithms)
+        checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, tuple(algorithms)
     )
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
@@ -205,6 +215,98 @@ def _kv_bits(form: Form, bits: int | None) -> int:
     return bits or (8 if form.is_fixed else 16)
 
 
+class _Network(Protocol):
+    """A decoder whose parts become graphs."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What its source has."""
+
+    @property
+    def positions(self) -> int:
+        """Most tokens that it was made for."""
+
+    @property
+    def decoder(self) -> Decoder | Sizes:
+        """Facts about it."""
+
+    def has(self, length: Length) -> bool:
+        """Return whether it has a graph of a length."""
+
+    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
+        """Return those of some lengths that it has graphs of, after its other checks."""
+
+    def parts(self, form: Form, splits: int | str) -> list[Part]:
+        """Return its parts, for a number of them or ``auto``."""
+
+    def floats(self, part: Part) -> Callable[[Length], Model]:
+        """Return the function that writes the graph of a part for a length, in floats."""
+
+    def maps(self) -> list[str]:
+        """Return the names of its linear maps."""
+
+    def part(
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
+    ) -> Model:
+        """Return a part with float activations, of one graph for each length.
+
+        Args:
+            bits: Bits of weights, by the names of linear maps; 16: floats.
+            block: Input channels that share a scale.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A decoder whose graphs are written from its config."""
+
+    checkpoint: Checkpoint
+    decoder: Decoder
+
+    @property
+    def positions(self) -> int:
+        return self.decoder.positions
+
+    def has(self, length: Length) -> bool:
+        return True
+
+    def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
+        unread = check_parameters(self.decoder, self.checkpoint.weights)
+        if unread := [name for name in unread if not (self.decoder.tied and name == "lm_head.weight")]:
+            notify(
+                f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {_few(unread)}"
+            )
+        return lengths
+
+    def parts(self, form: Form, splits: int | str) -> list[Part]:
+        return _split(self.decoder, form, splits)
+
+    def floats(self, part: Part) -> Callable[[Length], Model]:
+        weights = Weights(self.checkpoint.weights)
+        return lambda length: part_model(self.decoder, weights, part, length)
+
+    def maps(self) -> list[str]:
+        return linear_maps(self.decoder)
+
+    def part(
+        self, part: Part, lengths: Sequence[Length], bits: Mapping[str, int], block: int, notify: Notify
+    ) -> Model:
+        weights = Weights(self.checkpoint.weights, FLOAT16, _packer(bits, block) if block else None)
+        model, *models = [
+            part_model(self.decoder, weights, part, length, notify=notify) for length in part.lengths(lengths)
+        ]
+        for shorter in models:
+            model.add_graph(shorter.main)
+        return model
+
+
+def _network(source: str | os.PathLike[str] | Module) -> _Network:
+    if isinstance(source, str | os.PathLike) and is_exported(Path(source)):
+        return Exported(Path(source))
+    checkpoint = open_checkpoint(source)
+    return _Written(checkpoint, read_decoder(checkpoint.config))
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What to build.
@@ -214,12 +316,12 @@ class _Request:
         targets: SoCs to compile for.
         verifies: Whether context binaries are verified.
         kv_bits: Bits of keys and values of past tokens.
-        bits: Other bits of weights than the form's, by the names of linear maps.
+        bits: Bits of weights, by the names of linear maps.
         algorithms: Accuracy algorithms of the quantizer.
     """
 
     checkpoint: Checkpoint
-    decoder: Decoder
+    network: _Network
     form: Form
     lengths: tuple[Length, ...]
     targets: tuple[str, ...]
@@ -235,20 +337,19 @@ class _Request:
 
     def fingerprint(self, parts: Sequence[Part], text: str | os.PathLike[str] | None) -> str:
         """Return a digest of what the files of parts depend on."""
-        place = Path(self.checkpoint.where)
-        files = sorted(place.iterdir()) if place.is_dir() else [place]
-        files += [] if text is None else [Path(text)]
-        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
+        files = [] if text is None else stamps_of([Path(text)])
         lengths = [(length.tokens, length.context) for length in self.lengths]
         layers = [(part.layers.start, part.layers.stop) for part in parts]
         form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
-        facts = (VERSION, stats, lengths, layers, form, self.bits, self.algorithms, self.verifies)
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-PROGRESS = "build.json"
-"""File of a bundle under construction with the fingerprint of its parts."""
-_LONGEST = 1 << 16
+        options = (form, self.bits, self.algorithms, self.verifies)
+        facts = (VERSION, self.checkpoint.stamps, files, lengths, layers, options)
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        digest.update(self.checkpoint.tokenizer or b"")
+        if not self.checkpoint.stamps:
+            target: Any = SimpleNamespace(write=digest.update)
+            for weight in self.checkpoint.weights.values():
+                weight.data.write_to(target)
+        return digest.hexdigest()
 
 
 def _built(
@@ -262,15 +363,18 @@ def _built(
 ) -> Bundle:
     source = _Source(request, text, notify)
     make_folder(folder)
-    progress = _Progress(folder, request.fingerprint(parts, text))
+    progress = Progress(folder, request.fingerprint(parts, text))
     total = len(parts) * (1 + len(request.targets))
-    jobs: list[tuple[Path, Future[None]]] = []
+    jobs: list[tuple[Path, Future[list[str]]]] = []
     done = 0
 
-    def compile_one(path: Path, soc: str, file: Path) -> None:
+    def compile_one(path: Path, soc: str, file: Path) -> list[str]:
+        """Return the notices, which the caller's thread reports."""
         verify, share = request.verifies, request.shares
-        check = compile_part(path, soc, file, verify=verify, notify=notify, share=share)
+        notices = list[str]()
+        check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share)
         progress.note(file, check)
+        return notices
 
     compiling = ThreadPoolExecutor(1)
     try:
@@ -290,7 +394,8 @@ def _built(
                     jobs.append((file, compiling.submit(compile_one, path, soc, file)))
         for file, job in jobs:
             step(f"compiling {file.stem} for {file.parent.name}", done, total)
-            job.result()
+            for notice in job.result():
+                notify(f"{file.parent.name}/{file.name}: {notice}")
             done += 1
     finally:
         compiling.shutdown(cancel_futures=True)
@@ -304,52 +409,6 @@ def _built(
         bundle = write_bundle(folder, facts, models, request.targets, tokenizer, is_shared=request.shares)
     progress.end()
     return bundle
-
-
-class _Progress:
-    """What is finished of a build, kept in its folder.
-
-    Files of another build are removed from the folder.
-
-    Attributes:
-        checks: What was verified, by the names of context binaries.
-    """
-
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        self._path, self._fingerprint = folder / PROGRESS, fingerprint
-        self._checks: dict[str, str] = {}
-        content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
-        try:
-            state = json_value(content.decode("utf-8"))
-        except ValueError:  # also of UTF-8
-            state = None
-        if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
-            self._checks = state["checks"]
-            return
-        binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
-        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
-            for file in folder.glob(pattern):
-                file.unlink()
-        self._write()
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        """What was verified, a sentence for each context binary."""
-        return tuple(self._checks.values())
-
-    def note(self, file: Path, check: str | None) -> None:
-        """Note what was verified of a context binary."""
-        if check is not None:
-            self._checks[f"{file.parent.name}/{file.name}"] = check
-            self._write()
-
-    def end(self) -> None:
-        """Remove the file: the bundle is complete."""
-        self._path.unlink(missing_ok=True)
-
-    def _write(self) -> None:
-        state = {"fingerprint": self._fingerprint, "checks": self._checks}
-        replace_text(self._path, json.dumps(state) + "\n")
 
 
 class _Source:
@@ -368,27 +427,30 @@ class _Source:
             options = form.options | {"algorithms": request.algorithms}
             if request.targets:
                 options["target"] = request.targets[0]
+            network, prompt = request.network, request.lengths[0]
             self._calibrated = Calibrated(
-                request.decoder, tokens, request.lengths, request.kv_bits, request.bits, options, notify
+                network.decoder.rope,
+                tokens,
+                short(prompt) if network.has(short(prompt)) else prompt,
+                request.lengths,
+                request.kv_bits,
+                request.bits,
+                options,
+                notify,
             )
-
-    def _weights(self) -> Weights:
-        """Return the parameters, none of which is in memory."""
-        weights, form = self._request.checkpoint.weights, self._request.form
-        packer = None if form.bits == 16 else _packer(form, self._request.bits)
-        return Weights(weights) if form.is_fixed else Weights(weights, FLOAT16, packer)
 
     def part(self, part: Part, path: Path) -> None:
         """Write a part, unless it is there."""
-        request = self._request
+        request, calibrated = self._request, self._calibrated
+        network = request.network
         if path.is_file():
-            if self._calibrated is not None:
-                self._calibrated.skip(part, self._weights(), load(path))
+            if calibrated is not None:
+                calibrated.skip(part, network.floats(part), load(path))
             return
-        if self._calibrated is not None:
-            model = self._calibrated.part(part, self._weights())
+        if calibrated is not None:
+            model = calibrated.part(part, network.floats(part))
         else:
-            model = _float_part(request, part, self._weights(), self._notify)
+            model = network.part(part, request.lengths, request.bits, request.form.block, self._notify)
         model.save(path)
 
 
@@ -419,35 +481,20 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             return tokenizer.encode(content, special=False)
 
 
-def _float_part(request: _Request, part: Part, weights: Weights, notify: Notify) -> Model:
-    """Return a part with float activations, of one graph for each length."""
-    model, *models = [
-        part_model(request.decoder, weights, part, length, notify=notify) for length in request.lengths
-    ]
-    for shorter in models:
-        model.add_graph(shorter.main)
-    return model
-
-
-def _packer(form: Form, bits_of: Mapping[str, int]) -> Pack:
-    """Return the function that stores weights as integers, or as floats of 16 bits.
-
-    Args:
-        bits_of: Other bits than the form's, by the names of linear maps.
-    """
+def _packer(bits: Mapping[str, int], block: int) -> Pack:
+    """Return the function that stores weights as integers, or as floats of 16 bits."""
 
     def pack(data: TensorData, name: str) -> TensorData:
-        bits = bits_of.get(name, form.bits)
-        if bits == 16:
+        if bits[name] == 16:
             return data.cast(FLOAT16.numpy)
-        integers, encoding = block_quantized(data, bits, form.block)
+        integers, encoding = block_quantized(data, bits[name], block)
         return Dequantized(integers, SFIXED8, encoding)
 
     return pack
 
 
 def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
-    decoder, checkpoint = request.decoder, request.checkpoint
+    decoder, checkpoint = request.network.decoder, request.checkpoint
     first = checkpoint.generation.get("bos_token_id")
     tokenizer = checkpoint.tokenizer
     if tokenizer is not None and not begins_texts(tokenizer, checkpoint.where):
@@ -457,6 +504,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
         family=decoder.type,
         vocab=decoder.vocab,
         context=request.lengths[0].context,
+        shorter_contexts=tuple({length.context: None for length in request.lengths})[1:],
         prompt_tokens=request.lengths[0].tokens,
         layers=decoder.layers,
         kv_heads=decoder.kv_heads,
@@ -475,23 +523,27 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (" and others" if len(names) > 3 else "")
 
 
-def _lengths(decoder: Decoder, context: int, prompt_tokens: int) -> list[Length]:
-    """Return the lengths of the graphs.
+def _lengths(network: _Network, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
+    """Return the lengths of the graphs, those of the longest context first.
 
     Raises:
         UsageError: If they do not fit.
     """
-    if not 1 <= prompt_tokens < context:
+    contexts = sorted({context} if isinstance(context, int) else {*context}, reverse=True)
+    if not contexts:
+        raise UsageError(f"{spell('context')} is empty", fix="give the most tokens of a conversation")
+    if not 1 <= prompt_tokens < contexts[-1]:
         raise UsageError(
-            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', context)} do not fit",
+            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",
             fix="process 1 or more tokens at a time, and fewer than the context has",
         )
-    if context > decoder.positions:
+    if contexts[0] > network.positions:
         raise UsageError(
-            f"{spell('context')} is {context}, the model was made for {decoder.positions} tokens",
-            fix=f"use {spell('context', decoder.positions)} or less",
+            f"{spell('context')} is {contexts[0]}, the model was made for {network.positions} tokens",
+            fix=f"use {spell('context', network.positions)} or less",
         )
-    return [Length(tokens, context) for tokens in dict.fromkeys((prompt_tokens, 1))]
+    sizes = dict.fromkeys((prompt_tokens, 1))
+    return [Length(tokens, longest) for longest in contexts for tokens in sizes]
 
 
 def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:

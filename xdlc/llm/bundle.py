@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -12,19 +13,21 @@ from typing import Any
 from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
-from xdlc.json_fields import Fields, Node, Scope, json_value
-from xdlc.llm.decoder import BY_PAIR, SCALINGS, Rope
+from xdlc.json_fields import Fields, Node, Scope
+from xdlc.llm import genai
+from xdlc.llm.checkpoint.model import json_object
 from xdlc.llm.readme import readme
+from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.targets import find_soc
 
 FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
 CONFIG, EXTENSIONS = "genie_config.json", "htp_backend_ext_config.json"
+FORM = 1
+"""Form of the facts; one with other keys has another number."""
 _LONGEST_FACTS = 1 << 20
 _MOST_TOKENS = 1 << 24
 _MOST_PARTS = 256
-_AGAIN = "build the bundle again: xdlc-llm build"
-_SCALINGS = {**SCALINGS, "longrope": (*SCALINGS["longrope"], "max_position_embeddings")}
-"""Scalings of rotary positions that the vendor's runtime computes, with their facts."""
+_AGAIN = "build the bundle again: xdlc-llm build SOURCE -o BUNDLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Facts:
     Attributes:
         family: Family of the decoder, like ``llama``.
         vocab: Number of tokens that the logits are of.
-        context: Tokens of the context.
+        context: Tokens of the longest context.
         prompt_tokens: Tokens that the prompt graph reads at a time.
         layers: Number of layers.
         kv_heads: Heads of keys and values.
@@ -46,6 +49,7 @@ class Facts:
         eos: Tokens that end an answer.
         chat_template: Template of a conversation, in Jinja.
         checks: Sentences on what was verified.
+        shorter_contexts: Tokens of other contexts that there are graphs for.
     """
 
     family: str
@@ -62,6 +66,12 @@ class Facts:
     eos: tuple[int, ...] = ()
     chat_template: str | None = None
     checks: tuple[str, ...] = ()
+    shorter_contexts: tuple[int, ...] = ()
+
+    @property
+    def longest_prompt(self) -> int:
+        """Most tokens of a prompt that the vendor's runtime processes, padded."""
+        return self.context - max(self.prompt_tokens - 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +116,6 @@ def binary_path(folder: Path, soc: str, number: int, count: int) -> Path:
     return folder / soc / part_path(folder, number, count).with_suffix(".bin").name
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those around it.
-
-    Raises:
-        StorageError: If the system refuses.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
-        raise StorageError(problem, where=str(folder), fix=fix) from error
-
-
 def write_bundle(
     folder: Path,
     facts: Facts,
@@ -144,18 +141,22 @@ def write_bundle(
     files: dict[Path, bytes] = {} if tokenizer is None else {folder / TOKENIZER: tokenizer}
     for soc in targets:
         names = [path.name for path in _binaries(folder, soc, len(parts))]
-        files[folder / soc / CONFIG] = _json(genie_config(facts, names))
+        files[folder / soc / CONFIG] = json_bytes(genie_config(facts, names))
         files[folder / soc / EXTENSIONS] = extensions(soc)
         if tokenizer is not None:
             files[folder / soc / TOKENIZER] = tokenizer
+        if genai.is_supported(facts):
+            pipeline = genai.genai_files(facts, parts, names, soc)
+            files |= {folder / soc / name: content for name, content in pipeline.items()}
     bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)
     record = {
+        "form": FORM,
         "facts": asdict(facts),
         "parts": len(parts),
         "targets": {soc: {"is_shared": is_shared} for soc in targets},
         "has_tokenizer": tokenizer is not None,
     }
-    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: _json(record)}
+    files |= {folder / README: readme(bundle, parts).encode(), folder / FACTS: json_bytes(record)}
     for path, content in files.items():
         replace_file(path, content)
     return bundle
@@ -181,16 +182,8 @@ def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
         facts: Facts about the model.
         binaries: Files of the context binaries.
     """
-    backend = {
-        "version": 1,
-        "use-mmap": True,
-        "spill-fill-bufsize": 0,
-        "mmap-budget": 0,
-        "poll": True,
-        "cpu-mask": "0xe0",
-        "kv-dim": facts.head_dim,
-        "allow-async-init": False,
-    }
+    backend = {"mmap-budget": 0, "poll": True, "cpu-mask": "0xe0", "kv-dim": facts.head_dim}
+    positions = {"positional-encoding": _positions(facts.rope)}
     end = list(facts.eos) or [-1]
     return {
         "dialog": {
@@ -205,23 +198,29 @@ def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
             },
             "sampler": sampler(),
             "tokenizer": {"version": 1, "path": TOKENIZER},
-            "engine": {
-                "version": 1,
-                "n-threads": 3,
-                "backend": {
-                    "version": 1,
-                    "type": "QnnHtp",
-                    "QnnHtp": backend,
-                    "extensions": EXTENSIONS,
-                },
-                "model": {
-                    "version": 1,
-                    "type": "binary",
-                    "binary": {"version": 1, "ctx-bins": list(binaries)},
-                    "positional-encoding": _positions(facts.rope),
-                },
-            },
+            "engine": engine(backend, binaries, positions),
         }
+    }
+
+
+def engine(
+    backend: Mapping[str, Any], binaries: Sequence[str], more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the engine of a configuration.
+
+    Args:
+        backend: What the backend has beside what all have.
+        binaries: Files of the context binaries.
+        more: What the model has beside them.
+    """
+    always = {"version": 1, "use-mmap": True, "spill-fill-bufsize": 0, "allow-async-init": False}
+    htp = {"type": "QnnHtp", "QnnHtp": {**always, **backend}, "extensions": EXTENSIONS}
+    model = {"type": "binary", "binary": {"version": 1, "ctx-bins": list(binaries)}, **(more or {})}
+    return {
+        "version": 1,
+        "n-threads": 3,
+        "backend": {"version": 1, **htp},
+        "model": {"version": 1, **model},
     }
 
 
@@ -243,10 +242,10 @@ def _positions(rope: Rope | None) -> dict[str, Any]:
         return {"type": "absolute"}
     positions: dict[str, Any] = {"type": "rope", "rope-dim": rope.dim // 2, "rope-theta": rope.theta}
     if rope.scaling != "default":
-        numbers = {name: rope.facts[name] for name in _SCALINGS[rope.scaling]}
-        if "max_position_embeddings" in numbers:
-            longest = numbers.pop("max_position_embeddings")
-            numbers["factor"] = longest / numbers["original_max_position_embeddings"]
+        numbers = {name: rope.facts[name] for name in SCALINGS[rope.scaling]}
+        if rope.scaling == "longrope":  # the runtime multiplies by sqrt(1 + log(factor) / log(trained))
+            power = numbers.pop("attention_factor") ** 2 - 1
+            numbers["factor"] = numbers["original_max_position_embeddings"] ** power
         dashed = {name.replace("_", "-"): value for name, value in numbers.items()}
         positions["rope-scaling"] = {"rope-type": rope.scaling, **dashed}
     return positions
@@ -257,7 +256,7 @@ def extensions(soc: str) -> bytes:
     target = find_soc(soc)
     core = {"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}
     device = {"soc_model": target.id, "dsp_arch": target.capabilities.name, "cores": [core]}
-    return _json({"devices": [device]})
+    return json_bytes({"devices": [device]})
 
 
 def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
@@ -271,16 +270,14 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     path = place / FACTS
     if not path.is_file():
         raise StorageError(f"is no bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
-    content = read_bytes(path, _LONGEST_FACTS)
-    try:
-        if len(content) > _LONGEST_FACTS:
-            raise ValueError(f"it has more than {_LONGEST_FACTS >> 20} MiB")
-        value = json_value(content.decode("utf-8"))
-    except ValueError as error:
-        raise ModelError(f"is not JSON: {error}", where=str(path), fix=_AGAIN) from error
+    value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _LONGEST_FACTS)
+    form = value.get("form", 0)
+    if form != FORM:
+        release = "a newer" if isinstance(form, int) and form > FORM else "an older"
+        raise ModelError(f"was built by {release} release of xdlc", where=str(path), fix=_AGAIN)
     scope = Scope(str(path))
     with scope.collected():
-        top = Fields(Node(value), "the bundle", scope, ("facts", "parts", "targets", "has_tokenizer"))
+        top = Fields(Node(value), "the bundle", scope, ("form", "facts", "parts", "targets", "has_tokenizer"))
         for name in ("facts", "parts", "targets"):
             top.require(name, "...")
         facts, count = _facts(top, scope), top.whole("parts") or 0
@@ -317,7 +314,8 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
             values[member.name] = entry.text(member.name)
     if "bos" in entry:
         values["bos"] = entry.whole("bos")
-    values["eos"] = tuple(entry.wholes("eos") or ()) if entry.value("eos") != [] else ()
+    for name in ("eos", "shorter_contexts"):
+        values[name] = tuple(entry.wholes(name) or ()) if entry.value(name) != [] else ()
     values["checks"] = entry.strings("checks")
     if (rope := entry.node("rope")) is not None:
         values["rope"] = _rope(Fields(rope, "rope", scope, ("theta", "dim", "scaling", "facts")))
@@ -340,19 +338,23 @@ def _rope(entry: Fields) -> Rope:
     dim, theta = _count(entry, "dim"), entry.number("theta") or 0.0
     if dim % 2 or theta <= 0:
         entry.report("dim", "rope needs an even dim and a positive theta", _AGAIN)
-    scaling = entry.one_of("scaling", _SCALINGS) or "default"
+    scaling = entry.one_of("scaling", SCALINGS) or "default"
     facts: dict[str, Any] = {}
     stated = Fields(entry.node("facts") or Node({}), "facts of rope", entry.scope)
-    for name in (*_SCALINGS[scaling], *(["attention_factor"] if "attention_factor" in stated else [])):
+    for name in SCALINGS[scaling]:
         stated.require(name, "8.0")
         numbers = stated.numbers(name) or [0.0]
-        least = 1 if name.endswith("embeddings") else 0
-        if len(numbers) != (dim // 2 if name in BY_PAIR else 1) or min(numbers) <= least:
-            stated.report(name, f"{name} has to be positive, of as many numbers as it scales", _AGAIN)
+        least, most = (1, _MOST_TOKENS) if name.endswith("embeddings") else (0, math.inf)
+        most = MOST_MAGNITUDE if name == "attention_factor" else most
+        count = dim // 2 if name in BY_PAIR else 1
+        if len(numbers) != count or not least < min(numbers) <= max(numbers) <= most:
+            text = f"{name} has to be {count} number(s) above {least}, and at most {most:g}"
+            stated.report(name, text, _AGAIN)
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
         facts[name] = numbers if name in BY_PAIR else number
     return Rope(theta, dim, scaling, facts)
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
+def json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the content of a JSON file."""
     return f"{json.dumps(content, indent=1)}\n".encode()

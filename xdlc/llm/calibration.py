@@ -14,31 +14,39 @@ from typing import Any
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
-from xdlc.llm.decoder import Decoder
 from xdlc.llm.generation import Runner
-from xdlc.llm.layout import cache_name
-from xdlc.llm.network import Length, Part, map_of, part_model
-from xdlc.llm.weights import Weights
-from xdlc.options import spell
+from xdlc.llm.layout import Length, cache_name
+from xdlc.llm.network import Part, map_of
+from xdlc.llm.rope import Rope
+from xdlc.options import Notify, spell
 from xdlc.quant import quantize
+from xdlc.quant.output_accuracy import FIGURES
 from xdlc.quant.ranges import representable
 from xdlc.runtime.cpu import CpuSession
 
 Array = Any  # numpy.ndarray
+Floats = Callable[[Length], Model]
 SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
 CONTEXT = 512
 """Most tokens of a sequence."""
 
 
+def short(prompt: Length) -> Length:
+    """Return the length that a decoder is calibrated with, for that of prompts."""
+    return Length(prompt.tokens, min(prompt.context, max(CONTEXT, 2 * prompt.tokens)))
+
+
 class Calibrated:
     """Quantizes the parts of a decoder in order.
 
     Args:
+        rope: Rotary positions; None if graphs have learned ones.
         tokens: The tokens of the text.
-        lengths: Lengths of the graphs, that of prompts first.
+        length: The length that it is calibrated with.
+        lengths: Lengths of the graphs, that of prompts of the longest context first.
         kv_bits: Bits of keys and values of past tokens.
-        bits: Bits of weights by the names of linear maps, if not those of the options.
+        bits: Bits of weights, by the names of linear maps.
         options: Options of the quantizer.
         notify: Called with each notice.
 
@@ -48,61 +56,58 @@ class Calibrated:
 
     def __init__(
         self,
-        decoder: Decoder,
+        rope: Rope | None,
         tokens: Sequence[int],
+        length: Length,
         lengths: Sequence[Length],
         kv_bits: int,
         bits: Mapping[str, int],
         options: Mapping[str, Any],
-        notify: Callable[[str], None],
+        notify: Notify,
     ) -> None:
-        self._decoder, self._lengths, self._kv_bits = decoder, lengths, kv_bits
+        self._rope, self._lengths, self._kv_bits = rope, lengths, kv_bits
         self._bits, self._options, self._notify = bits, options, notify
-        prompt = lengths[0]
-        self._length = Length(prompt.tokens, min(prompt.context, max(CONTEXT, 2 * prompt.tokens)))
+        self._length = length
         self._sequences = _sequences(tokens, self._length)
         self._hidden: dict[tuple[int, int], Array] = {}
         self._encodings: dict[str, ScaleOffset] = {}
 
-    def part(self, part: Part, weights: Weights) -> Model:
+    def part(self, part: Part, floats: Floats) -> Model:
         """Return a quantized part, with a graph for each length.
 
         Args:
-            weights: The parameters, as floats of 32 bits.
+            floats: Returns the float model of the part for a length.
         """
-        first = part_model(self._decoder, weights, part, self._length)
+        first = floats(self._length)
         samples = self._samples(part, first)
-        graphs = [part_model(self._decoder, weights, part, length).main for length in self._lengths]
-        if self._length == self._lengths[0]:
-            del graphs[0]
-        for graph in graphs:
-            first.add_graph(graph)
+        for length in part.lengths(self._lengths):
+            if length != self._length:
+                first.add_graph(floats(length).main)
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
-        bits = {
-            op.name: self._bits[map_of(op.name)] for op in first.main.ops if map_of(op.name) in self._bits
-        }
+        usual = self._options["weights_bitwidth"]
+        bits = {op.name: self._bits.get(map_of(op.name), usual) for op in first.main.ops}
         quantized = quantize(
             first,
             samples,
             act_bitwidth=16,
             act_bitwidth_of=caches,
-            weights_bitwidth_of=bits,
+            weights_bitwidth_of={name: number for name, number in bits.items() if number != usual},
             advise=False,  # perplexity judges, not single parts
-            notify=lambda note: self._notify(f"part {part.number}: {note}") if _matters(note) else None,
+            notify=lambda note: self._notify(f"part {part.number}: {note}") if matters(note) else None,
             **self._options,
         )
         self._note(quantized.main)
-        if self._length != self._lengths[0]:
+        if self._length not in self._lengths:
             del quantized.graphs[quantized.main.name]
         return quantized
 
-    def skip(self, part: Part, weights: Weights, model: Model) -> None:
+    def skip(self, part: Part, floats: Floats, model: Model) -> None:
         """Go on after a part that is there, quantized."""
         self._note(model.main)
         if not part.last:
-            self._samples(part, part_model(self._decoder, weights, part, self._length))
+            self._samples(part, floats(self._length))
 
     def _note(self, graph: Graph) -> None:
         for tensor in (*graph.inputs, *graph.outputs):
@@ -117,22 +122,22 @@ class Calibrated:
     def _samples(self, part: Part, model: Model) -> list[dict[str, Array]]:
         """Run a float part over all sequences; return what it was fed."""
         recorder = _Recorder(model.main, self._encodings)
-        runner = Runner([model], self._decoder.rope, lambda _part, _graph: recorder)
+        runner = Runner([model], self._rope, lambda _part, _graph: recorder)
         size = self._length.tokens
         for number, sequence in enumerate(self._sequences):
             runner.rewind(0)
             for at, start in enumerate(range(0, len(sequence), size)):
                 hidden = self._hidden.pop((number, at), None)
                 values = {} if hidden is None else {part.input: hidden}
-                results = runner.run(sequence[start : start + size], size, values)
+                results = runner.run(sequence[start : start + size], self._length, values)
                 if not part.last:
                     self._hidden[number, at] = results[part.output]
         return recorder.samples
 
 
-def _matters(note: str) -> bool:
+def matters(note: str) -> bool:
     """Return whether a note of the quantizer is for people who build bundles."""
-    return note.startswith(("warning", "outputs of"))
+    return note.startswith(("warning", FIGURES))
 
 
 class _Recorder:

@@ -13,12 +13,15 @@ from typing import Any, Literal
 
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.json_fields import fits
+from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 
 _LIMIT = 1 << 20
 """Largest size or count that a config may state."""
 _MOST_LAYERS = 512
+_MOST_POSITIONS = 1 << 24
 _HIGHEST = 1e30
 """Bound of numbers that a config may state."""
+_EXPORT = "export it with torch.export and the inputs of docs/llm.md, and build a bundle of the .pt2 file"
 
 Sizes = Mapping[str, str]
 
@@ -152,65 +155,6 @@ ACTIVATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rope:
-    """Rotary position embeddings.
-
-    Attributes:
-        theta: Base of the frequencies.
-        dim: Elements of a head that are rotated.
-        scaling: Type of the scaling: ``default``, ``linear``, ``llama3`` or ``longrope``.
-        facts: The parameters of the scaling, by the keys of the config.
-    """
-
-    theta: float
-    dim: int
-    scaling: str = "default"
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    def frequencies(self, context: int) -> list[float]:
-        """Return the angle of each pair of elements at position 1, in radians.
-
-        The formulas of scalings are those of transformers' modeling_rope_utils.
-
-        Args:
-            context: Most tokens; ``longrope`` has other factors beyond the trained length.
-        """
-        plain = [float(self.theta ** (-2 * index / self.dim)) for index in range(self.dim // 2)]
-        if self.scaling == "linear":
-            return [frequency / self.facts["factor"] for frequency in plain]
-        if self.scaling == "llama3":
-            return [self._llama3(frequency) for frequency in plain]
-        if self.scaling == "longrope":
-            is_long = context > self.facts["original_max_position_embeddings"]
-            factors = self.facts["long_factor" if is_long else "short_factor"]
-            return [frequency / factor for frequency, factor in zip(plain, factors, strict=True)]
-        return plain
-
-    def _llama3(self, frequency: float) -> float:
-        factor, trained = float(self.facts["factor"]), self.facts["original_max_position_embeddings"]
-        low, high = float(self.facts["low_freq_factor"]), float(self.facts["high_freq_factor"])
-        turns = float(trained * frequency / (2 * math.pi))
-        if turns < low:
-            return frequency / factor
-        if turns > high:
-            return frequency
-        share: float = (turns - low) / (high - low)
-        return (1 - share) * frequency / factor + share * frequency
-
-    @property
-    def magnitude(self) -> float:
-        """Factor of cosines and sines."""
-        if self.scaling != "longrope":
-            return 1.0
-        stated = self.facts.get("attention_factor")
-        if stated is not None:
-            return float(stated)
-        trained = self.facts["original_max_position_embeddings"]
-        factor = self.facts["max_position_embeddings"] / trained
-        return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(trained))
-
-
-@dataclass(frozen=True, slots=True)
 class Decoder:
     """Facts about a decoder that its network is built from.
 
@@ -293,9 +237,7 @@ class _Config:
 
     def refuse(self, text: str) -> None:
         """Note what no decoder of xdlc has."""
-        self.problems.append(
-            UnsupportedOp(text, fix="export the model with torch.export, and convert it with xdlc-convert")
-        )
+        self.problems.append(UnsupportedOp(text, fix=_EXPORT))
 
     def size(self, key: str, default: int | None = None, most: int = _LIMIT) -> int:
         """Return a size of at least 1."""
@@ -346,13 +288,41 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     if family is None:
         raise UnsupportedOp(
             f"the model type is {type!r}; decoders of {', '.join(FAMILIES)} are supported",
-            fix=(isinstance(type, str) and nearest_names(type, FAMILIES))
-            or "export the model with torch.export, and convert it with xdlc-convert",
+            fix=(isinstance(type, str) and nearest_names(type, FAMILIES)) or _EXPORT,
         )
     read = _Config(config, family)
     decoder = _decoder(str(type), read, family)
     raise_all(read.problems, where="config.json")
     return decoder
+
+
+def read_positions(config: Mapping[str, Any]) -> int:
+    """Return the most tokens that a model of any family was made for.
+
+    Raises:
+        ModelError: If it is no such number.
+    """
+    read = _any_family(config)
+    positions = read.size("max_position_embeddings", _MOST_POSITIONS, _MOST_POSITIONS)
+    raise_all(read.problems, where="config.json")
+    return positions
+
+
+def read_rope(config: Mapping[str, Any], head_dim: int) -> Rope:
+    """Return the rotary embeddings that the config of any family states.
+
+    Raises:
+        XdlcError: As ``read_decoder`` does.
+    """
+    read = _any_family(config)
+    rope, _ = _ropes(read, head_dim, read.size("max_position_embeddings", _LIMIT, _MOST_POSITIONS))
+    raise_all(read.problems, where="config.json")
+    return rope
+
+
+def _any_family(config: Mapping[str, Any]) -> _Config:
+    config = _text_config(config)
+    return _Config(config, FAMILIES.get(str(config.get("model_type")), Family()))
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -376,7 +346,7 @@ def _decoder(type: str, read: _Config, family: Family) -> Decoder:
     name = str(read.value("hidden_activation", read.value("hidden_act", "silu")))
     if name not in ACTIVATIONS:
         read.refuse(f"config: the activation is {name!r}; {', '.join(ACTIVATIONS)} are supported")
-    positions = read.size("max_position_embeddings", 2048, 1 << 24)
+    positions = read.size("max_position_embeddings", 2048, _MOST_POSITIONS)
     rope, local = (None, None) if family.names.positions else _ropes(read, head_dim, positions)
     root = math.sqrt(hidden)
     divisor = read.number("logits_scaling", 1.0)
@@ -481,17 +451,6 @@ def _ropes(read: _Config, head_dim: int, positions: int) -> tuple[Rope, Rope]:
     return rope, Rope(read.number("rope_local_base_freq", theta), rope.dim)
 
 
-SCALINGS: Mapping[str, Sequence[str]] = {
-    "default": (),
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "longrope": ("short_factor", "long_factor", "original_max_position_embeddings"),
-}
-"""Scalings of rotary positions, with their parameters."""
-BY_PAIR = ("short_factor", "long_factor")
-"""Parameters with a number for each pair of rotated elements."""
-
-
 def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int, positions: int) -> Rope:
     kind = stated.get("rope_type", stated.get("type", "default"))
     kind = "longrope" if kind == "su" else kind
@@ -501,20 +460,20 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
         kind = "default"
     base = stated.get("rope_theta", theta)
     share = stated.get("partial_rotary_factor", read.value("partial_rotary_factor", 1.0))
-    facts = {key: value for key, value in stated.items() if value is not None}
+    facts = {key: value for key, value in sorted(stated.items()) if value is not None}
     trained = read.value("original_max_position_embeddings", positions)
     facts.setdefault("original_max_position_embeddings", trained)
-    facts["max_position_embeddings"] = positions
+    facts.setdefault("attention_factor", _magnitude(positions, facts["original_max_position_embeddings"]))
     numbers = [base, share, *(facts.get(key) for key in SCALINGS[kind] if key not in BY_PAIR)]
-    numbers += [
-        facts[key] for key in ("original_max_position_embeddings", "attention_factor") if key in facts
-    ]
-    if not all(_is_positive(number) for number in numbers) or share > 1:
-        read.fault(f"config: parameters of rotary embeddings are not positive numbers: {dict(stated)}"[:400])
+    numbers += [facts["original_max_position_embeddings"], facts["attention_factor"]]
+    is_positive = all(_is_positive(number) for number in numbers)
+    if not is_positive or share > 1 or facts["attention_factor"] > MOST_MAGNITUDE:
+        text = f"config: parameters of rotary embeddings are not positive, or too large: {dict(stated)}"
+        read.fault(text[:400])
         return Rope(10000.0, head_dim)
     dim = int(head_dim * share) // 2 * 2
-    if not dim or (kind == "longrope" and facts["original_max_position_embeddings"] <= 1):
-        read.fault("config: rotary embeddings turn no elements, or were made for one token")
+    if not dim or (kind == "longrope" and not 1 < facts["original_max_position_embeddings"] <= 1 << 24):
+        read.fault("config: rotary embeddings turn no elements, or were made for a wrong number of tokens")
         return Rope(10000.0, head_dim)
     for key in BY_PAIR if kind == "longrope" else ():
         factors = facts.get(key)
@@ -524,6 +483,13 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     if kind == "llama3" and facts["low_freq_factor"] >= facts["high_freq_factor"]:
         read.fault("config: low_freq_factor is not below high_freq_factor")
     return Rope(float(base), dim, kind, facts)
+
+
+def _magnitude(positions: int, trained: Any) -> float:
+    """Return the usual factor of cosines and sines; 1 if the trained length is wrong."""
+    if not _is_positive(trained) or not 1 < trained < positions:
+        return 1.0
+    return math.sqrt(1 + math.log(positions / trained) / math.log(trained))
 
 
 def _is_positive(value: object) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ from xdlc.container import caches, load
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.ir.files import read_bytes, replace_file
-from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, extensions, make_folder
+from xdlc.ir.files import make_folder, read_bytes, replace_file
+from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, engine, extensions, json_bytes
 from xdlc.llm.layout import IDS, MASK, POSITIONS
 from xdlc.llm.tokenizer import LONGEST, Tokenizer
+from xdlc.options import Notify
 from xdlc.targets import find_soc
 
 TYPES, POOLED = "token_type_ids", "pooled_output"
@@ -59,7 +59,7 @@ def build_encoder(
     tokenizer: Path,
     *,
     targets: Sequence[str] = ("sm8650",),
-    notify: Callable[[str], None] = lambda text: None,
+    notify: Notify = lambda text: None,
 ) -> None:
     """Compile an encoder; write a folder for the vendor's runtime by SoC.
 
@@ -92,18 +92,10 @@ def build_encoder(
             replace_file(place / _BINARY, cache.data.write_to)
         replace_file(place / TOKENIZER, content)
         replace_file(place / EXTENSIONS, extensions(cache.soc))
-        replace_file(place / CONFIG, json.dumps(_config(vocab, tokens, size), indent=1).encode() + b"\n")
+        replace_file(place / CONFIG, json_bytes(_config(vocab, tokens, size)))
 
 
 def _config(vocab: int, tokens: int, size: int) -> dict[str, Any]:
-    backend = {
-        "version": 1,
-        "spill-fill-bufsize": 0,
-        "use-mmap": True,
-        "pooled-output": True,
-        "allow-async-init": False,
-        "disable-kv-cache": True,
-    }
     return {
         "embedding": {
             "version": 1,
@@ -117,16 +109,7 @@ def _config(vocab: int, tokens: int, size: int) -> dict[str, Any]:
             "prompt": {"version": 1, "prompt-template": ["", ""]},
             "tokenizer": {"version": 1, "path": TOKENIZER},
             "truncate-input": True,
-            "engine": {
-                "version": 1,
-                "n-threads": 3,
-                "backend": {"version": 1, "type": "QnnHtp", "QnnHtp": backend, "extensions": EXTENSIONS},
-                "model": {
-                    "version": 1,
-                    "type": "binary",
-                    "binary": {"version": 1, "ctx-bins": [_BINARY]},
-                },
-            },
+            "engine": engine({"pooled-output": True, "disable-kv-cache": True}, [_BINARY]),
         }
     }
 

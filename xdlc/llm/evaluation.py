@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from xdlc.errors import UsageError
 from xdlc.llm.generation import Runner
+from xdlc.options import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,21 +17,27 @@ class Evaluation:
     """Figures of a decoder on a text.
 
     Attributes:
-        perplexities: Perplexity of each window of the text.
-        tokens: Number of predicted tokens.
-        loss: Mean negative logarithm of the probability of a token.
+        losses: Negative logarithms of the probabilities of tokens, by window of the text.
         likeliest: The likeliest token at each place.
     """
 
-    perplexities: tuple[float, ...]
-    tokens: int
-    loss: float
+    losses: tuple[tuple[float, ...], ...]
     likeliest: tuple[int, ...]
+
+    @property
+    def loss(self) -> float:
+        """Mean negative logarithm of the probability of a token."""
+        return math.fsum(chain(*self.losses)) / len(self.likeliest)
 
     @property
     def perplexity(self) -> float:
         """Perplexity of the whole text."""
         return _exp(self.loss)
+
+    @property
+    def perplexities(self) -> tuple[float, ...]:
+        """Perplexity of each window."""
+        return tuple(_exp(math.fsum(losses) / len(losses)) for losses in self.losses)
 
     def ratio(self, reference: Evaluation) -> float:
         """Return the perplexity by that of another decoder."""
@@ -52,7 +60,7 @@ def evaluate(
     *,
     window: int | None = None,
     bos: int | None = None,
-    step: Callable[[str, int, int], None] = lambda title, done, total: None,
+    step: Step = lambda title, done, total: None,
 ) -> Evaluation:
     """Return figures of a decoder on a text, whose windows have no past.
 
@@ -74,23 +82,21 @@ def evaluate(
             f"{len(tokens)} tokens are evaluated in windows of {width}",
             fix=f"use a text of two tokens or more, and windows of 2 to {runner.context} tokens",
         )
-    losses: list[float] = []
-    perplexities: list[float] = []
+    losses: list[tuple[float, ...]] = []
     likeliest: list[int] = []
     for part in _windows(tokens, width, bos):
         step("evaluating", len(likeliest), len(tokens))
         runner.rewind(0)
-        following, start = part[1:], len(losses)
+        own: list[float] = []
         for step_logits in runner.steps(part[:-1]):
             logits = step_logits.astype(numpy.float64)
-            targets = following[len(losses) - start :][: len(logits)]
+            targets = part[len(own) + 1 :][: len(logits)]
             largest = logits.max(axis=-1, keepdims=True)
             sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
-            losses += (sums - logits[numpy.arange(len(logits)), targets]).tolist()
+            own += (sums - logits[numpy.arange(len(logits)), targets]).tolist()
             likeliest += numpy.argmax(logits, axis=-1).tolist()
-        perplexities.append(_exp(math.fsum(losses[start:]) / len(following)))
-    loss = math.fsum(losses) / len(losses)
-    return Evaluation(tuple(perplexities), len(losses), loss, tuple(likeliest))
+        losses.append(tuple(own))
+    return Evaluation(tuple(losses), tuple(likeliest))
 
 
 def _windows(tokens: Sequence[int], width: int, bos: int | None) -> Iterator[list[int]]:

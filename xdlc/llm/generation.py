@@ -13,9 +13,20 @@ from typing import Any, Protocol
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import quantized_limits, to_float
-from xdlc.llm.decoder import Rope
-from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, cache_name, graphs_of
+from xdlc.llm.layout import (
+    COSINES,
+    IDS,
+    LOGITS,
+    MASK,
+    POSITIONS,
+    SINES,
+    Length,
+    cache_name,
+    graph_of,
+    graphs_of,
+)
 from xdlc.llm.network import MASKED
+from xdlc.llm.rope import Rope
 
 Array = Any  # numpy.ndarray
 
@@ -41,33 +52,30 @@ class Runner:
 
     Attributes:
         tokens: The tokens so far.
-        context: Most tokens; 0 where no graph has keys and values of past ones.
+        context: Most tokens, those of the longest graphs; 0 where no graph has keys and values of past ones.
     """
 
     def __init__(self, parts: Sequence[Model], rope: Rope | None, open_graph: Open) -> None:
         self._graphs = [graphs_of(part) for part in parts]
         self._rope, self._open = rope, open_graph
-        self._engines: dict[tuple[int, int], Engine] = {}
+        self._engines: dict[tuple[int, str], Engine] = {}
         self._cache: dict[str, Array] = {}
         self.tokens: list[int] = []
-        self._sizes = [*self._graphs[0]]
-        self.context = self._make_cache()
+        longest = max(self._graphs, key=lambda graphs: next(iter(graphs)).context)
+        self._lengths, self.context = [*longest], next(iter(longest)).context
+        self._make_cache()
 
-    def _make_cache(self) -> int:
-        """Fill the caches with zeros; return the length of the context."""
+    def _make_cache(self) -> None:
+        """Fill the caches with zeros."""
         import numpy
 
-        context = 0
         for graphs in self._graphs:
-            size, graph = list(graphs.items())[-1]
-            for tensor in graph.inputs:
+            for tensor in next(iter(graphs.values())).inputs:
                 cache = cache_name(tensor.name)
                 if cache is not None:
                     shape = list(tensor.shape)
-                    shape[cache.axis] += size
-                    context = shape[cache.axis]
+                    shape[cache.axis] = self.context
                     self._cache[tensor.name] = numpy.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
-        return context
 
     def rewind(self, count: int) -> None:
         """Forget the tokens after the first ones."""
@@ -93,47 +101,50 @@ class Runner:
         """
         rest = list(tokens)
         while rest:
-            size = self._size(len(rest))
-            yield self._step(rest[:size], size)
-            rest = rest[size:]
+            length = self._length(len(rest))
+            yield self._step(rest[: length.tokens], length)
+            rest = rest[length.tokens :]
 
-    def _size(self, count: int) -> int:
-        """Return the length of the graph that processes the next tokens."""
+    def _length(self, count: int) -> Length:
+        """Return the sizes of the graphs for the next tokens: few runs, short context."""
         past = len(self.tokens)
-        fitting = [size for size in self._sizes if past + size <= self.context]
+        fitting = [length for length in self._lengths if past <= length.past]
         if not fitting or past + count > self.context:
             raise UsageError(
                 f"{past + count} tokens are more than the context of {self.context} has space for",
                 fix="shorten the prompt, or build a bundle with a longer context",
             )
-        return min((size for size in fitting if size >= count), default=max(fitting))
+        sizes = {length.tokens for length in fitting}
+        size = min((size for size in sizes if size >= count), default=max(sizes))
+        return min((length for length in fitting if length.tokens == size), key=lambda length: length.context)
 
-    def _step(self, tokens: Sequence[int], size: int) -> Array:
-        values = self.run(tokens, size)
-        logits = next(tensor for tensor in self._graphs[-1][size].outputs if tensor.name == LOGITS)
-        array = values[LOGITS].reshape(size, -1)[: len(tokens)]
+    def _step(self, tokens: Sequence[int], length: Length) -> Array:
+        values = self.run(tokens, length)
+        outputs = graph_of(self._graphs[-1], length).outputs
+        logits = next(tensor for tensor in outputs if tensor.name == LOGITS)
+        array = values[LOGITS].reshape(length.tokens, -1)[: len(tokens)]
         if logits.dtype.is_fixed and logits.encoding is not None:
             return to_float(array, logits.encoding, where=f"tensor {LOGITS!r}")
         return array.astype("float32")
 
     def run(
-        self, tokens: Sequence[int], size: int, values: Mapping[str, Array] | None = None
+        self, tokens: Sequence[int], length: Length, values: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
         """Append tokens; return outputs that are no caches, as graphs store them.
 
         Args:
-            tokens: At most ``size`` tokens.
-            size: Tokens that the graphs process at a time.
+            tokens: At most those that the graphs process at a time.
+            length: Sizes of the graphs.
             values: Inputs that no part before computes, by name.
         """
         computed = dict(values or {})
         past, count = len(self.tokens), len(tokens)
         for number, graphs in enumerate(self._graphs):
-            graph = graphs[size]
-            if (number, size) not in self._engines:
-                self._engines[number, size] = self._open(number, graph)
-            feeds = {tensor.name: self._input(tensor, tokens, size, computed) for tensor in graph.inputs}
-            results = self._engines[number, size].run(feeds, native=True)
+            graph = graph_of(graphs, length)
+            if (number, graph.name) not in self._engines:
+                self._engines[number, graph.name] = self._open(number, graph)
+            feeds = {tensor.name: self._input(tensor, tokens, length, computed) for tensor in graph.inputs}
+            results = self._engines[number, graph.name].run(feeds, native=True)
             for tensor in graph.outputs:
                 cache = cache_name(tensor.name)
                 if cache is None:
@@ -146,14 +157,16 @@ class Runner:
         self.tokens += tokens
         return computed
 
-    def _input(self, tensor: Tensor, tokens: Sequence[int], size: int, values: Mapping[str, Array]) -> Array:
+    def _input(
+        self, tensor: Tensor, tokens: Sequence[int], length: Length, values: Mapping[str, Array]
+    ) -> Array:
         """Return the array of an input; ``values`` are those of the parts before."""
         import numpy
 
-        past, count = len(self.tokens), len(tokens)
+        past, count, size = len(self.tokens), len(tokens), length.tokens
         cache = cache_name(tensor.name)
         if cache is not None:
-            return _along(self._cache[tensor.name], cache.axis, 0, self.context - size)
+            return _along(self._cache[tensor.name], cache.axis, 0, length.past)
         if tensor.name == IDS:
             ids = numpy.zeros(tensor.shape, tensor.dtype.numpy)
             ids.reshape(-1)[:count] = tokens
@@ -164,10 +177,8 @@ class Runner:
         if tensor.name == POSITIONS:
             return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
         if tensor.name in (COSINES, SINES) and self._rope and self._rope.dim == 2 * tensor.shape[-1]:
-            angles = places[:, None] * numpy.asarray(self._rope.frequencies(self.context))[None]
-            turned = numpy.cos(angles) if tensor.name == COSINES else numpy.sin(angles)
-            turned = (turned * self._rope.magnitude).astype(numpy.float32).reshape(tensor.shape)
-            return turned if tensor.dtype.is_fixed else turned.astype(tensor.dtype.numpy)
+            rows = turned(self._rope, tensor.name, places, self.context).reshape(tensor.shape)
+            return rows if tensor.dtype.is_fixed else rows.astype(tensor.dtype.numpy)
         if tensor.name not in values:
             raise ModelError("no part before, and no fact, states its values", where=f"input {tensor.name!r}")
         return values[tensor.name]
@@ -188,12 +199,23 @@ def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
     seen = numpy.zeros((size, tensor.shape[-1]), bool)
     seen[:count, :past] = True
     seen[:count, -size:] = numpy.tri(size, dtype=bool)[:count]
+    return numpy.where(seen, *mask_values(tensor)).astype(tensor.dtype.numpy).reshape(tensor.shape)
+
+
+def mask_values(tensor: Tensor) -> tuple[float, float]:
+    """Return what a mask stores where a token sees another, and where it does not."""
     if tensor.dtype.is_fixed:
-        low, _ = quantized_limits(tensor)
-        values = numpy.where(seen, _stored_zero(tensor), low)
-    else:
-        values = numpy.where(seen, 0.0, MASKED)
-    return values.astype(tensor.dtype.numpy).reshape(tensor.shape)
+        return _stored_zero(tensor), quantized_limits(tensor)[0]
+    return 0.0, MASKED
+
+
+def turned(rope: Rope, name: str, places: Array, context: int) -> Array:
+    """Return cosines or sines of positions, by the input's name: [positions, pairs]."""
+    import numpy
+
+    angles = places[:, None] * numpy.asarray(rope.frequencies(context))[None]
+    rows = numpy.cos(angles) if name == COSINES else numpy.sin(angles)
+    return (rows * rope.magnitude).astype(numpy.float32)
 
 
 _COLDEST = 1e-30  # below it, quotients may have no float

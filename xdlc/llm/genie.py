@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from time import monotonic
+from typing import Any
 
 from xdlc.errors import BackendError
 from xdlc.llm.genie_service import LIBRARY
 from xdlc.runtime.htp.library import INSTALL, library_folder
-from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.process import ChildDiedError, Process, Served
 
 SERVICE = "xdlc.llm.genie_service"
 OPENING = 1800.0
@@ -30,10 +30,8 @@ def is_installed() -> bool:
         return False
 
 
-class _Runtime:
+class _Runtime(Served):
     """The vendor's runtime in a child process.
-
-    Use it as a context manager, or call ``close``: the child process lives until then.
 
     Args:
         folder: Folder that the relative paths of the configuration start at.
@@ -56,16 +54,6 @@ class _Runtime:
             text, place = json.dumps(config), str(Path(folder).absolute())
             self._ask(self._opening, OPENING, config=text, folder=place, library=str(library))
             opening.pop_all()
-
-    def close(self) -> None:
-        """End the child process."""
-        self._process.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _ask(self, command: str, timeout: float, **request: Any) -> dict[str, Any]:
         try:
@@ -101,29 +89,17 @@ class Dialog(_Runtime):
             most: Largest number of tokens.
         """
         self._ask("start", RUNNING, tokens=[int(token) for token in prompt], most=most)
-        yield from self._pieces()
-
-    def text(self, prompt: str, most: int) -> Iterator[str]:
-        """Yield the text of an answer as it comes, by the library's own tokenizer."""
-        self._ask("start", RUNNING, text=prompt, most=most)
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a piece may end within a character
-        yield from (decoder.decode(bytes.fromhex(piece)) for piece in self._pieces())
-        yield decoder.decode(b"", final=True)
-
-    def _pieces(self) -> Iterator[Any]:
-        from time import monotonic
-
         until, is_done = monotonic() + RUNNING, False
         try:
             while not is_done:
                 answer = self._ask("more", RUNNING)
                 is_done = answer["is_done"]
-                if answer["pieces"]:
+                if answer["tokens"]:
                     until = monotonic() + RUNNING
                 elif monotonic() > until:
                     self._process.end()
                     raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
-                yield from answer["pieces"]
+                yield from answer["tokens"]
         except GeneratorExit:
             if not is_done and self._process.is_alive:
                 self._ask("stop", RUNNING)
@@ -132,8 +108,3 @@ class Dialog(_Runtime):
     def reset(self) -> None:
         """Forget the conversation."""
         self._ask("reset", RUNNING)
-
-    def profile(self) -> dict[str, Any]:
-        """Return the library's own times: loading, first token, tokens per second."""
-        profile: dict[str, Any] = self._ask("profile", RUNNING)["profile"]
-        return profile

@@ -20,10 +20,12 @@ from xdlc.llm.layout import (
     MASK,
     POSITIONS,
     SINES,
+    Length,
     cache_name,
     graphs_of,
     next_name,
     ports,
+    shapes_of,
 )
 
 _FIXED = (IDS, MASK, COSINES, SINES, POSITIONS, LOGITS)
@@ -41,13 +43,13 @@ class _Place:
         part: Number of the part, from 1, by the graph's name if that states it.
         count: Number of parts, likewise.
         graph: The graph.
-        tokens: Tokens that it processes at a time.
+        length: Its sizes.
     """
 
     part: int
     count: int
     graph: Graph
-    tokens: int
+    length: Length
 
     def error(self, problem: str, fix: str, tensor: str = "") -> ConstraintError:
         """Return a fault of the graph or of one of its tensors."""
@@ -68,16 +70,11 @@ def check_genie(parts: Sequence[Model]) -> None:
     """
     places: list[_Place] = []
     problems: list[XdlcError] = []
-    lengths = [set(graphs_of(part)) for part in parts]
     for number, part in enumerate(parts):
-        for tokens, graph in graphs_of(part).items():
+        for length, graph in graphs_of(part).items():
             stated = _PLACE.search(graph.name)
             place, count = map(int, stated.groups()) if stated else (number + 1, len(parts))
-            places.append(_Place(place, count, graph, tokens))
-        if lengths[number] != lengths[0]:
-            here, first = (", ".join(map(str, sorted(length))) for length in (lengths[number], lengths[0]))
-            problem = f"part {number + 1} processes {here} tokens at a time, part 1 {first}"
-            problems.append(ConstraintError(problem, fix="give all parts graphs of the same lengths"))
+            places.append(_Place(place, count, graph, length))
     joints = _joints(parts)
     for spot in places:
         problems += _names(spot, joints if len(parts) == spot.count else None)
@@ -85,12 +82,32 @@ def check_genie(parts: Sequence[Model]) -> None:
         problems += _shapes(spot)
         problems += _caches(spot)
     problems += _equal_encodings(places)
-    contexts = {ports(spot.graph)[MASK].shape[-1] for spot in places if MASK in ports(spot.graph)}
-    if len(contexts) > 1 or any(tokens >= context for tokens in lengths[0] for context in contexts):
-        listed = ", ".join(map(str, sorted(contexts)))
-        problem = f"masks span {listed} tokens, where one length above that of each graph is supported"
-        problems.append(ConstraintError(problem, fix="build all graphs for one context"))
+    problems += _lengths(parts)
     raise_all(problems)
+
+
+def _lengths(parts: Sequence[Model]) -> Iterator[XdlcError]:
+    """Yield faults of the sizes of graphs.
+
+    Each part has all sizes; without attention, a graph serves all contexts.
+    """
+    lengths = [set(graphs_of(part)) for part in parts]
+    tokens = {length.tokens for length in lengths[0]}
+    contexts = {length.context for part in lengths for length in part if length.context}
+    for number, part in enumerate(lengths, 1):
+        spans = contexts if any(length.context for length in part) else {0}
+        if part != {Length(count, span) for count in tokens for span in spans}:
+            sizes = ", ".join(f"{length.tokens} of {length.context}" for length in sorted(part))
+            all_tokens, all_contexts = (", ".join(map(str, sorted(side))) for side in (tokens, contexts))
+            yield ConstraintError(
+                f"part {number} has graphs for other tokens at a time, and contexts, than {all_tokens} of "
+                f"{all_contexts}: {sizes}",
+                fix="give each part a graph for all of them",
+            )
+    for span in contexts:
+        if max(tokens) >= span:
+            problem = f"masks span {span} tokens, and a graph processes {max(tokens)} at a time"
+            yield ConstraintError(problem, fix="build the graphs for a longer context")
 
 
 def _joints(parts: Sequence[Model]) -> list[set[str]]:
@@ -155,28 +172,15 @@ def _types(place: _Place) -> Iterator[XdlcError]:
 def _shapes(place: _Place) -> Iterator[XdlcError]:
     named = ports(place.graph)
     context = named[MASK].shape[-1] if MASK in named else 0
-    tokens = place.tokens
-    past = context - tokens
-    expected: dict[str, tuple[int | None, ...]] = {
-        IDS: (1, tokens),
-        POSITIONS: (1, tokens),
-        MASK: (1, 1, tokens, context),
-        COSINES: (1, 1, tokens, None),
-        SINES: (1, 1, tokens, None),
-        LOGITS: (1, tokens, None),
-    }
-    for name in named:
-        if (cache := cache_name(name)) and MASK in named:
-            length = past if cache.is_input else tokens
-            expected[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
-    if MASK in named and past == tokens:
+    tokens = place.length.tokens
+    if MASK in named and place.length.past == tokens:
         yield place.error(
             f"has as many past tokens as new ones, {tokens}: the runtime mistakes caches for new values, "
             "and every later token would be wrong without a message",
             "choose a context that is not twice the tokens of the prompt graph",
         )
-    for name, shape in expected.items():
-        if name in named and not _fits(named[name].shape, shape):
+    for name, shape in shapes_of(named, tokens, context).items():
+        if not _fits(named[name].shape, shape):
             form = ", ".join("any" if size is None else str(size) for size in shape)
             fix = f"give it the shape [{form}]"
             yield place.error(f"has shape {list(named[name].shape)}", fix, name)

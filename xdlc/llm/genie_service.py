@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 import os
 import threading
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_float, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from xdlc.errors import BackendError, UsageError, XdlcError
@@ -23,10 +22,8 @@ _WHOLE = 0  # GENIE_DIALOG_SENTENCE_COMPLETE
 _ABORT = 1  # GENIE_DIALOG_ACTION_ABORT
 _CONTEXT_EXCEEDED = 4  # GENIE_STATUS_WARNING_CONTEXT_EXCEEDED
 _LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint32, c_uint64, c_void_p)
-_TextCallback = ctypes.CFUNCTYPE(None, c_char_p, c_uint32, c_void_p)
 _TokenCallback = ctypes.CFUNCTYPE(None, POINTER(c_uint32), c_uint32, c_uint32, c_void_p)
 _EmbeddingCallback = ctypes.CFUNCTYPE(None, POINTER(c_uint32), c_uint32, POINTER(c_float), c_void_p)
-_Allocate = ctypes.CFUNCTYPE(None, c_size_t, POINTER(c_void_p))
 
 
 def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]]:
@@ -41,7 +38,6 @@ def commands() -> dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]
         "more": dialog.more,
         "stop": dialog.stop,
         "reset": dialog.reset,
-        "profile": dialog.profile,
     }
 
 
@@ -51,19 +47,16 @@ class _Dialog:
     def __init__(self) -> None:
         self._log = VendorLog()
         self._on_log = _LogCallback(lambda _handle, *arguments: self._log.receive(*arguments))
-        self._on_text = _TextCallback(lambda text, _code, _user: self._add((text or b"").hex()))
-        self._on_tokens = _TokenCallback(self._add_tokens)
-        self._dialog, self._profile, self._encoder = c_void_p(), c_void_p(), c_void_p()
+        self._on_tokens = _TokenCallback(self._add)
+        self._dialog, self._encoder = c_void_p(), c_void_p()
         self._changed = threading.Condition()
-        self._pieces: list[Any] = []
+        self._tokens: list[int] = []
         self._is_done, self._is_answering = True, False
         self._problem: XdlcError | None = None
 
     def open(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Load the library and the context binaries of a dialog."""
         config = self._configured("Dialog", request)
-        self._call("GenieProfile_create", None, byref(self._profile))
-        self._call("GenieDialogConfig_bindProfiler", config, self._profile)
         self._call("GenieDialog_create", config, byref(self._dialog))
         return {}
 
@@ -102,21 +95,21 @@ class _Dialog:
         return config
 
     def start(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Start an answer to tokens or a text, of which ``more`` returns the pieces."""
+        """Start an answer to tokens, which ``more`` returns."""
         self._call("GenieDialog_setMaxNumTokens", self._dialog, c_uint32(request["most"]))
-        self._pieces, self._is_done, self._problem = [], False, None
+        self._tokens, self._is_done, self._problem = [], False, None
         self._is_answering = False
-        threading.Thread(target=self._answer, args=[request], daemon=True).start()
+        threading.Thread(target=self._answer, args=[request["tokens"]], daemon=True).start()
         return {}
 
     def more(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Return the pieces of the answer since the last call, and whether it has ended."""
+        """Return the tokens of the answer since the last call, and whether it has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._pieces or self._is_done, PATIENCE)
-            pieces, self._pieces = self._pieces, []
-            if self._problem is not None and not pieces:
+            self._changed.wait_for(lambda: self._tokens or self._is_done, PATIENCE)
+            tokens, self._tokens = self._tokens, []
+            if self._problem is not None and not tokens:
                 raise self._problem
-            return {"pieces": pieces, "is_done": self._is_done and self._problem is None}
+            return {"tokens": tokens, "is_done": self._is_done and self._problem is None}
 
     def stop(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """End the answer that is under way."""
@@ -130,28 +123,12 @@ class _Dialog:
         self._call("GenieDialog_reset", self._dialog)
         return {}
 
-    def profile(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Return the library's own times."""
-        buffers = []
-
-        def allocate(size: int, address: Any) -> None:
-            buffers.append(ctypes.create_string_buffer(max(size, 1)))
-            address[0] = ctypes.addressof(buffers[-1])
-
-        text = c_char_p()
-        self._call("GenieProfile_getJsonData", self._profile, _Allocate(allocate), byref(text))
-        return {"profile": json.loads(text.value or b"{}")}
-
-    def _answer(self, request: dict[str, Any]) -> None:
+    def _answer(self, prompt: list[int]) -> None:
         problem: XdlcError | None = None
+        tokens = (c_uint32 * len(prompt))(*prompt)
+        query = tokens, c_uint32(len(prompt)), c_uint32(_WHOLE), self._on_tokens, None
         try:
-            if "tokens" in request:
-                tokens = (c_uint32 * len(request["tokens"]))(*request["tokens"])
-                query = tokens, c_uint32(len(tokens)), c_uint32(_WHOLE), self._on_tokens, None
-                self._call("GenieDialog_tokenQuery", self._dialog, *query)
-            else:
-                text = request["text"].encode()
-                self._call("GenieDialog_query", self._dialog, text, c_uint32(_WHOLE), self._on_text, None)
+            self._call("GenieDialog_tokenQuery", self._dialog, *query)
         except XdlcError as error:
             problem = error
         finally:
@@ -159,13 +136,10 @@ class _Dialog:
                 self._problem, self._is_done = problem, True
                 self._changed.notify()
 
-    def _add_tokens(self, tokens: Any, count: int, _code: int, _user: int | None) -> None:
-        self._add(*(int(tokens[index]) for index in range(count)))
-
-    def _add(self, *pieces: Any) -> None:
+    def _add(self, tokens: Any, count: int, _code: int, _user: int | None) -> None:
         with self._changed:
-            self._pieces += pieces
-            self._is_answering |= bool(pieces)
+            self._tokens += tokens[:count]
+            self._is_answering |= count > 0
             self._changed.notify()
 
     def _call(self, name: str, *arguments: object) -> None:

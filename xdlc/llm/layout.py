@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from xdlc.errors import ModelError
 from xdlc.ir import Graph, Model, Tensor
@@ -53,13 +53,54 @@ def next_name(name: str) -> str:
     return f"{name.removesuffix('_in')}_out"
 
 
+def shapes_of(names: Iterable[str], tokens: int, context: int) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes of inputs and outputs; None: the model chooses.
+
+    Args:
+        names: Their names; others are omitted.
+        tokens: Tokens that the graph processes at a time.
+        context: Tokens that attention spans; 0 where no mask states them, and shapes of caches are omitted.
+    """
+    shapes: dict[str, tuple[int | None, ...]] = {
+        IDS: (1, tokens),
+        POSITIONS: (1, tokens),
+        MASK: (1, 1, tokens, context),
+        COSINES: (1, 1, tokens, None),
+        SINES: (1, 1, tokens, None),
+        LOGITS: (1, tokens, None),
+    }
+    for name in names:
+        if context and (cache := cache_name(name)):
+            length = context - tokens if cache.is_input else tokens
+            shapes[name] = (None, 1, None, length) if cache.is_key else (None, 1, length, None)
+    return {name: shapes[name] for name in names if name in shapes}
+
+
 def ports(graph: Graph) -> Mapping[str, Tensor]:
     """Return the inputs and outputs of a graph by name."""
     return {tensor.name: tensor for tensor in (*graph.inputs, *graph.outputs)}
 
 
-def tokens_of(graph: Graph) -> int:
-    """Return the tokens that a graph processes at a time.
+@dataclass(frozen=True, slots=True, order=True)
+class Length:
+    """Sizes of a graph.
+
+    Attributes:
+        tokens: Tokens that it processes at a time.
+        context: Most tokens that attention spans: those and the past; 0 without attention.
+    """
+
+    tokens: int
+    context: int
+
+    @property
+    def past(self) -> int:
+        """Past tokens whose keys and values it gets."""
+        return self.context - self.tokens
+
+
+def length_of(graph: Graph) -> Length:
+    """Return the sizes of a graph.
 
     Raises:
         ModelError: If it has neither a mask, nor token ids, nor logits, of the right rank.
@@ -67,7 +108,8 @@ def tokens_of(graph: Graph) -> int:
     named = ports(graph)
     for name, rank, axis in ((MASK, 4, 2), (IDS, 2, 1), (LOGITS, 3, 1)):
         if name in named and named[name].rank == rank:
-            return named[name].shape[axis]
+            shape = named[name].shape
+            return Length(shape[axis], shape[-1] if name == MASK else 0)
     raise ModelError(
         f"is no graph of a decoder: it has no {MASK}, {IDS} or {LOGITS}",
         where=f"graph {graph.name!r}",
@@ -75,20 +117,26 @@ def tokens_of(graph: Graph) -> int:
     )
 
 
-def graphs_of(model: Model) -> dict[int, Graph]:
-    """Return the graphs of a part by their tokens at a time, most first.
+def graphs_of(model: Model) -> dict[Length, Graph]:
+    """Return the graphs of a part by size: longest context first, then most tokens.
 
     Raises:
-        ModelError: If one is no graph of a decoder, or two process as many.
+        ModelError: If one is no graph of a decoder, or two have the same sizes.
     """
-    graphs: dict[int, Graph] = {}
+    graphs: dict[Length, Graph] = {}
     for graph in model.graphs.values():
-        if graphs.setdefault(tokens_of(graph), graph) is not graph:
-            problem = f"processes as many tokens at a time as {graphs[tokens_of(graph)].name!r}"
-            raise ModelError(problem, where=f"graph {graph.name!r}", fix="build contexts of one length each")
-    return dict(sorted(graphs.items(), reverse=True))
+        length = length_of(graph)
+        if graphs.setdefault(length, graph) is not graph:
+            problem = f"has the tokens and the context of {graphs[length].name!r}"
+            raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two")
+    return dict(sorted(graphs.items(), key=lambda item: (-item[0].context, -item[0].tokens)))
 
 
-def token_graph(model: Model) -> Graph:
-    """Return the graph that processes the fewest tokens at a time."""
-    return [*graphs_of(model).values()][-1]
+def graph_of(graphs: Mapping[Length, Graph], length: Length) -> Graph:
+    """Return the graph of a length; without attention, it is of all contexts."""
+    return graphs[length] if length in graphs else graphs[replace(length, context=0)]
+
+
+def token_graphs(model: Model) -> dict[int, Graph]:
+    """Return the graphs of the fewest tokens, by context, the longest first."""
+    return {length.context: graph for length, graph in graphs_of(model).items()}

@@ -33,10 +33,10 @@ from xdlc.ir import ArrayData, Model, TensorData
 from xdlc.ir.derived_data import fill
 from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
-from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES
+from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length
 from xdlc.llm.nodes import Net
 from xdlc.llm.weights import ZERO_BYTE, Change, Weights
-from xdlc.options import spell
+from xdlc.options import Notify, spell
 from xdlc.runtime.onnx_evaluator import limited
 
 if TYPE_CHECKING:
@@ -88,28 +88,14 @@ class Part:
         """Name of the value that the next part reads."""
         return f"hidden_{self.number}"
 
+    def lengths(self, lengths: Sequence[Length]) -> list[Length]:
+        """Return the sizes of its graphs: without attention, of the first context."""
+        return [length for length in lengths if self.layers or length.context == lengths[0].context]
 
-@dataclass(frozen=True, slots=True)
-class Length:
-    """Sizes of a graph.
-
-    Attributes:
-        tokens: Tokens that it processes at a time.
-        context: Most tokens that attention spans: those and the past.
-    """
-
-    tokens: int
-    context: int
-
-    @property
-    def past(self) -> int:
-        """Past tokens whose keys and values it gets."""
-        return self.context - self.tokens
-
-    def graph_name(self, part: Part) -> str:
-        """Return the name of the graph of a part."""
-        kind = "token" if self.tokens == 1 else "prompt"
-        return f"{kind}_ar{self.tokens}_cl{self.context}_{part.number}_of_{part.count}"
+    def graph_name(self, length: Length) -> str:
+        """Return the name of the graph of a length."""
+        kind = "token" if length.tokens == 1 else "prompt"
+        return f"{kind}_ar{length.tokens}_cl{length.context}_{self.number}_of_{self.count}"
 
 
 class _Shapes(Weights):
@@ -562,7 +548,7 @@ def part_model(
     weights: Weights,
     part: Part,
     length: Length,
-    notify: Callable[[str], None] | None = None,
+    notify: Notify | None = None,
 ) -> Model:
     """Return the float model of a part, of one graph.
 
@@ -574,7 +560,7 @@ def part_model(
     """
     _check_windows(decoder, length.tokens)
     graph = _Decoder(decoder, weights, part, length).graph()
-    source = Source(decoder.type, _TOOL, graph=length.graph_name(part))
+    source = Source(decoder.type, _TOOL, graph=part.graph_name(length))
     diagnostics = Diagnostics()
     with limited():
         imported = import_model(

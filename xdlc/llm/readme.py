@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.ir import BlockScaleOffset, Graph, Model
-from xdlc.llm.layout import cache_name, token_graph
+from xdlc.llm.genai import is_supported
+from xdlc.llm.layout import cache_name, token_graphs
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
@@ -19,20 +20,25 @@ _SCALE_BYTES = 2
 def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
     """Return the text for a bundle that is written."""
     facts = bundle.facts
-    graphs = [token_graph(part) for part in parts]
-    weights, cache = sum(map(weight_bytes, graphs)), sum(map(cache_bytes, graphs))
+    graphs = [token_graphs(part) for part in parts]
+    weights = sum(weight_bytes(next(iter(part.values()))) for part in graphs)
+    spans = facts.context, *facts.shorter_contexts
     lines = [
         f"# {facts.family}, {facts.weights}",
         "",
-        f"{facts.layers} layers, {facts.vocab} tokens, context of {facts.context} tokens; the prompt is read "
+        f"{facts.layers} layers, {facts.vocab} tokens, context of {_or(spans)} tokens; the prompt is read "
         f"{facts.prompt_tokens} tokens at a time. Made by xdlc-llm.",
         "",
         "| | MB |",
         "|---|---|",
         f"| weights that a token reads | {weights / _MB:.1f} |",
-        f"| cache of keys and values, {facts.kv_bits} bits | {cache / _MB:.1f} |",
-        f"| DRAM traffic of a token at a full context, at least | {(weights + cache) / _MB:.1f} |",
     ]
+    for span in spans:
+        cache = sum(cache_bytes(part[span]) for part in graphs if span in part)
+        lines += [
+            f"| cache of keys and values of {span} tokens, {facts.kv_bits} bits | {cache / _MB:.1f} |",
+            f"| DRAM traffic of a token after {span - 1}, at least | {(weights + cache) / _MB:.1f} |",
+        ]
     for soc, target in bundle.targets.items():
         size = sum(path.stat().st_size for path in target.binaries)
         sharing = "weights shared by its graphs" if target.is_shared else "weights stored for each graph"
@@ -47,8 +53,14 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
             '    LD_LIBRARY_PATH=. ADSP_LIBRARY_PATH=. ./genie-t2t-run -c genie_config.json -p "Hello"',
             "",
         ]
+    if is_supported(facts) and bundle.targets:
+        lines += ["For onnxruntime-genai with its QNN provider, the same folder is a model.", ""]
     lines += ["Checks:", "", *(f"- {check}" for check in facts.checks or ("none",))]
     return "\n".join(lines) + "\n"
+
+
+def _or(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -12,12 +12,13 @@ from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
-from xdlc.ir.files import replace_file
-from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, make_folder, sampler
+from xdlc.ir.files import make_folder, replace_file
+from xdlc.llm.bundle import EXTENSIONS, Bundle, Facts, extensions, genie_config, sampler
 from xdlc.llm.generation import Engine, Runner, Sampling, answer
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import IDS, LOGITS
-from xdlc.options import spell
+from xdlc.llm.tokenizer import Tokenizer
+from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
 from xdlc.targets import find_soc
 
@@ -25,7 +26,6 @@ EMULATION = "emulation"
 """Folder of a bundle with context binaries that load on this machine."""
 Answer: TypeAlias = Callable[[Sequence[int], int], Iterator[int]]
 """Yields the tokens that follow those of a conversation, at most as many as it is given."""
-_Notify = Callable[[str], None]
 _QUICK = 128 << 20
 """Bytes of context binaries whose check takes a minute at most."""
 _CLOSE = 0.2
@@ -39,7 +39,7 @@ def opened(
     *,
     soc: str | None = None,
     sampling: Sampling | None = None,
-    notify: _Notify = lambda text: None,
+    notify: Notify = lambda text: None,
 ) -> Iterator[Answer]:
     """Yield the function that answers with a bundle on an engine.
 
@@ -87,8 +87,7 @@ def opened(
 
             def ask(prompt: Sequence[int], most: int) -> Iterator[int]:
                 check_tokens(prompt, bundle)
-                context, tokens = bundle.facts.context, bundle.facts.prompt_tokens
-                longest = min(context - tokens + 1, context - 1)
+                context, longest = bundle.facts.context, bundle.facts.longest_prompt
                 if len(prompt) > longest:  # a dialog whose context was exceeded may fail from then on
                     raise UsageError(
                         f"{len(prompt)} tokens of prompt are more than the {longest} that the vendor's "
@@ -116,7 +115,7 @@ def _chosen(bundle: Bundle, engine: str) -> str:
 
 @contextmanager
 def runner_of(
-    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: _Notify = lambda text: None
+    bundle: Bundle, engine: str = "host", *, soc: str | None = None, notify: Notify = lambda text: None
 ) -> Iterator[Runner]:
     """Yield the graphs of a bundle on the engine ``host``, ``float`` or ``htp``.
 
@@ -159,12 +158,11 @@ def _parts(bundle: Bundle) -> list[Model]:
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
     from xdlc.runtime.cpu import CpuSession
 
-    first = {graph.name: graph}
-    return CpuSession(Model({**first, **part.graphs}, part.metadata, part.records), quantized=quantized)
+    return CpuSession(part.with_main(graph.name), quantized=quantized)
 
 
 @contextmanager
-def _emulated(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Callable[[int, Graph], Engine]]:
+def _emulated(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
     import numpy
 
@@ -196,7 +194,7 @@ class _Emulated:
 
 
 @contextmanager
-def _loadable(bundle: Bundle, soc: str | None, notify: _Notify) -> Iterator[Path]:
+def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]:
     """Yield a folder with context binaries that load on this machine.
 
     Those whose graphs share weights load on a device only: the parts are compiled once more then, and kept.
@@ -233,7 +231,7 @@ def compile_part(
     file: Path,
     *,
     verify: bool,
-    notify: _Notify,
+    notify: Notify,
     share: bool = False,
 ) -> str | None:
     """Write the context binary of a part for a SoC; return what was verified, or None.
@@ -271,7 +269,8 @@ def _figures(verified: Verification) -> str:
 def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     """Return a sentence on how often runtime and emulation choose the same tokens.
 
-    The emulation runs the same context binaries in our own loop.  The prompt graph runs twice.
+    The emulation runs the same context binaries in our own loop.  The prompt graph runs twice; of several
+    contexts, the tokens exceed the shortest.
 
     Raises:
         UsageError: If no SoC is given, and the bundle has no binaries.
@@ -280,7 +279,9 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     import numpy
 
     facts = bundle.facts
-    length = max(1, min(facts.prompt_tokens * 3 // 2, facts.context - facts.prompt_tokens - count))
+    shortest = min(facts.shorter_contexts, default=0)
+    length = shortest - count // 2 if shortest > count else facts.prompt_tokens * 3 // 2
+    length = max(1, min(length, facts.context - facts.prompt_tokens - count))
     prompt = begun([(7919 * place + 17) % facts.vocab for place in range(length)], facts)[:length]
     endless = replace(bundle, facts=replace(facts, eos=()))
     with opened(endless, "genie", soc=soc) as ask:
@@ -306,7 +307,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
 
 
-def checks_of(bundle: Bundle, step: Callable[[str, int, int], None]) -> tuple[str, ...]:
+def checks_of(bundle: Bundle, step: Step) -> tuple[str, ...]:
     """Return sentences on tokens that the vendor's runtime chooses with a bundle.
 
     Large binaries take minutes on the emulation: ``xdlc-llm check`` runs them.
@@ -329,6 +330,49 @@ def begun(tokens: Sequence[int], facts: Facts) -> list[int]:
     """Return tokens of a text after the one that every text begins with."""
     front = [] if facts.bos is None or list(tokens[:1]) == [facts.bos] else [facts.bos]
     return [*front, *tokens]
+
+
+def tokenizer_of(bundle: Bundle) -> Tokenizer:
+    """Return the tokenizer of a bundle, with its chat template.
+
+    Raises:
+        UsageError: If the bundle has none.
+        XdlcError: As ``Tokenizer`` does.
+    """
+    if bundle.tokenizer is None:
+        raise UsageError(
+            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
+        )
+    facts = bundle.facts
+    special = {} if facts.bos is None else {"bos_token": facts.bos}
+    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
+    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
+
+
+def conversation(
+    messages: list[dict[str, str]], tokenizer: Tokenizer, facts: Facts, most: int, notify: Notify
+) -> list[int]:
+    """Return the tokens of a conversation that leaves space for an answer.
+
+    The space is a quarter of the context at most.  Turns that do not fit are removed from the messages, the
+    oldest first; a system message stays.
+
+    Args:
+        messages: Role and content of each message; those of users and answers alternate.
+        tokenizer: The tokenizer.
+        facts: Facts about the model.
+        most: Most tokens of the answer.
+        notify: Called with each notice.
+    """
+    first = int(messages[0]["role"] == "system")
+    longest = min(facts.longest_prompt, facts.context - min(most, facts.context // 4))
+    count = 0
+    while len(tokens := begun(tokenizer.conversation(messages), facts)) > longest and messages[first + 1 :]:
+        del messages[first : first + 2]
+        count += 1
+    if count:
+        notify(f"the context of {facts.context} tokens is full: the {count} oldest turn(s) are dropped")
+    return tokens
 
 
 def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:

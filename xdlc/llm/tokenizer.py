@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
 from xdlc.errors import ModelError, StorageError, XdlcError
 from xdlc.ir.files import open_file, read_bytes
-from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.process import ChildDiedError, Process, Served
 
 SERVICE = "xdlc.llm.tokenizer_service"
 LONGEST = 64 << 20
@@ -27,10 +27,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return read_bytes(path, LONGEST_TEXT)[:LONGEST_TEXT].decode("utf-8", "replace")
 
 
-class Tokenizer:
+class Tokenizer(Served):
     """A tokenizer, with the chat template of its model.
-
-    Use it as a context manager, or call ``close``.
 
     Args:
         path: The file ``tokenizer.json``.
@@ -107,16 +105,6 @@ class Tokenizer:
         }
         text = self._ask("render", seconds=_RENDERING, **request)["text"]
         return self.encode(text, special=False)
-
-    def close(self) -> None:
-        """End the child process."""
-        self._process.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _ask(
         self, command: str, files: Sequence[int] = (), seconds: float | None = None, **request: Any

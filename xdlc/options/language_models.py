@@ -1,7 +1,7 @@
 """Options of building bundles of language models."""
 
-from collections.abc import Mapping
-from typing import Annotated, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Names, Option, PathLike
 from xdlc.options.quantizing import WEIGHT_BITS
@@ -27,7 +27,15 @@ class BuildOptions(TypedDict, total=False):
             flags=("--target",),
         ),
     ]
-    context: Annotated[int, Option("Most tokens of a conversation.", default=4096, limits=(2, 1 << 20))]
+    context: Annotated[
+        int | Sequence[int],
+        Option(
+            "Most tokens of a conversation. With several, a run uses the shortest that holds the tokens.",
+            default=4096,
+            limits=(2, 1 << 20),
+            metavar="N,N..",
+        ),
+    ]
     prompt_tokens: Annotated[
         int,
         Option("Tokens of a prompt that are processed at a time.", default=128, limits=(1, 1 << 16)),
@@ -54,6 +62,10 @@ class BuildOptions(TypedDict, total=False):
         Option("Number of context binaries, or auto: by their size.", default="auto", metavar="N|auto"),
     ]
     text: Annotated[PathLike | None, Option("Text in UTF-8 to calibrate with.", metavar="FILE")]
+    tokenizer: Annotated[
+        Any,  # in Python also a tokenizer of transformers
+        Option("The tokenizer.json, or its folder.", default_text="that of the source", metavar="PATH"),
+    ]
     algorithms: Annotated[
         Names,
         Option(

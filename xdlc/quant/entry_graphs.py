@@ -55,7 +55,7 @@ class Entry:
         """
         own = copy(options)
         own.tie = [names for names in options.tie if self.graph.tensors.keys() >= set(names)]
-        part_results(self.graph, find_ties(self.model, own))
+        part_results(self.graph, find_ties(self.model, own), precision)
         return Plan.of(self.model, own, precision.copy())
 
     def link(self, graph: Graph, older: Mapping[Tensor, Tensor]) -> None:
@@ -67,19 +67,27 @@ class Entry:
             graph: The main graph.
             older: Static tensors that others replace, by these.
         """
-        twins = {op.name: op for op in graph.ops}
-        for op in self.graph.ops:
-            twin = twins.get(op.name)
-            pairs = () if twin is None or twin.type != op.type else zip(op.inputs, twin.inputs, strict=False)
-            for index, (mine, main) in enumerate(pairs):
-                if mine is None or main is None or not mine.is_static or main.shape != mine.shape:
-                    continue
-                source = mine
-                while source in older:
-                    source = older[source]
-                if source.name in self.shared and main.name == mine.name:
-                    mine.data = main.data
-                    self.uses.add((op.name, index))
+        for use, mine, main in _static_pairs(self.graph, graph):
+            source = mine
+            while source in older:
+                source = older[source]
+            if source.name in self.shared and (main.name, main.shape) == (mine.name, mine.shape):
+                mine.data = main.data
+                self.uses.add(use)
+
+
+def _static_pairs(graph: Graph, main: Graph) -> Iterator[tuple[tuple[str, int], Tensor, Tensor]]:
+    """Yield static inputs of ops, with those of the main graph's op of the name.
+
+    In front are the name of the op and the index of the input.
+    """
+    twins = {op.name: op for op in main.ops}
+    for op in graph.ops:
+        twin = twins.get(op.name)
+        pairs = () if twin is None or twin.type != op.type else zip(op.inputs, twin.inputs, strict=False)
+        for index, (mine, theirs) in enumerate(pairs):
+            if mine is not None and theirs is not None and mine.is_static and theirs.is_static:
+                yield (op.name, index), mine, theirs
 
 
 def take_entries(model: Model) -> tuple[list[Entry], dict[str, str]]:
@@ -233,16 +241,10 @@ def share_data(entry: Entry, graph: Graph) -> None:
         entry: The graph, stored.
         graph: The main graph, stored.
     """
-    twins = {op.name: op for op in graph.ops}
-    for op in entry.graph.ops:
-        twin = twins.get(op.name)
-        pairs = () if twin is None or twin.type != op.type else zip(op.inputs, twin.inputs, strict=False)
-        for index, (mine, main) in enumerate(pairs):
-            if mine is None or main is None or not mine.is_static or not main.is_static:
-                continue
-            is_same = (mine.dtype, mine.shape, mine.encoding) == (main.dtype, main.shape, main.encoding)
-            if is_same and ((op.name, index) in entry.uses or _is_equal(mine, main)):
-                mine.data = main.data
+    for use, mine, main in _static_pairs(entry.graph, graph):
+        is_same = (mine.dtype, mine.shape, mine.encoding) == (main.dtype, main.shape, main.encoding)
+        if is_same and (use in entry.uses or _is_equal(mine, main)):
+            mine.data = main.data
 
 
 def entry_notes(entries: Iterable[Entry], unlike: Mapping[str, str], main: Graph) -> Iterator[str]:

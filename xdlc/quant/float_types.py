@@ -47,6 +47,8 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
                     f"use {LEAST_FLOAT16:.1g} or more"
                 )
             values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
+            if tensor.data is not None:
+                tensor.data.release()
             if max(-values.low, values.high) > FLOAT16.largest:
                 notes.append(f"{tensor.name!r} spans {values.low:g} to {values.high:g}: clipped to float16")
             _store_static(graph, tensor, narrow, dtype)
@@ -71,7 +73,9 @@ def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType)
         graph.add_tensor(narrow)
         _reroute(graph, readers, tensor, narrow)
     largest = FLOAT16.largest if dtype is FLOAT16 else None
-    narrow.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
+    narrow.data = tensor.data.transform(
+        partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy, by_rows=True
+    )
     narrow.dtype = dtype
 
 

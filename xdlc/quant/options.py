@@ -80,6 +80,12 @@ class QuantOptions(SimpleNamespace):
                 where=spell("use_lpbq"),
                 fix=f"omit it, or {spell('weights_only', True)}",
             )
+        if self.tie and self.weights_only:
+            raise UsageError(
+                "tied activations share an encoding, and floats have none",
+                where=spell("tie"),
+                fix=f"omit it, or {spell('weights_only', True)}",
+            )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
                 "LPBQ has scales per block and needs the size of a block",

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 JUDGED = 4
 """Samples that bias correction is judged by."""
 
+FIGURES = "outputs of"
+"""Beginning of the note with figures of outputs."""
 _SHOWN = 6
 """Most outputs whose figures a note lists."""
 
@@ -137,7 +139,7 @@ def figure_note(figures: Sequence[Figure]) -> str:
     more = f", {len(figures) - len(shown)} more outputs above" if len(shown) < len(figures) else ""
     kind = "held-out" if figures[0].held_out else "calibration"
     count = figures[0].samples
-    return f"outputs of {count} {kind} sample{'' if count == 1 else 's'}: {', '.join(map(str, shown))}{more}"
+    return f"{FIGURES} {count} {kind} sample{'' if count == 1 else 's'}: {', '.join(map(str, shown))}{more}"
 
 
 def choose_correction(

@@ -313,8 +313,8 @@ def _prepare(
         notes += changed.notes
     soc = options.soc
     udos = UdoConstraints.of(udo.definitions(model), soc.arch if soc is not None else None)
-    part_results(graph, find_ties(model, options))
     precision = asked_precision(graph, options, udos)
+    part_results(graph, find_ties(model, options), precision)
     _keep_widths(graph, precision, kept)
     importing.settle(graph, precision)
     if options.enable_float_fallback and not options.weights_only:

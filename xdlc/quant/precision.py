@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
+from xdlc.ir.graph import is_udo
 from xdlc.options import spell
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_real, rule_of, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.udo import UdoConstraints
 from xdlc.targets import Soc
@@ -101,8 +102,11 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     precision.acts.update(precision.named)
     for name, bits in options.weights_bitwidth_of.items():
         _check_width("weights_bitwidth_of", name, bits, WEIGHT_BITS)
-        for op in _find("weights_bitwidth_of", name, named):
-            precision.weights[op.name] = bits
+        weighted = _weighted(_find("weights_bitwidth_of", name, named))
+        precision.weights.update(dict.fromkeys((op.name for op in weighted), bits))
+        if not weighted:
+            option = spell("weights_bitwidth_of")
+            precision.notes.append(f"warning: {option} has no effect on {name!r}, which has no weights")
     for name in options.float_ops:
         for op in _find("float_ops", name, named):
             precision.acts[op.name] = None
@@ -170,6 +174,18 @@ def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
             deciding[op] = None
         waiting += [writer for writer in reversed(writers) if writer is not None]
     return list(deciding)
+
+
+def _weighted(ops: list[Op]) -> list[Op]:
+    """Return the ops with weights whose results are those of ``ops``, moved or joined."""
+    waiting, seen = list(ops), set[Op | None](ops)
+    for op in waiting:
+        rule = rule_of(op)
+        if rule is not None and weight_of(op) is None and (rule.selects or rule.gathers):
+            writers = [tensor.producer for tensor in followed(op)]
+            waiting += [writer for writer in writers if writer is not None and writer not in seen]
+            seen.update(writers)
+    return [op for op in waiting if weight_of(op) is not None or is_udo(op)]
 
 
 def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:

@@ -17,6 +17,7 @@ from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real, listed, rule_of
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import ACT_BITS, Precision
 from xdlc.runtime.states import next_values
 
 _CACHES = (
@@ -139,19 +140,20 @@ def _completed(graph: Graph, tie: Tie, bits_of: Mapping[str, int | None]) -> Tie
     """Return a tie with its bits, and with what gathers its values.
 
     Raises:
-        UsageError: If two of its inputs have different bits.
+        UsageError: If two of its inputs have different bits, or an encoding has others than an option.
     """
     members = [graph.tensors[name] for name in tie.names]
     asked = {name: bits for name in tie.names if (bits := bits_of.get(name)) is not None}
-    if len(set(asked.values())) > 1:
-        text = " and ".join(f"{bits} for {name!r}" for name, bits in asked.items())
+    stated = {tensor.name: bits for tensor in members if (bits := given_bits(tensor)) is not None}
+    if asked and len({*asked.values(), *stated.values()}) > 1:
+        texts = [f"{bits} for {name!r}" for name, bits in asked.items()]
+        texts += [f"{bits} by the encoding of {name!r}" for name, bits in stated.items()]
         raise UsageError(
-            f"tensors that share one encoding have two requested widths: {text}",
+            f"tensors that share one encoding have two requested widths: {' and '.join(texts)}",
             where=spell("act_bitwidth_of"),
-            fix="name one of them only",
+            fix="state one width only",
         )
-    stated = [bits for tensor in members if (bits := given_bits(tensor)) is not None]
-    bits = next(iter((*stated, *asked.values())), None)
+    bits = next(iter((*stated.values(), *asked.values())), None)
     gathered = [] if len(members) < 2 else [op.outputs[0].name for op, _ in carriers(graph, members)]
     is_centred = tie.is_centred or (bool(asked) and len(members) > 1)
     names = tuple(dict.fromkeys((*tie.names, *gathered)))
@@ -193,16 +195,19 @@ def root_of(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def part_results(graph: Graph, ties: Iterable[Tie]) -> None:
+def part_results(graph: Graph, ties: Iterable[Tie], precision: Precision) -> None:
     """Insert a Reshape before computed tensors that have bits of their own.
 
-    The op keeps its own bits; values are rounded to the fewer ones after it.
+    The op keeps its own bits; values are rounded to the fewer ones after it.  Ops of 16 bits, which
+    nothing widens, write tensors of 16 bits themselves.
     """
     for tie in ties:
         for tensor in (graph.tensors[name] for name in tie.names if tie.bits is not None):
             op = tensor.producer
             rule = rule_of(op) if op is not None else None
             if op is None or rule is None or rule.selects or rule.gathers or given_bits(tensor) is not None:
+                continue
+            if precision.act_bits_of(op) == tie.bits == max(ACT_BITS):
                 continue
             name = graph.unique_name(f"{tensor.name}_computed")
             computed = Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)

@@ -117,15 +117,20 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
     """
     notes: list[str] = []
     forms: dict[tuple[TensorData, int | None, int], tuple[DType, Encoding, TensorData]] = {}
+    widths: dict[TensorData, int] = {}
     count = 0
-    expanded: list[str] = []
+    expanded: dict[int, list[str]] = {}
     for graph in model.graphs.values():
         matmul_to_fully_connected(graph)
         for op in graph.ops:
             weight = _float_weight(graph, op)
             if weight is None or weight.data is None:
                 continue
-            bits = precision.weight_bits_of(op) if graph is model.main else options.weights_bitwidth
+            default = options.weights_bitwidth
+            bits = precision.weight_bits_of(op) if graph is model.main else widths.get(weight.data, default)
+            widths.setdefault(weight.data, bits)
+            if bits > SFIXED8.bits:
+                continue
             axis = weight_axes(op).get(1)
             if (weight.data, axis, bits) not in forms:  # graphs of one network share the data of weights
                 forms[weight.data, axis, bits] = _form(op, weight, WeightFit(axis, bits), options, notes)
@@ -133,11 +138,11 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
             count += 1
             size = options.weights_block_size
             if isinstance(weight.encoding, BlockScaleOffset) and size and size * bits % WORD:
-                expanded.append(repr(op.name))
-    if expanded:
+                expanded.setdefault(bits, []).append(repr(op.name))
+    for bits, names in expanded.items():
         notes.append(
-            f"HTP computes blocks of {options.weights_block_size} wrongly: weights of {listed(expanded)} are "
-            f"prepared as float16; blocks of a multiple of {WORD // options.weights_bitwidth} stay integers"
+            f"HTP computes blocks of {options.weights_block_size} of {bits} bits wrongly: weights of "
+            f"{listed(names)} are prepared as float16; blocks of a multiple of {WORD // bits} stay integers"
         )
     if not count:
         raise UsageError(

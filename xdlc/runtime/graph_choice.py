@@ -13,16 +13,19 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Shape of each array by the name of its input."""
 
 
-def alternatives(model: Model) -> list[Graph]:
+def alternatives(model: Model, soc: str | None = None) -> list[Graph]:
     """Return the graphs with the inputs of the main one, which may have other shapes.
 
     Those of a model without graphs are the graphs of its cache.
+
+    Args:
+        soc: Name of the SoC whose cache is preferred.
     """
     graphs = outer_graphs(model)
     if not graphs and caches(model):
         from xdlc.runtime.htp.context_binary import described
 
-        graphs = list(described(model)[1].values())
+        graphs = list(described(model, soc)[1].values())
     return [graph for graph in graphs if _names(graph) == _names(graphs[0])]
 
 

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from xdlc import errors
 from xdlc.errors import BackendError, raise_all
@@ -229,6 +229,25 @@ class Process:
             self._line.shutdown(socket.SHUT_RDWR)
         with self._turn:
             self._finalizer()
+
+
+class Served:
+    """Base class of what a child process of its own serves.
+
+    Use it as a context manager, or call ``close``: the child lives until then.
+    """
+
+    _process: Process
+
+    def close(self) -> None:
+        """End the child process."""
+        self._process.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class SharedWorker:

@@ -7,7 +7,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import IO
 
 from xdlc.errors import StorageError
@@ -57,13 +57,15 @@ class TemporaryFolder:
         name: Its path.
 
     Raises:
-        OSError: If it cannot be made.
+        StorageError: If it cannot be made.
+        OSError: Likewise, in a given folder.
     """
 
     def __init__(self, prefix: str = "xdlc-", dir: str | os.PathLike[str] | None = None) -> None:
         import tempfile
 
-        self.name = tempfile.mkdtemp(prefix=prefix, dir=dir)
+        with temporary_files() if dir is None else nullcontext():
+            self.name = tempfile.mkdtemp(prefix=prefix, dir=dir)
         self.cleanup = weakref.finalize(self, _remove, self.name, os.getpid())
 
     def __enter__(self) -> str:

@@ -13,7 +13,8 @@ from tests.support import gguf_files
 from tests.support.decoders import Stepper, config_of, whole_models
 from xdlc.llm.checkpoint import Checkpoint, open_checkpoint
 from xdlc.llm.decoder import read_decoder
-from xdlc.llm.network import Length, check_parameters
+from xdlc.llm.layout import Length
+from xdlc.llm.network import check_parameters
 
 Array = Any
 ROWS = ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ def prepared(model: Model, **options: Any) -> tuple[Model, list[str]]:
     return xdlc.prepare(model, ["sm8650"], notify=notices.append, **options), notices
 
 
+@pytest.fixture(scope="module")
+def apart(both: Model) -> tuple[Model, list[str]]:
+    return prepared(both)
+
+
 @needs_htp
-def test_each_graph_is_verified(both: Model) -> None:
-    model, notices = prepared(both)
+def test_each_graph_is_verified(both: Model, apart: tuple[Model, list[str]]) -> None:
+    model, notices = apart
     (facts,) = cache_provenance.read(model).values()
     assert facts.verified is not None
     assert facts.verified.share == 1.0
@@ -46,8 +52,10 @@ def test_each_graph_is_verified(both: Model) -> None:
 
 
 @needs_htp
-def test_graphs_share_weights_and_are_verified_where_they_are_compiled(both: Model) -> None:
-    apart, (model, notices) = prepared(both, verify=False)[0], prepared(both, share_graph_weights=True)
+def test_graphs_share_weights_and_are_verified_where_they_are_compiled(
+    both: Model, apart: tuple[Model, list[str]]
+) -> None:
+    model, notices = prepared(both, share_graph_weights=True)
     (facts,) = cache_provenance.read(model).values()
     assert facts.share_graph_weights
     assert facts.verified is not None
@@ -55,7 +63,9 @@ def test_graphs_share_weights_and_are_verified_where_they_are_compiled(both: Mod
     assert facts.verified.share == 1.0
     assert list(facts.verified.outputs) == ["y", "token: y"]
     assert not notices
-    sizes = [cache.data.nbytes for each in (apart, model) for cache in caches(each) if cache.data is not None]
+    sizes = [
+        cache.data.nbytes for each in (apart[0], model) for cache in caches(each) if cache.data is not None
+    ]
     assert sizes[1] < sizes[0]
     heard: list[str] = []
     with xdlc.Session(model, "htp", notify=heard.append) as session:
@@ -66,6 +76,7 @@ def test_graphs_share_weights_and_are_verified_where_they_are_compiled(both: Mod
     assert cache_provenance.read(kept) == cache_provenance.read(model)
 
 
+@pytest.mark.slow
 @needs_htp
 def test_a_graph_that_takes_too_long_leaves_a_right_cache(
     both: Model, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +93,17 @@ def test_a_graph_that_takes_too_long_leaves_a_right_cache(
     model, _ = prepared(both, share_graph_weights=True)
     (facts,) = cache_provenance.read(model).values()
     assert facts.verified is not None
+
+
+@needs_htp
+def test_a_record_without_further_graphs_is_no_proof(apart: tuple[Model, list[str]]) -> None:
+    model = apart[0].clone()
+    ((record, facts),) = cache_provenance.read(model).items()
+    assert facts.verified is not None
+    old = replace(facts.verified, outputs={"y": facts.verified.outputs["y"]})
+    cache_provenance.write(model, {record: replace(facts, verified=old)})
+    (anew,) = cache_provenance.read(prepared(model)[0]).values()
+    assert anew.verified == facts.verified
 
 
 @needs_htp

@@ -14,8 +14,11 @@ from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.cli.tools import graph_prepare, info, net_run
 from xdlc.container import caches
 from xdlc.container.cache_entry import read_entry
+from xdlc.container.caches import add_cache
 from xdlc.errors import BackendError, ContainerError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model
+from xdlc.prepare.htp import prepare
+from xdlc.runtime.graph_choice import alternatives
 from xdlc.runtime.htp.context_binary import is_context_binary
 
 FEEDS = {"x": np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 8, 8, 4)}
@@ -64,6 +67,21 @@ def test_binary_is_the_cache_and_runs_without_its_model(binary: Path) -> None:
         xdlc.cost(loaded)
     with pytest.raises(UsageError, match="cannot be compiled again"):
         xdlc.prepare(binary, ["sm8650"])
+
+
+@pytest.mark.slow
+@needs_htp
+def test_the_soc_chooses_the_cache_whose_graphs_fit(binary: Path) -> None:
+    other = cnn(quantized=True)
+    graph = other.graphs.pop("cnn")
+    graph.name = "other"
+    other.add_graph(graph)
+    (cache,) = caches(prepare(other, ["sm8550"], verify=False))
+    model = xdlc.load(binary)
+    assert cache.data is not None
+    add_cache(model, cache.soc, cache.data, cache.entry)
+    for soc, name in {"sm8650": "cnn", "sm8550": "other"}.items():
+        assert [graph.name for graph in alternatives(model, soc)] == [name]
 
 
 @pytest.mark.slow

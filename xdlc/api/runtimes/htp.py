@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load
 from xdlc.api.runtimes import SHARED, Runtime, RuntimeState, Trial, add_runtime, tried, version_of
-from xdlc.errors import ContainerError, StorageError, UsageError, XdlcError, raise_all
+from xdlc.errors import ContainerError, UsageError, XdlcError, raise_all
 from xdlc.ir import Model
-from xdlc.ir.files import kept_apart
+from xdlc.ir.files import kept_apart, make_folder
 from xdlc.options import Notify, spell
 
 if TYPE_CHECKING:
@@ -166,11 +166,7 @@ def with_stored_cache(
                 return stored
         except ContainerError as error:
             notify(f"{path} is damaged and replaced: {error.problem}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
-        raise StorageError(problem, where=str(folder), fix=fix) from error
+    make_folder(folder)
     bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
     made = prepare(bare, [choice.soc], partition=cpu_fallback)
     with kept_apart([path]):  # a damaged one was read

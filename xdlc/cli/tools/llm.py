@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
-    from xdlc.llm.tokenizer import Tokenizer
+    from xdlc.llm.running import Answer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
 _EVALUATED = ("float", "host", "htp")
@@ -74,14 +74,26 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     return int(value)
 
 
+def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Parse lengths of contexts."""
+    return None if value is None else tuple(_ids(value, "context"))
+
+
 @tool("xdlc-llm build")
 @click.argument("source", metavar="SOURCE", type=params.MODEL)
 @click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
-@params.flags_of(BuildOptions, settings={"splits": {"type": str, "callback": _splits}})
+@params.flags_of(
+    BuildOptions,
+    settings={
+        "context": {"type": str, "callback": _contexts},
+        "splits": {"type": str, "callback": _splits},
+    },
+)
 def build(source: Path, output: Path, **options: Any) -> None:
-    """Build a bundle from a folder of Hugging Face or a GGUF file.
+    """Build a bundle from a folder of Hugging Face, a GGUF file, or an exported decoder.
 
-    Nothing of the folder is executed. A build that was interrupted goes on where it ended.
+    An exported decoder is a .pt2 or .onnx file, or a DLC. Nothing of the source is executed. A build that
+    was interrupted goes on where it ended.
     """
     from xdlc.llm.building import build as built
 
@@ -102,7 +114,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
     if (prompt is None) == (tokens is None):
         raise UsageError("one of two is needed", fix=f"pass {spell('prompt')} or {spell('tokens')}")
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import begun
+    from xdlc.llm.running import begun, tokenizer_of
 
     bundle = read_bundle(source)
     if tokens is not None:
@@ -110,7 +122,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
             for token in ask(_ids(tokens), max_new_tokens):
                 click.echo(token)
         return
-    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+    with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         begin = begun(tokenizer.encode(prompt or ""), bundle.facts)
         _stream(tokenizer.pieces(ask(begin, max_new_tokens)))
 
@@ -122,15 +134,15 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
     """Talk to a language model: a line from standard input is a message."""
     from xdlc.llm.bundle import read_bundle
-    from xdlc.llm.running import begun
+    from xdlc.llm.running import conversation, tokenizer_of
 
     bundle = read_bundle(source)
     messages = [{"role": "system", "content": system}] if system is not None else []
-    with _tokenizer(bundle) as tokenizer, _answering(bundle, options) as ask:
+    with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         for line in _lines():
             messages.append({"role": "user", "content": line})
-            answer = ask(begun(tokenizer.conversation(messages), bundle.facts), max_new_tokens)
-            content = _stream(tokenizer.pieces(answer))
+            prompt = conversation(messages, tokenizer, bundle.facts, max_new_tokens, notice)
+            content = _stream(tokenizer.pieces(ask(prompt, max_new_tokens)))
             messages.append({"role": "assistant", "content": content})
 
 
@@ -162,11 +174,11 @@ def evaluate(
     """Print perplexities on a text, and how often the likeliest tokens are equal."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
-    from xdlc.llm.running import check_tokens, runner_of
+    from xdlc.llm.running import check_tokens, runner_of, tokenizer_of
     from xdlc.llm.tokenizer import read_text
 
     bundle = read_bundle(source)
-    with _tokenizer(bundle) as tokenizer:
+    with tokenizer_of(bundle) as tokenizer:
         tokens = tokenizer.encode(read_text(listing), special=False)[:max_tokens]
     cases = [(name, bundle, name) for name in engines or ("float", "host")]
     if reference is not None:
@@ -192,20 +204,20 @@ def evaluate(
         show(line)
 
 
-def _ids(text: str) -> list[int]:
+def _ids(text: str, option: str = "tokens") -> list[int]:
     words = text.replace(",", " ").split()
     if not words or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
-        raise UsageError("are not token ids", where=spell("tokens"), fix=f"write {spell('tokens', '1,2,3')}")
+        raise UsageError("are not whole numbers", where=spell(option), fix=f"write {spell(option, '1,2,3')}")
     return [int(word) for word in words]
 
 
 @contextmanager
-def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int], int], Iterator[int]]]:
+def _answering(bundle: Bundle, options: Any) -> Iterator[Answer]:
     from xdlc.llm.generation import Sampling
     from xdlc.llm.running import opened
 
     engine, soc, is_timed = (options.pop(name) for name in ("engine", "soc", "profile"))
-    ask: Callable[[Sequence[int], int], Iterator[int]]
+    ask: Answer
     with ExitStack() as stack:
         with bars.steps("loading"):
             sampling = Sampling(**options)
@@ -213,9 +225,7 @@ def _answering(bundle: Bundle, options: Any) -> Iterator[Callable[[Sequence[int]
         yield _timed(ask) if is_timed else ask
 
 
-def _timed(
-    ask: Callable[[Sequence[int], int], Iterator[int]],
-) -> Callable[[Sequence[int], int], Iterator[int]]:
+def _timed(ask: Answer) -> Answer:
     """Return a function that answers, and prints how long that took."""
 
     def answer(prompt: Sequence[int], most: int) -> Iterator[int]:
@@ -228,19 +238,6 @@ def _timed(
         notice(f"{len(prompt)} tokens of prompt; first token after {first:.3g} s{rate}")
 
     return answer
-
-
-def _tokenizer(bundle: Bundle) -> Tokenizer:
-    from xdlc.llm.tokenizer import Tokenizer
-
-    if bundle.tokenizer is None:
-        raise UsageError(
-            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
-        )
-    facts = bundle.facts
-    special = {} if facts.bos is None else {"bos_token": facts.bos}
-    special |= {"eos_token": facts.eos[0]} if facts.eos else {}
-    return Tokenizer(bundle.tokenizer, facts.chat_template, special)
 
 
 def _lines() -> Iterator[str]:

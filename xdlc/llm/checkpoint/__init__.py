@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdlc.converter import formats
 from xdlc.errors import StorageError, UsageError
 from xdlc.llm.checkpoint.folder import open_folder
 from xdlc.llm.checkpoint.gguf_model import open_gguf
 from xdlc.llm.checkpoint.model import Checkpoint, Weight
+from xdlc.llm.checkpoint.module import open_module
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 __all__ = ["Checkpoint", "Weight", "open_checkpoint"]
 
 
-def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+def open_checkpoint(path: str | os.PathLike[str] | Module) -> Checkpoint:
     """Open a folder of Hugging Face with config.json and safetensors, or a GGUF file.
 
-    Weights stay in their files until they are read.
+    A network of transformers in memory is another form.  Weights stay where they are until they are read.
 
     Raises:
         UsageError: If it is something else.
@@ -25,6 +30,8 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         UnsupportedOp: If its weights have a form that is not supported.
         StorageError: If it cannot be read.
     """
+    if not isinstance(path, str | os.PathLike):
+        return open_module(path)
     place = Path(path)
     try:
         form = formats.recognize(place)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.weights import beside
 from xdlc.errors import ModelError
-from xdlc.ir.files import read_bytes
 from xdlc.json_fields import fits, shown
-from xdlc.llm.checkpoint.model import Checkpoint, Weight, json_object, omit_unknown_ids
+from xdlc.llm.checkpoint.model import Checkpoint, Stamp, Weight, omit_unknown_ids, stamps_of
 from xdlc.llm.checkpoint.packed import packed_weights
 from xdlc.llm.checkpoint.pickled import read_pickled
 from xdlc.llm.checkpoint.safetensors import read_safetensors
-from xdlc.llm.checkpoint.tokenizer import check_tokenizer
+from xdlc.llm.checkpoint.texts import Texts, json_file, read_texts
 
-_MOST_CONFIG = 1 << 22
-_MOST_TOKENIZER = 48 << 20
-_MOST_VALUES = 1 << 18
 _MOST_SHARDS = 1 << 10
 _PREFIXES = {"gpt2": "transformer."}
 """Prefix of the decoder's parameters, which checkpoints of the decoder alone omit; default: ``model.``."""
@@ -44,15 +40,28 @@ def open_folder(folder: Path) -> Checkpoint:
         raise ModelError(
             "has no config.json", where=str(folder), fix="name a folder of Hugging Face, or a GGUF file"
         )
-    config = _json(folder, "config.json") or {}
-    where = str(folder / "config.json")
+    config, texts = json_file(folder, "config.json") or {}, read_texts(folder)
+    return assembled(str(folder), config, _weights(folder), texts, stamps_of(folder.iterdir()))
+
+
+def assembled(
+    where: str,
+    config: dict[str, Any],
+    tensors: dict[str, ir.TensorData],
+    texts: Texts,
+    stamps: Sequence[Stamp] = (),
+) -> Checkpoint:
+    """Return the checkpoint of a decoder whose parameters may have other prefixes.
+
+    Raises:
+        XdlcError: As ``open_checkpoint`` does.
+    """
     family = config.get("model_type")
     if not isinstance(family, str) or not family:
-        raise ModelError(
-            "has no model_type", where=where, fix="get the config.json of the model, not of an adapter"
-        )
+        fix = "get the config.json of the model, not of an adapter"
+        raise ModelError("has no model_type", where=f"{where}: config.json", fix=fix)
     notices: list[str] = []
-    tensors = _decoder_alone(_weights(folder), folder, notices)
+    tensors = _decoder_alone(tensors, where, notices)
     prefix = _PREFIXES.get(family, "model.")
     if not any(name.startswith(prefix) for name in tensors):
         tensors = {name if name.startswith(_HEAD) else prefix + name: data for name, data in tensors.items()}
@@ -60,53 +69,19 @@ def open_folder(folder: Path) -> Checkpoint:
     stated = config.pop("quantization_config", None)
     weights: Mapping[str, Weight] = {name: Weight(data) for name, data in tensors.items()}
     if stated is not None:
-        weights = packed_weights(stated, tensors, str(folder))
-    template, settings = _text(folder, "chat_template.jinja"), _json(folder, "tokenizer_config.json") or {}
-    tokenizer = _content(folder, "tokenizer.json", _MOST_TOKENIZER)
-    if tokenizer is not None:
-        check_tokenizer(tokenizer, str(folder / "tokenizer.json"))
-    elif any((folder / name).is_file() for name in ("tokenizer.model", "vocab.json")):
-        notices.append(
-            f"{folder}: its tokenizer has no tokenizer.json; write it with transformers: "
-            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-        )
-    generation = _generation(config, _json(folder, "generation_config.json") or {}, folder)
-    notices += omit_unknown_ids(generation, config, str(folder))
+        weights = packed_weights(stated, tensors, where)
+    generation = _generation(config, texts.generation, where)
+    unknown = omit_unknown_ids(generation, config, where)
     return Checkpoint(
-        where=str(folder),
+        where=where,
         config=config,
         weights=weights,
-        tokenizer=tokenizer,
-        chat_template=template or _template(settings.get("chat_template")),
+        tokenizer=texts.tokenizer,
+        chat_template=texts.chat_template,
         generation=generation,
-        notices=tuple(notices),
+        notices=(*notices, *texts.notices, *unknown),
+        stamps=tuple(stamps),
     )
-
-
-def _content(folder: Path, name: str, most: int) -> bytes | None:
-    """Return the bytes of a file of the folder; None if it does not exist."""
-    if not (folder / name).is_file():
-        return None
-    where = str(folder / name)
-    content = read_bytes(beside(folder / "config.json", name, where), most)
-    if len(content) > most:
-        raise ModelError(f"has more than {most} bytes", where=where, fix="get the file again")
-    return content
-
-
-def _json(folder: Path, name: str) -> dict[str, Any] | None:
-    content = _content(folder, name, _MOST_CONFIG)
-    return None if content is None else json_object(content, str(folder / name), _MOST_VALUES)
-
-
-def _text(folder: Path, name: str) -> str | None:
-    content = _content(folder, name, _MOST_CONFIG)
-    try:
-        return None if content is None else content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(
-            f"is not UTF-8: {error}", where=str(folder / name), fix="get the file again"
-        ) from error
 
 
 def _weights(folder: Path) -> dict[str, ir.TensorData]:
@@ -123,7 +98,7 @@ def _shards(
     folder: Path, index: str, read: Callable[[Path], dict[str, ir.TensorData]]
 ) -> dict[str, ir.TensorData]:
     """Return the tensors of the files that an index names."""
-    where, shards = str(folder / index), (_json(folder, index) or {}).get("weight_map")
+    where, shards = str(folder / index), (json_file(folder, index) or {}).get("weight_map")
     if not isinstance(shards, dict) or not fits(shards, {"*": str}):
         problem = "has no weight_map from names of tensors to files"
         raise ModelError(problem, where=where, fix="get the file again")
@@ -143,7 +118,7 @@ def _shards(
 
 
 def _decoder_alone(
-    tensors: dict[str, ir.TensorData], folder: Path, notices: list[str]
+    tensors: dict[str, ir.TensorData], where: str, notices: list[str]
 ) -> dict[str, ir.TensorData]:
     """Return the tensors of a decoder, without those of images beside it."""
     nested = {}
@@ -154,23 +129,11 @@ def _decoder_alone(
     if not nested:
         return tensors
     nested |= {name: data for name, data in tensors.items() if name.startswith(_HEAD)}
-    notices.append(f"{folder}: {len(tensors) - len(nested)} tensors beside the decoder are omitted")
+    notices.append(f"{where}: {len(tensors) - len(nested)} tensors beside the decoder are omitted")
     return nested
 
 
-def _template(stated: Any) -> str | None:
-    """Return the chat template of tokenizer_config.json, the default of several."""
-    if isinstance(stated, list):
-        by_name = {
-            entry.get("name"): entry.get("template")
-            for entry in stated
-            if isinstance(entry, dict) and isinstance(entry.get("name"), str)
-        }
-        stated = by_name.get("default")
-    return stated if isinstance(stated, str) else None
-
-
-def _generation(config: dict[str, Any], stated: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _generation(config: dict[str, Any], stated: dict[str, Any], where: str) -> dict[str, Any]:
     """Return generation_config.json with token ids of config.json that it omits."""
     text = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
     ids: dict[str, list[int]] = {}
@@ -182,8 +145,6 @@ def _generation(config: dict[str, Any], stated: dict[str, Any], folder: Path) ->
         ids[key] = value if isinstance(value, list) else [value]
         if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids[key]):
             problem = f"{key} is neither a whole number nor a list of them"
-            raise ModelError(
-                problem, where=str(folder), fix="get generation_config.json and config.json again"
-            )
+            raise ModelError(problem, where=where, fix="get generation_config.json and config.json again")
     first = {key: ids[key][0] if ids[key] else None for key in ("bos_token_id", "pad_token_id")}
     return {**stated, **first, "eos_token_id": ids["eos_token_id"]}

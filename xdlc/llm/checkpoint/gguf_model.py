@@ -22,7 +22,7 @@ from xdlc.json_fields import shown
 from xdlc.llm.checkpoint.gguf import Gguf, GgufTensor, read_gguf
 from xdlc.llm.checkpoint.gguf_blocks import read_weight
 from xdlc.llm.checkpoint.gguf_tokenizer import tokenizer_json
-from xdlc.llm.checkpoint.model import Checkpoint, LazyWeights, Weight, omit_unknown_ids
+from xdlc.llm.checkpoint.model import Checkpoint, LazyWeights, Weight, omit_unknown_ids, stamps_of
 from xdlc.llm.decoder import FAMILIES, Family
 
 _AGAIN = "convert the source checkpoint with a recent llama.cpp"
@@ -156,6 +156,7 @@ def open_gguf(path: Path) -> Checkpoint:
         chat_template=template if isinstance(template, str) else None,
         generation=generation,
         notices=(*notices, *([f"{file.where}: {notice}"] if notice else [])),
+        stamps=stamps_of([Path(file.where)]),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from xdlc import ir
@@ -13,6 +14,8 @@ from xdlc.errors import ModelError
 from xdlc.ir.data import RowRange
 from xdlc.ir.encoding import floats, integers
 from xdlc.json_fields import json_value
+
+Stamp: TypeAlias = tuple[str, int, int]
 
 
 class Weight:
@@ -89,6 +92,7 @@ class Checkpoint:
         generation: Content of generation_config.json; ``bos_token_id`` is a number or None, ``eos_token_id``
             a list.
         notices: What was omitted or changed.
+        stamps: Name, size and time of the files that it is read from; none if it is in memory.
     """
 
     where: str
@@ -98,6 +102,13 @@ class Checkpoint:
     chat_template: str | None = None
     generation: dict[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
+
+
+def stamps_of(paths: Iterable[Path]) -> tuple[Stamp, ...]:
+    """Return names, sizes and times of files, in the order of names."""
+    stats = [(path.name, path.stat()) for path in sorted(paths) if path.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 def json_object(content: bytes, where: str, most_values: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, string
 from xdlc.opdefs.control_flow import GRAPH_PARAMS, is_control_flow, outer_graphs
 from xdlc.opdefs.model import Collection
-from xdlc.options import spell
+from xdlc.options import Notify, spell
 from xdlc.runtime.plan import came_quantized
 
 PORT_NOTES = ("layouts", "preprocessing", "symbols", "states")
@@ -27,7 +27,7 @@ def link(
     names: Mapping[str, str],
     *,
     stems: Mapping[str, str],
-    notify: Callable[[str], None],
+    notify: Notify,
 ) -> Model:
     """Return a model with the graphs of several models, in their order.
 
@@ -94,7 +94,7 @@ def _chosen(
     mains: Mapping[str, Graph],
     names: Mapping[str, str],
     stems: Mapping[str, str],
-    notify: Callable[[str], None],
+    notify: Notify,
 ) -> dict[str, str]:
     """Return the name of each main graph."""
     chosen = {place: names.get(place, graph.name) for place, graph in mains.items()}
@@ -195,7 +195,7 @@ def _definitions(models: Mapping[str, Model]) -> dict[str, Collection]:
 
 
 def _metadata(
-    models: Mapping[str, Model], renamed: Mapping[str, Mapping[str, str]], notify: Callable[[str], None]
+    models: Mapping[str, Model], renamed: Mapping[str, Mapping[str, str]], notify: Notify
 ) -> dict[str, Any]:
     """Return notes on graphs, inputs, outputs and ops of all models."""
     merged: dict[str, Any] = {key: {} for key in (*PORT_NOTES, *GRAPH_NOTES)}

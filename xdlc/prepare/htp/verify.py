@@ -98,7 +98,7 @@ def verify_caches(
         jobs: Number of caches to verify at a time.
     """
     existing, facts = held_caches(model), cache_provenance.read(model)
-    todo = [soc for soc in socs if not _is_proven(existing[soc].facts, verifying)]
+    todo = [soc for soc in socs if not _is_proven(model, existing[soc].facts, verifying)]
     whole = {graph: GraphFacts("", graph) for graph in model.graphs}
 
     def work(soc: str) -> Verification:
@@ -138,12 +138,31 @@ def verify_caches(
     )
 
 
-def _is_proven(facts: CacheFacts | None, verifying: Verifying) -> bool:
-    """Return whether verifying a cache could add nothing to its record."""
-    verified = None if facts is None else facts.verified
-    return (
-        verified is not None and verifying.sample is None and {verified.share, verified.judged} <= {1.0, None}
+def _is_proven(model: Model, facts: CacheFacts | None, verifying: Verifying) -> bool:
+    """Return whether verifying a cache could add nothing to its record.
+
+    Records of older versions have no outputs of further graphs.
+    """
+    if facts is None or facts.verified is None or verifying.sample is not None:
+        return False
+    verified = facts.verified
+    further = [graph for graph in outer_graphs(model) if graph is not model.main]
+    return {verified.share, verified.judged} <= {1.0, None} and all(
+        any(name.startswith(_label(graph)) for name in verified.outputs)
+        for graph in further
+        if _parts_of(graph, model, facts.graphs)
     )
+
+
+def _label(graph: Graph) -> str:
+    """Return what is in front of the outputs of a further graph."""
+    return f"{graph.name}: "
+
+
+def _parts_of(graph: Graph, model: Model, sources: Mapping[str, GraphFacts]) -> list[str]:
+    """Return the graphs of a cache that are of a graph, or of one that it calls."""
+    called = {inner.name for inner in reachable(graph, model.graphs)}
+    return [number for number, part in sources.items() if part.source in called]
 
 
 def _notice(result: Verification) -> str | None:
@@ -203,8 +222,7 @@ def verify(
         if options is not None and options.share_graph_weights:
             serve = _compiling(stack, graphs, cache.soc, options, f"{name}: {cache.soc}", timeout, verifying)
         for graph in outer:
-            called = {inner.name for inner in reachable(graph, model.graphs)}
-            own = {number: part for number, part in graphs.items() if sources[number].source in called}
+            own = {number: graphs[number] for number in _parts_of(graph, model, sources)}
             is_main = graph is model.main
             limits = replace(
                 verifying,
@@ -302,7 +320,7 @@ def _of_graph(
     ]
     longest = WHOLE * verifying.budget
     if sum(map(seconds, main)) <= longest and (whole := run.whole(longest)) is not None:
-        label = "" if place.endswith(cache.soc) else f"{model.main.name}: "
+        label = "" if place.endswith(cache.soc) else _label(model.main)
         figures = {f"{label}{tensor.name}": _rounded(error) for tensor, error in whole.differences().items()}
         ran = sum(len(graphs[number]) for number in run.observed) or count
         judged = _judged(run, whole, graphs, until, timeout)

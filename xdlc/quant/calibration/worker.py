@@ -295,8 +295,7 @@ def measure_in_processes(
         "loop_timeout": loop_timeout,
     }
     with ExitStack() as stack:
-        with temporary_files():
-            folder = stack.enter_context(TemporaryFolder())
+        folder = stack.enter_context(TemporaryFolder())
         path = Path(folder) / "model.dlc"
         records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
         Model(dict(model.graphs), records=records).save(path, crc=False)

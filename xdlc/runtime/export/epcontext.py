@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +73,22 @@ def export_epcontext(
             if path in written:
                 raise UsageError("two graphs have this file", where=str(path), fix="rename one of them")
             content: Any = bytes(data.content()) if embed else binary.name
-            proto = _proto(graph, content, embed, (cache.entry or {}).get("buildId", ""))
+            build = (cache.entry or {}).get("buildId", "")
+            proto = context_model(graph, content, embed=embed, build=build)
             replace_file(path, proto.SerializeToString(deterministic=True))
             written.append(path)
     return tuple(written)
 
 
-def _proto(graph: Graph, content: Any, embed: bool, build: str) -> ModelProto:
+def context_model(graph: Graph, content: Any, *, embed: bool = False, build: str = "") -> ModelProto:
+    """Return the model of one EPContext node.
+
+    Args:
+        graph: A graph of the cache.
+        content: The cache, or the name of its file.
+        embed: Whether it is the cache.
+        build: Build of the vendor's library that compiled it.
+    """
     from onnx import helper
 
     inputs, outputs = (list(map(_info, side)) for side in (graph.inputs, graph.outputs))
@@ -95,12 +105,7 @@ def _proto(graph: Graph, content: Any, embed: bool, build: str) -> ModelProto:
         source="Qnn",
         ep_sdk_version=build,
     )
-    proto = helper.make_model(
-        helper.make_graph([node], graph.name, inputs, outputs),
-        opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)],
-        ir_version=_IR_VERSION,
-        producer_name="xdlc",
-    )
+    proto = onnx_model(graph.name, [node], inputs, outputs)
     encodings = {
         tensor.name: f"scale {tensor.encoding.scale!r} offset {tensor.encoding.offset}"
         for tensor in (*graph.inputs, *graph.outputs)
@@ -110,8 +115,32 @@ def _proto(graph: Graph, content: Any, embed: bool, build: str) -> ModelProto:
     return proto
 
 
+def onnx_model(
+    name: str,
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: Sequence[Any] = (),
+) -> ModelProto:
+    """Return a model for the provider, or for a model next to one of its."""
+    from onnx import helper
+
+    return helper.make_model(
+        helper.make_graph(nodes, name, inputs, outputs, constants),
+        opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=_IR_VERSION,
+        producer_name="xdlc",
+    )
+
+
 def _info(tensor: Tensor) -> Any:
     from onnx import helper
 
-    element = helper.np_dtype_to_tensor_dtype(tensor.dtype.numpy)
-    return helper.make_tensor_value_info(tensor.name, element, list(tensor.shape))
+    return helper.make_tensor_value_info(tensor.name, element_type(tensor), list(tensor.shape))
+
+
+def element_type(tensor: Tensor) -> int:
+    """Return the TensorProto.DataType that stores a tensor."""
+    from onnx import helper
+
+    return helper.np_dtype_to_tensor_dtype(tensor.dtype.numpy)

@@ -28,7 +28,7 @@ from xdlc.runtime.htp.process import (
     validated,
 )
 from xdlc.runtime.htp.unsupported_op import RefusedOp
-from xdlc.worker.temporary import TemporaryFolder, temporary_files
+from xdlc.worker.temporary import TemporaryFolder
 
 __all__ = [
     "CompileOptions",
@@ -131,9 +131,7 @@ def compile_for(
     """
     import numpy
 
-    with temporary_files():
-        temporary = TemporaryFolder()
-    with temporary as folder, ExitStack() as stack, _request(model, soc, name) as (request, place):
+    with TemporaryFolder() as folder, ExitStack() as stack, _request(model, soc, name) as (request, place):
         worker = stack.enter_context(HtpWorker(launch))
         request |= {"do": "compile_and_keep" if keep else "compile"}
         request |= {"options": asdict(options), "folder": folder}
@@ -197,9 +195,7 @@ def traced_compilation(
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, fails, or writes no trace.
     """
-    with temporary_files():
-        temporary = TemporaryFolder()
-    with temporary as folder:
+    with TemporaryFolder() as folder:
         with HtpWorker(launch) as worker, _request(path or model, soc, name) as (request, place):
             request |= {"do": "trace", "options": asdict(options), "folder": folder}
             answer = query(request, **place, timeout=timeout, worker=worker)

@@ -191,9 +191,7 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
             raise StorageError("is no file", where=str(path), fix="check the path")
         yield path.resolve()
         return
-    with temporary_files():
-        folder = TemporaryFolder()
-    with folder as name:
+    with TemporaryFolder() as name:
         path = Path(name) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
         notes = {} if isinstance(model, Graph) else {"symbols": model.metadata.get("symbols", {})}

@@ -1,0 +1,15 @@
+"""Progress of builds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdlc.ir.files import kept_apart
+from xdlc.llm.progress import Progress
+
+
+def test_the_state_of_a_build_is_read_and_replaced_in_one_call(tmp_path: Path) -> None:
+    with kept_apart(()):
+        for _ in range(2):
+            Progress(tmp_path, "same").note(tmp_path / "soc" / "a.bin", "checked")
+        assert Progress(tmp_path, "same").checks == ("checked",)
