@@ -192,6 +192,9 @@ def _built(
     jobs: list[tuple[Path, Future[list[str]]]] = []
     done = 0
 
+    def report() -> None:
+        step("building", done + sum(job.done() for _, job in jobs), total)
+
     def compile_one(path: Path, soc: str, file: Path) -> list[str]:
         """Return the notices, which the caller's thread reports."""
         verify, share = request.verifies, request.shares
@@ -203,7 +206,7 @@ def _built(
     compiling = ThreadPoolExecutor(1)
     try:
         for part in parts:
-            step(f"building part {part.number} of {part.count}", done, total)
+            report()
             path = part_path(folder, part.number, part.count)
             source.part(part, path)
             check_genie([load(path)])
@@ -214,13 +217,14 @@ def _built(
             for soc in request.targets:
                 file = binary_path(folder, soc, part.number, part.count)
                 make_folder(file.parent)
-                if not is_newer(file, path):
+                if is_newer(file, path):
+                    done += 1
+                else:
                     jobs.append((file, compiling.submit(compile_one, path, soc, file)))
         for file, job in jobs:
-            step(f"compiling {file.stem} for {file.parent.name}", done, total)
+            report()
             for notice in job.result():
                 notify(f"{file.parent.name}/{file.name}: {notice}")
-            done += 1
     finally:
         compiling.shutdown(cancel_futures=True)
     models = [load(part_path(folder, part.number, part.count)) for part in parts]

@@ -90,14 +90,14 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     },
 )
 def build(source: Path, output: Path, **options: Any) -> None:
-    """Build a bundle from a folder of Hugging Face, a GGUF file, or an exported decoder.
+    """Build a bundle from a Hugging Face folder, a GGUF file or an exported model.
 
     An exported decoder is a .pt2 or .onnx file, or a DLC. Nothing of the source is executed. A build that
     was interrupted goes on where it ended.
     """
     from xdlc.llm.building import build as built
 
-    with bars.steps("reading", "part") as step:
+    with bars.steps("reading", "step") as step:
         bundle = built(source, output, notify=notice, step=step, **params.stated(options))
     for check in bundle.facts.checks:
         show(f"checked: {check}")
