@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
 from xdlc.errors import ConstraintError, ModelError, UsageError
-from xdlc.ir import BlockScaleOffset, Model
+from xdlc.ir import BlockScaleOffset, Model, Tensor, make_op
+from xdlc.ir.dtype import INT32, INT64
 from xdlc.llm.bundle import Bundle
 from xdlc.llm.decoder import read_decoder
 from xdlc.llm.layout import Length, ports
@@ -34,6 +36,7 @@ CONFIG = config_of(
 )
 PROMPT, TOKEN = Length(32, 128), Length(1, 128)
 OPTIONS: dict[str, Any] = {"targets": (), "weights": "fp16", "context": 128, "prompt_tokens": 32}
+EXAMPLE = Path(__file__).parents[2] / "examples/llm/export_decoder.py"
 IDS = [1, 5, 17, 80, 3]
 
 
@@ -107,6 +110,25 @@ def test_an_exported_decoder_is_calibrated(tmp_path: Path) -> None:
     assert len(tokens_of(bundle)) == 6
 
 
+def test_ids_of_64_bits_become_32(tmp_path: Path) -> None:
+    model = floats(TOKEN)
+    graph, ids = model.main, model.main.tensors["input_ids"]
+    narrow = Tensor("narrow_ids", ids.shape, ids.dtype)
+    for op in graph.consumers(ids):
+        graph.set_inputs(op, [narrow if tensor is ids else tensor for tensor in op.inputs])
+    ids.dtype = INT64
+    graph.insert_before(graph.ops[0], make_op(graph, "Cast", [ids], [narrow], name="cast"))
+    notices: list[str] = []
+    options = OPTIONS | {"prompt_tokens": 1}
+    bundle = llm.build(
+        saved(tmp_path / "source", model), tmp_path / "bundle", notify=notices.append, **options
+    )
+    (part,) = map(load, bundle.parts)
+    assert part.main.tensors["input_ids"].dtype is INT32
+    assert "cast" not in {op.name for op in part.main.ops}
+    assert [notice for notice in notices if "int64" in notice]
+
+
 def test_a_file_of_fixed_sizes_has_one_graph(tmp_path: Path) -> None:
     source = saved(tmp_path / "source", floats(PROMPT))
     onnx = source.with_suffix(".onnx")
@@ -149,68 +171,9 @@ def exported(folder: Path, *, least: int = 1) -> tuple[Path, Any]:
     torch.manual_seed(0)
     keys = {key: value for key, value in CONFIG.items() if key != "model_type"}
     config = transformers.LlamaConfig(**keys, initializer_range=0.2, attn_implementation="eager")
-    network = transformers.LlamaForCausalLM(config).eval()
-
-    class Past:
-        """What attention calls as its cache."""
-
-        def __init__(self, past: Any) -> None:
-            self.past, self.new = past, {}
-
-        def update(self, key: Any, value: Any, layer: int, *_rest: Any, **_more: Any) -> Any:
-            self.new[f"past_key_{layer}_out"] = key.permute(1, 0, 3, 2)
-            self.new[f"past_value_{layer}_out"] = value.permute(1, 0, 2, 3)
-            keys, values = self.past[2 * layer : 2 * layer + 2]
-            keys = torch.cat([keys.permute(1, 0, 3, 2), key], 2)
-            return keys, torch.cat([values.permute(1, 0, 2, 3), value], 2)
-
-    class Decoder(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(
-            self,
-            input_ids: Any,
-            attention_mask: Any,
-            position_ids_cos: Any,
-            position_ids_sin: Any,
-            past_key_0_in: Any,
-            past_value_0_in: Any,
-            past_key_1_in: Any,
-            past_value_1_in: Any,
-        ) -> Any:
-            past = Past([past_key_0_in, past_value_0_in, past_key_1_in, past_value_1_in])
-            angles = [torch.cat([half[0]] * 2, -1) for half in (position_ids_cos, position_ids_sin)]
-            stream = self.network.model.embed_tokens(input_ids)
-            for layer in self.network.model.layers:
-                stream = layer(
-                    stream,
-                    attention_mask=attention_mask,
-                    position_embeddings=tuple(angles),
-                    past_key_values=past,
-                    use_cache=True,
-                )
-            return {"logits": self.network.lm_head(self.network.model.norm(stream)), **past.new}
-
-    any_size = torch.export.Dim.AUTO
-    tokens, before = torch.export.Dim("tokens", min=least), torch.export.Dim("past", min=1)
-    shapes = [(1, 1, 8, 24), *[(1, 1, 8, 16)] * 2, *[(2, 1, 32, 16), (2, 1, 16, 32)] * 2]
-    program = torch.export.export(
-        Decoder(),
-        (torch.zeros(1, 8, dtype=torch.int64), *(torch.zeros(shape) for shape in shapes)),
-        dynamic_shapes=(
-            {1: tokens},
-            {2: tokens, 3: any_size},
-            {2: tokens},
-            {2: tokens},
-            *[{3: before}, {2: before}] * 2,
-        ),
-    )
+    network = transformers.LlamaForCausalLM(config)
     folder.mkdir()
-    torch.export.save(program, folder / "decoder.pt2")
-    network.config.save_pretrained(folder)
-    network.generation_config.save_pretrained(folder)
+    runpy.run_path(str(EXAMPLE))["export"](network, folder / "decoder.pt2", least)
     (folder / "tokenizer.json").write_bytes(tokenizer_json())
     return folder / "decoder.pt2", network
 
@@ -227,10 +190,8 @@ def generated(network: Any, count: int) -> list[int]:
 
 @pytest.mark.frameworks
 def test_a_program_of_torch_gives_both_graphs(tmp_path: Path) -> None:
-    notices: list[str] = []
     path, network = exported(tmp_path / "source")
-    bundle = llm.build(path, tmp_path / "bundle", notify=notices.append, **OPTIONS)
-    assert [notice for notice in notices if "int32" in notice]
+    bundle = llm.build(path, tmp_path / "bundle", **OPTIONS)
     assert list(load(bundle.parts[0]).graphs) == ["prompt_ar32_cl128_1_of_1", "token_ar1_cl128_1_of_1"]
     assert tokens_of(bundle, count=16) == generated(network, 16)
 
