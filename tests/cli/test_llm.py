@@ -117,3 +117,9 @@ def test_eval_compares_on_the_shorter_context_and_refuses_other_tokens(tmp_path:
 def test_check_refuses_a_bundle_without_binaries(tmp_path: Path) -> None:
     small_bundle(tmp_path)
     invoke("check", tmp_path, code=UsageError.exit_code)
+
+
+@pytest.mark.parametrize("contexts", ["512,x", "", "-1"])
+def test_build_refuses_other_than_numbers_of_tokens(contexts: str, tmp_path: Path) -> None:
+    words = ["build", tmp_path, "-o", tmp_path / "bundle", "--context", contexts]
+    assert "--context" in invoke(*words, code=UsageError.exit_code).stderr

@@ -109,6 +109,7 @@ DAMAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
     "unknown fact": (fact("temperature", 1), 1),
     "text for a number": (fact("layers", "2"), 1),
     "text for contexts": (fact("shorter_contexts", ["x"]), 1),
+    "a longer context": (fact("shorter_contexts", [CONTEXT]), 1),
     "too many tokens": (fact("vocab", 1 << 40), 1),
     "nothing left of the context": (fact("prompt_tokens", CONTEXT), 1),
     "no rope": (fact("rope", {"theta": -1.0, "dim": 3, "scaling": "default", "facts": {}}), 1),

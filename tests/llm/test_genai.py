@@ -14,14 +14,16 @@ import onnxruntime
 import pytest
 
 from tests.llm.test_building import SIZES, folder_of
+from tests.llm.test_genie import context_of
 from tests.support.bundles import facts_of, small_bundle, small_decoder, written
+from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
 from xdlc.ir import Model, raw_data
 from xdlc.llm.bundle import Bundle
 from xdlc.llm.genai import CONFIG, is_supported
 from xdlc.llm.layout import cache_name
-from xdlc.llm.running import _on_host, opened
+from xdlc.llm.running import _on_host, opened, runner_of
 
 PROMPTS = [[7 * place % 96 for place in range(1, count)] for count in (6, 60)]
 """Prompts of a part of a run and of nearly two."""
@@ -136,6 +138,20 @@ def test_models_are_valid_and_refer_to_the_context_binaries(bundle: Bundle) -> N
             if node.op_type == "EPContext":
                 binaries.append(facts["ep_cache_context"].decode())
     assert binaries == ["decoder_1_of_2.bin", "decoder_2_of_2.bin"] * 2
+
+
+@needs_htp
+@pytest.mark.slow
+def test_a_prompt_leaves_the_mask_of_token_graphs_alone(bundle: Bundle, tmp_path: Path) -> None:
+    parts = [load(part) for part in bundle.parts]
+    binaries = {"sm8650": [*map(context_of, parts)]}
+    whole = written(tmp_path, bundle.facts, parts, binaries=binaries)
+    logits = {}
+    for engine in ("host", "htp"):
+        with runner_of(whole, engine) as runner:
+            runner.feed(PROMPTS[0])
+            logits[engine] = np.concatenate([runner.feed([token]) for token in range(50, 62)])
+    assert np.abs(logits["host"] - logits["htp"]).max() < 0.3 * logits["host"].std()
 
 
 def test_bundles_that_it_cannot_feed_have_no_pipeline(tmp_path: Path) -> None:

@@ -324,6 +324,9 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
     facts = Facts(**values)
     if facts.prompt_tokens >= facts.context:
         entry.report("prompt_tokens", "prompt_tokens has to be below context", _AGAIN)
+    if not all(facts.prompt_tokens < span < facts.context for span in facts.shorter_contexts):
+        problem = "shorter_contexts have to be between prompt_tokens and context"
+        entry.report("shorter_contexts", problem, _AGAIN)
     return facts
 
 

@@ -455,7 +455,8 @@ class _Decoder:
     def _window_mask(self, window: int) -> str:
         """Return the mask of layers with a window.
 
-        Token i sees no past token c that has ``window - i - 1`` past tokens after it.
+        Token i sees no past token c that has ``window - i - 1`` past tokens after it.  New tokens have
+        the place of the padding, which hides nothing.
         """
         import numpy as np
 
@@ -464,13 +465,14 @@ class _Decoder:
         nothing = net.array("zeros", [[0.0]])
         padded = net.add("Concat", f"padded_{window}", [past, nothing], axis=1)
         later = np.arange(length.past)[None] + window - 1 - np.arange(length.tokens)[:, None]
-        places = net.array(f"later_{window}", np.clip(later, 0, length.past), "int32")
+        later = np.pad(
+            np.clip(later, 0, length.past), ((0, 0), (0, length.tokens)), constant_values=length.past
+        )
+        places = net.array(f"later_{window}", later, "int32")
         hidden = net.add("Gather", f"hidden_{window}", [padded, places], axis=1)
-        hidden = net.shaped(f"hidden_rows_{window}", hidden, 1, 1, length.tokens, length.past)
+        hidden = net.shaped(f"hidden_rows_{window}", hidden, 1, 1, length.tokens, length.context)
         hidden = net.scaled(f"hidden_{window}_scaled", hidden, MASKED)
-        fresh = net.array("unmasked", np.zeros((1, 1, length.tokens, length.tokens)))
-        whole = net.add("Concat", f"hidden_all_{window}", [hidden, fresh], axis=3)
-        return net.add("Add", f"mask_of_{window}", [MASK, whole])
+        return net.add("Add", f"mask_of_{window}", [MASK, hidden])
 
     def _joined(self, role: str, value: str, layer: int, axis: int) -> str:
         """Output the keys or values of the tokens; return those after the past ones."""
