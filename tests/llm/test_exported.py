@@ -79,7 +79,8 @@ def test_a_dlc_with_two_graphs_becomes_a_bundle(tmp_path: Path) -> None:
 
 
 def test_weights_of_an_exported_decoder_become_integers(tmp_path: Path) -> None:
-    source = saved(tmp_path / "source", floats(PROMPT, TOKEN))
+    narrow = llm.build(saved(tmp_path / "wide", floats(PROMPT, TOKEN)), tmp_path / "narrow", **OPTIONS)
+    source = saved(tmp_path / "source", load(narrow.parts[0]))
     stated = {"weights_bitwidth_of": {"*.down": 16}}
     bundle = llm.build(source, tmp_path / "bundle", **OPTIONS | stated | {"weights": "w4b32"})
     for graph in load(bundle.parts[0]).graphs.values():

@@ -17,7 +17,7 @@ from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import find_frontend, frontends
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, Op
-from xdlc.ir.dtype import FLOAT16, FLOAT32, INT32, INT64
+from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, INT32, INT64
 from xdlc.llm.calibration import matters
 from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.folder import assembled
@@ -241,6 +241,7 @@ class Exported:
         graph = model.main
         if any(tensor.encoding is not None for tensor in graph.tensors.values()):
             raise ModelError("is quantized already", where=str(self._path), fix="give the float model")
+        _widen_floats(graph)
         for name in _narrow_indices(graph):
             if not self._models:
                 notify(f"{self._path}: input {name!r} is int64, and becomes int32, which the runtime writes")
@@ -296,6 +297,21 @@ def _converted(path: Path) -> Callable[[Length, Notify], Model]:
         return frontend.convert(path, input_dims=stated, notify=notify)
 
     return open_length
+
+
+def _widen_floats(graph: Graph) -> None:
+    """Make floats of 16 bits floats of 32, which forms of weights begin with."""
+    for tensor in graph.tensors.values():
+        if tensor.dtype in (FLOAT16, BFLOAT16):
+            tensor.dtype = FLOAT32
+            if tensor.data is not None:
+                tensor.data = tensor.data.cast(FLOAT32.numpy)
+    for op in list(graph.ops):
+        if op.type == "Cast" and (source := op.inputs[0]) is not None:
+            result = op.outputs[0]
+            if source.dtype is result.dtype is FLOAT32 and not graph.is_output(result):
+                graph.replace(result, source)
+                graph.remove(op)
 
 
 def _narrow_indices(graph: Graph) -> Iterator[str]:
