@@ -15,7 +15,7 @@ import pytest
 
 from tests.llm.test_building import SIZES, folder_of
 from tests.llm.test_genie import context_of
-from tests.support.bundles import facts_of, small_bundle, small_decoder, written
+from tests.support.bundles import facts_of, parts_with_graphs, small_bundle, small_decoder, written
 from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
@@ -155,7 +155,11 @@ def test_a_prompt_leaves_the_mask_of_token_graphs_alone(bundle: Bundle, tmp_path
 
 
 def test_bundles_that_it_cannot_feed_have_no_pipeline(tmp_path: Path) -> None:
-    assert not is_supported(small_bundle(tmp_path).facts)  # floats
+    assert not is_supported(small_bundle(tmp_path).facts, [])  # floats
     decoder = small_decoder("gemma3_text")
-    assert not is_supported(replace(facts_of(decoder), kv_bits=8))
-    assert is_supported(replace(facts_of(small_decoder()), kv_bits=8))
+    assert not is_supported(replace(facts_of(decoder), kv_bits=8), [])
+    facts, parts = replace(facts_of(small_decoder()), kv_bits=8), parts_with_graphs(small_decoder())
+    assert is_supported(facts, parts)
+    del parts[0].graphs["token_ar1_cl24_1_of_1"]
+    assert not is_supported(facts, parts)
+    assert not [*written(tmp_path, facts, parts, {"sm8650": [raw_data(b"")]}).folder.glob("*/genai*")]

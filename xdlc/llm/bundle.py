@@ -145,7 +145,7 @@ def write_bundle(
         files[folder / soc / EXTENSIONS] = extensions(soc)
         if tokenizer is not None:
             files[folder / soc / TOKENIZER] = tokenizer
-        if genai.is_supported(facts):
+        if genai.is_supported(facts, parts):
             pipeline = genai.genai_files(facts, parts, names, soc)
             files |= {folder / soc / name: content for name, content in pipeline.items()}
     bundle = _bundle(folder, facts, len(parts), dict.fromkeys(targets, is_shared), tokenizer is not None)

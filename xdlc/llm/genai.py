@@ -33,10 +33,11 @@ _LEFT = ("gemma3_text",)
 """Families whose graphs count past tokens, and expect them in front."""
 
 
-def is_supported(facts: Facts) -> bool:
+def is_supported(facts: Facts, parts: Sequence[Model]) -> bool:
     """Return whether onnxruntime-genai can hand inputs to the graphs of a bundle."""
     fits = facts.prompt_tokens > 1 and 2 * facts.prompt_tokens <= facts.context
-    return facts.kv_bits == 8 and fits and facts.family not in _LEFT
+    has_tokens = all(any(length.tokens == 1 for length in graphs_of(part)) for part in parts)
+    return facts.kv_bits == 8 and fits and has_tokens and facts.family not in _LEFT
 
 
 def genai_files(

@@ -53,7 +53,7 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
             '    LD_LIBRARY_PATH=. ADSP_LIBRARY_PATH=. ./genie-t2t-run -c genie_config.json -p "Hello"',
             "",
         ]
-    if is_supported(facts) and bundle.targets:
+    if bundle.targets and is_supported(facts, parts):
         lines += ["For onnxruntime-genai with its QNN provider, the same folder is a model.", ""]
     lines += ["Checks:", "", *(f"- {check}" for check in facts.checks or ("none",))]
     return "\n".join(lines) + "\n"
