@@ -152,6 +152,9 @@ def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:
         llm.build(source, tmp_path / "bundle", **options, splits=2)
     with pytest.raises(UsageError):
         llm.build(source, tmp_path / "bundle", **options | {"context": 256})
+    quantized = llm.build(source, tmp_path / "integers", **options | {"weights": "w4b32"})
+    with pytest.raises(ModelError, match="quantized"):
+        llm.build(saved(tmp_path / "again", load(quantized.parts[0])), tmp_path / "bundle", **options)
     (source.parent / "config.json").write_text(json.dumps(CONFIG | {"partial_rotary_factor": 0.5}))
     with pytest.raises(ModelError, match="rotates 16"):
         llm.build(source, tmp_path / "bundle", **options)

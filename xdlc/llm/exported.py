@@ -107,7 +107,7 @@ class Exported:
         """Return whether the file has a graph of a length."""
         try:
             self._model(length, lambda note: None)
-        except UsageError:
+        except (UsageError, ModelError):
             return False
         return True
 
@@ -116,13 +116,14 @@ class Exported:
 
         Raises:
             UsageError: If it has none of prompts of a context.
+            ModelError: If it is quantized.
             ConstraintError: If the vendor's runtime would not load a graph; a ProblemList of all reasons.
         """
-        refused: dict[Length, UsageError] = {}
+        refused: dict[Length, UsageError | ModelError] = {}
         for length in lengths:
             try:
                 self._model(length, notify)
-            except UsageError as error:
+            except (UsageError, ModelError) as error:
                 refused[length] = error
         for length, reason in refused.items():
             if length.tokens == lengths[0].tokens:
@@ -135,6 +136,9 @@ class Exported:
                 f"{self._path}: has no graph of {_words([length])}, that of prompts processes each token: "
                 f"{reason.problem}; {_DYNAMIC}"
             )
+        tensors = next(iter(self._models.values())).main.tensors.values()
+        if any(tensor.encoding is not None for tensor in tensors):
+            raise ModelError("is quantized already", where=str(self._path), fix="give the float model")
         check_genie([self._linked([*self._models])])
         return [*self._models]
 
@@ -239,8 +243,6 @@ class Exported:
             return self._models[length]
         model = self._open(length, (lambda note: None) if self._models else notify)
         graph = model.main
-        if any(tensor.encoding is not None for tensor in graph.tensors.values()):
-            raise ModelError("is quantized already", where=str(self._path), fix="give the float model")
         _widen_floats(graph)
         for name in _narrow_indices(graph):
             if not self._models:
