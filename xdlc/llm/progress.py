@@ -38,8 +38,10 @@ class Progress:
             self._checks = state["checks"]
             return
         binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
-        for pattern in (FACTS, f"*/{genai.CONFIG}", "decoder_*_of_*.dlc", *binaries):
+        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
             for file in folder.glob(pattern):
+                if file.suffix == ".bin":  # which a pipeline names
+                    file.with_name(genai.CONFIG).unlink(missing_ok=True)
                 file.unlink()
         self._write()
 
