@@ -78,6 +78,16 @@ def test_a_dlc_with_two_graphs_becomes_a_bundle(tmp_path: Path) -> None:
     assert tokens_of(bundle) == tokens_of(one)
 
 
+def test_special_tokens_are_in_the_vocabulary_of_the_graph(tmp_path: Path) -> None:
+    source = saved(tmp_path / "source", floats(TOKEN))
+    config = {key: value for key, value in CONFIG.items() if key != "vocab_size"}
+    (source.parent / "config.json").write_text(json.dumps(config))
+    ids = {"bos_token_id": -1, "eos_token_id": [2, -5, 96]}
+    (source.parent / "generation_config.json").write_text(json.dumps(ids))
+    facts = llm.build(source, tmp_path / "bundle", **OPTIONS | {"prompt_tokens": 1}).facts
+    assert (facts.bos, facts.eos) == (None, (2,))
+
+
 def test_weights_of_an_exported_decoder_become_integers(tmp_path: Path) -> None:
     narrow = llm.build(saved(tmp_path / "wide", floats(PROMPT, TOKEN)), tmp_path / "narrow", **OPTIONS)
     source = saved(tmp_path / "source", load(narrow.parts[0]))

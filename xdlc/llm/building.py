@@ -24,17 +24,16 @@ from xdlc.llm.checkpoint.tokenizer import begins_texts
 from xdlc.llm.forms import FORMS, Form
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import Length
-from xdlc.llm.network import (
-    Part,
-)
+from xdlc.llm.network import Part
 from xdlc.llm.progress import Progress
 from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.sources import Network, open_network
 from xdlc.llm.tokenizer import Tokenizer, read_text
-from xdlc.options import Notify, Step, spell
+from xdlc.options import Names, Notify, Step, check_values, spell
+from xdlc.options.language_models import BuildOptions
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
-from xdlc.worker.temporary import TemporaryFolder, temporary_files
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -53,7 +52,7 @@ def build(
     splits: int | str = "auto",
     text: str | os.PathLike[str] | None = None,
     tokenizer: str | os.PathLike[str] | bytes | PreTrainedTokenizerBase | None = None,
-    algorithms: Sequence[str] = (),
+    algorithms: Names = (),
     weights_bitwidth_of: Mapping[str, int] | None = None,
     verify: bool = True,
     notify: Notify = lambda text: None,
@@ -87,9 +86,13 @@ def build(
         UsageError: If an option does not fit.
         XdlcError: If the checkpoint is damaged or not supported, or a step fails.
     """
-    form = FORMS.get(weights)
-    if form is None:
-        raise UsageError(f"{spell('weights')} is {weights!r}", fix=f"use one of {', '.join(FORMS)}")
+    stated = {"weights": weights, "kv": kv, "prompt_tokens": prompt_tokens}
+    check_values(BuildOptions, {**stated, "weights_bitwidth_of": weights_bitwidth_of})
+    contexts = [context] if isinstance(context, int) else [*context]
+    for size in contexts:
+        check_values(BuildOptions, {"context": size})
+    algorithms = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
+    form = FORMS[weights]
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)
     network = open_network(source)
@@ -100,7 +103,7 @@ def build(
         checkpoint = replace(checkpoint, tokenizer=texts.tokenizer, chat_template=template)
     for notice in checkpoint.notices:
         notify(notice)
-    lengths = network.lengths(_lengths(network, context, prompt_tokens), notify)
+    lengths = network.lengths(_lengths(network, contexts, prompt_tokens), notify)
     parts = network.parts(form, splits)
     bits = form.bits_of(network.maps(), weights_bitwidth_of or {})
     if algorithms and not form.is_fixed:
@@ -109,7 +112,7 @@ def build(
             fix=f"omit it, or use {spell('weights', 'w4')} or w8",
         )
     request = _Request(
-        checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, tuple(algorithms)
+        checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, algorithms
     )
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
@@ -122,8 +125,6 @@ def _kv_bits(form: Form, bits: int | None) -> int:
     Raises:
         UsageError: If the form has no such caches.
     """
-    if bits not in (None, 8, 16):
-        raise UsageError(f"{spell('kv')} is {bits!r}", fix="use 8 or 16")
     if bits == 8 and not form.is_fixed:
         raise UsageError(
             "caches of 8 bits need activations of 16 bits", fix=f"use {spell('weights', 'w8')} or w4"
@@ -166,8 +167,8 @@ class _Request:
         layers = [(part.layers.start, part.layers.stop) for part in parts]
         form = (self.form.bits, self.form.block, self.form.is_fixed, self.kv_bits, self.targets[:1])
         options = (form, self.bits, self.algorithms, self.verifies)
-        facts = (VERSION, self.checkpoint.stamps, files, lengths, layers, options)
-        digest = hashlib.sha256(json.dumps(facts).encode())
+        facts = (VERSION, self.checkpoint.config, self.checkpoint.stamps, files, lengths, layers, options)
+        digest = hashlib.sha256(json.dumps(facts, default=str).encode())
         digest.update(self.checkpoint.tokenizer or b"")
         if not self.checkpoint.stamps:
             target: Any = SimpleNamespace(write=digest.update)
@@ -300,9 +301,7 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
             fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
         )
     content = read_text(text)
-    with temporary_files():
-        temporary = TemporaryFolder()
-    with temporary as folder:
+    with TemporaryFolder() as folder:
         path = Path(folder, "tokenizer.json")
         replace_file(path, checkpoint.tokenizer)
         with Tokenizer(path) as tokenizer:
@@ -315,7 +314,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
     tokenizer = checkpoint.tokenizer
     if tokenizer is not None and not begins_texts(tokenizer, checkpoint.where):
         first = None
-    ends = [token for token in checkpoint.generation.get("eos_token_id") or [] if token < decoder.vocab]
+    ids = range(decoder.vocab)
     return Facts(
         family=decoder.type,
         vocab=decoder.vocab,
@@ -328,26 +327,26 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
         weights=weights,
         kv_bits=request.kv_bits,
         rope=decoder.rope,
-        bos=first if first is not None and first < decoder.vocab else None,
-        eos=tuple(ends),
+        bos=first if first in ids else None,
+        eos=tuple(token for token in checkpoint.generation.get("eos_token_id") or [] if token in ids),
         chat_template=checkpoint.chat_template,
         checks=checks,
     )
 
 
-def _lengths(network: Network, context: int | Sequence[int], prompt_tokens: int) -> list[Length]:
+def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> list[Length]:
     """Return the lengths of the graphs, those of the longest context first.
 
     Raises:
         UsageError: If they do not fit.
     """
-    contexts = sorted({context} if isinstance(context, int) else {*context}, reverse=True)
+    contexts = sorted({*contexts}, reverse=True)
     if not contexts:
         raise UsageError(f"{spell('context')} is empty", fix="give the most tokens of a conversation")
-    if not 1 <= prompt_tokens < contexts[-1]:
+    if prompt_tokens >= contexts[-1]:
         raise UsageError(
             f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",
-            fix="process 1 or more tokens at a time, and fewer than the context has",
+            fix="process fewer tokens at a time than the context has",
         )
     if contexts[0] > network.positions:
         raise UsageError(
