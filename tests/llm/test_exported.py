@@ -19,7 +19,7 @@ from xdlc import llm
 from xdlc.container import load
 from xdlc.errors import ConstraintError, ModelError, UsageError
 from xdlc.ir import BlockScaleOffset, Model, Tensor, make_op
-from xdlc.ir.dtype import INT32, INT64
+from xdlc.ir.dtype import INT32, INT64, SFIXED8
 from xdlc.llm.bundle import Bundle
 from xdlc.llm.decoder import read_decoder
 from xdlc.llm.layout import Length, ports
@@ -105,6 +105,20 @@ def test_weights_of_an_exported_decoder_become_integers(tmp_path: Path) -> None:
         assert isinstance(weights["layer_1.up"].encoding, BlockScaleOffset)
 
 
+def test_a_head_of_several_ops_has_the_bits_of_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xdlc.llm.network.HEAD_ROWS", 40)
+    model = floats(TOKEN)
+    (down,) = (op for op in model.main.ops if op.name == "layer_0.down")
+    model.main.rename_op(down, "head_of_it")
+    options = OPTIONS | {"prompt_tokens": 1, "weights": "w4b32"}
+    bundle = llm.build(saved(tmp_path / "source", model), tmp_path / "bundle", **options)
+    ops = {op.name: op.inputs[1] for op in load(bundle.parts[0]).main.ops if op.type == "FullyConnected"}
+    wide = {name for name, weight in ops.items() if weight is not None and weight.dtype is SFIXED8}
+    assert wide == {"head", "head_1", "head_2"}
+
+
 def test_an_exported_decoder_is_calibrated(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     text = tmp_path / "text.txt"
@@ -162,6 +176,9 @@ def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:
         llm.build(source, tmp_path / "bundle", **options, splits=2)
     with pytest.raises(UsageError):
         llm.build(source, tmp_path / "bundle", **options | {"context": 256})
+    Model(metadata={}).save(tmp_path / "records.dlc")
+    with pytest.raises(UsageError, match="no graph, only"):
+        llm.build(tmp_path / "records.dlc", tmp_path / "bundle", **options)
     quantized = llm.build(source, tmp_path / "integers", **options | {"weights": "w4b32"})
     with pytest.raises(ModelError, match="quantized"):
         llm.build(saved(tmp_path / "again", load(quantized.parts[0])), tmp_path / "bundle", **options)

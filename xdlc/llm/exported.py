@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from xdlc.llm.layout import (
     ports,
     shapes_of,
 )
-from xdlc.llm.network import HEAD, Part
+from xdlc.llm.network import HEAD, Part, map_of
 from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.prepare.edit.link import link
@@ -94,7 +95,7 @@ class Exported:
         config.pop("quantization_config", None)
         files = {
             path,
-            *folder.glob(f"{path.stem}.*"),
+            *folder.glob(f"{escape(path.stem)}.*"),
             *(text for form in _TEXTS for text in folder.glob(form)),
         }
         self.checkpoint: Checkpoint = assembled(str(path), config, {}, read_texts(folder), stamps_of(files))
@@ -210,7 +211,7 @@ class Exported:
     def maps(self) -> list[str]:
         """Return the names of linear maps."""
         ops = next(iter(self._models.values())).main.ops
-        return [op.name for op in ops if _has_map(op)]
+        return list(dict.fromkeys(map_of(op.name) for op in ops if _has_map(op)))
 
     def part(
         self, part: Part, lengths: Sequence[Length], form: Form, bits: Mapping[str, int], notify: Notify
@@ -232,7 +233,11 @@ class Exported:
             weights_only=True,
             act_bitwidth=16,  # as weights of 16 bits need it, which stay floats
             weights_bitwidth=form.bits,
-            weights_bitwidth_of={name: bits[name] for name in self.maps() if name in bits},
+            weights_bitwidth_of={
+                op.name: bits[map_of(op.name)]
+                for op in model.main.ops
+                if _has_map(op) and map_of(op.name) in bits
+            },
             weights_block_size=form.block,
             float_bitwidth=16,
         )
@@ -247,8 +252,10 @@ class Exported:
         for name in _narrow_indices(graph):
             if not self._models:
                 notify(f"{self._path}: input {name!r} is int64, and becomes int32, which the runtime writes")
+        for op in [op for op in graph.ops if map_of(op.name) == HEAD]:
+            graph.rename_op(op, graph.unique_name(f"own_{op.name}"))
         for number, op in enumerate(_heads(graph)):
-            op.name = f"{HEAD}_{number}" if number else HEAD
+            graph.rename_op(op, f"{HEAD}_{number}" if number else HEAD)
         return self._models.setdefault(length, model)
 
     def _linked(self, lengths: Sequence[Length]) -> Model:
@@ -271,6 +278,9 @@ def _stored(path: Path) -> Callable[[Length, Notify], Model]:
     """Return the function that returns a graph of a DLC by its length."""
     model = load(path)
     graphs = graphs_of(model)
+    if not graphs:
+        problem, fix = "has no graph, only records", "give the DLC that its caches were made from"
+        raise UsageError(problem, where=str(path), fix=fix)
 
     def open_length(length: Length, notify: Notify) -> Model:
         if length not in graphs:

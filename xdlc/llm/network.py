@@ -136,7 +136,8 @@ def linear_maps(decoder: Decoder) -> list[str]:
 
 def map_of(op: str) -> str:
     """Return the name of the linear map of an op, which may have several ops."""
-    return HEAD if op.split("_")[0] == HEAD else op
+    stem, _, number = op.partition("_")
+    return HEAD if stem == HEAD and (not number or number.isdecimal()) else op
 
 
 def _read(decoder: Decoder, part: Part) -> _Shapes:
