@@ -50,6 +50,11 @@ def json_value(text: str, most: int = MAX_VALUES) -> Any:
     return value
 
 
+def json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the content of a JSON file."""
+    return f"{json.dumps(content, indent=1)}\n".encode()
+
+
 def fits(value: Any, form: Any) -> bool:
     """Return whether a JSON value has a form.
 

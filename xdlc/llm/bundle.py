@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 from xdlc.errors import ModelError, StorageError
 from xdlc.ir import Model
 from xdlc.ir.files import read_bytes, replace_file
-from xdlc.json_fields import Fields, Node, Scope
+from xdlc.json_fields import Fields, Node, Scope, json_bytes
 from xdlc.llm import genai
 from xdlc.llm.checkpoint.model import json_object
 from xdlc.llm.readme import readme
@@ -356,8 +355,3 @@ def _rope(entry: Fields) -> Rope:
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
         facts[name] = numbers if name in BY_PAIR else number
     return Rope(theta, dim, scaling, facts)
-
-
-def json_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return the content of a JSON file."""
-    return f"{json.dumps(content, indent=1)}\n".encode()

@@ -11,7 +11,8 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, r
 from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.files import make_folder, read_bytes, replace_file
-from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, engine, extensions, json_bytes
+from xdlc.json_fields import json_bytes
+from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, engine, extensions
 from xdlc.llm.layout import IDS, MASK, POSITIONS
 from xdlc.llm.tokenizer import LONGEST, Tokenizer
 from xdlc.options import Notify

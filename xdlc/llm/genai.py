@@ -7,13 +7,13 @@ inputs of the context binaries of that, a last one makes logits floats.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import to_quantized
+from xdlc.json_fields import json_bytes
 from xdlc.llm.generation import mask_values, turned
 from xdlc.llm.layout import COSINES, IDS, LOGITS, MASK, POSITIONS, SINES, Length, graph_of, graphs_of, ports
 from xdlc.runtime.export.epcontext import context_model, element_type, onnx_model
@@ -65,7 +65,11 @@ def genai_files(
     files = {stage.file: stage.proto.SerializeToString(deterministic=True) for stage in stages}
     template = {} if facts.chat_template is None else {"chat_template": facts.chat_template}
     tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", **template}
-    return {**files, CONFIG: _json(_config(facts, stages, soc)), "tokenizer_config.json": _json(tokenizer)}
+    return {
+        **files,
+        CONFIG: json_bytes(_config(facts, stages, soc)),
+        "tokenizer_config.json": json_bytes(tokenizer),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +155,6 @@ def _config(facts: Facts, stages: Sequence[_Stage], soc: str) -> dict[str, Any]:
     if facts.bos is not None:
         model["bos_token_id"] = facts.bos
     return {"model": model, "search": {"do_sample": False, "max_length": facts.context}}
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return f"{json.dumps(content, indent=1)}\n".encode()
 
 
 def _inputs(facts: Facts, named: Mapping[str, Tensor]) -> Any:
