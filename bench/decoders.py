@@ -147,8 +147,8 @@ def main() -> None:
         print(f"{name:16} ratio {ratio:.4f}, {same:5.1f} % of tokens, quantized in {seconds:.1f} s")
         for at in range(0, count if options.drift else 0, PART):
             stretch, reference = (
-                Evaluation((each.losses[0][at : at + PART],), each.likeliest[at : at + PART])
-                for each in (figures, exact)
+                Evaluation((whole.losses[0][at : at + PART],), whole.likeliest[at : at + PART])
+                for whole in (figures, exact)
             )
             ratio, same = stretch.ratio(reference), 100 * stretch.equality(reference)
             print(f"    tokens {at:5} on: ratio {ratio:.4f}, {same:5.1f} %")

@@ -238,6 +238,7 @@ def test_activations_are_calibrated_along_a_text(
         {"splits": 3},
         {"algorithms": ("adaround",)},
         {"algorithms": "adaround"},
+        {"algorithms": ("smoothquant",), "weights": "w8", "text": "none"},
         {"weights_bitwidth_of": {"layer_9.down": 8}},
         {"weights_bitwidth_of": {"head": 5}},
         {"weights": "fp16", "weights_bitwidth_of": {"head": 8}},

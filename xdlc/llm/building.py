@@ -88,10 +88,11 @@ def build(
     """
     stated = {"weights": weights, "kv": kv, "prompt_tokens": prompt_tokens}
     check_values(BuildOptions, {**stated, "weights_bitwidth_of": weights_bitwidth_of})
-    contexts = [context] if isinstance(context, int) else [*context]
-    for size in contexts:
-        check_values(BuildOptions, {"context": size})
+    contexts = (context,) if isinstance(context, int) else tuple(context)
     algorithms = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
+    for option, values in {"context": contexts, "algorithms": algorithms}.items():
+        for value in values:
+            check_values(BuildOptions, {option: value})
     form = FORMS[weights]
     socs = tuple(dict.fromkeys(find_soc(name).name for name in targets))
     step("reading", 0, 0)

@@ -76,7 +76,7 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     """Parse lengths of contexts."""
-    return None if value is None else tuple(_ids(value, "context"))
+    return None if value is None else tuple(_ids(value, "context", "512,2048"))
 
 
 @tool("xdlc-llm build")
@@ -204,10 +204,10 @@ def evaluate(
         show(line)
 
 
-def _ids(text: str, option: str = "tokens") -> list[int]:
+def _ids(text: str, option: str = "tokens", example: str = "1,2,3") -> list[int]:
     words = text.replace(",", " ").split()
     if not words or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
-        raise UsageError("are not whole numbers", where=spell(option), fix=f"write {spell(option, '1,2,3')}")
+        raise UsageError("are not whole numbers", where=spell(option), fix=f"write {spell(option, example)}")
     return [int(word) for word in words]
 
 

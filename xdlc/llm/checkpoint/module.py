@@ -43,7 +43,8 @@ def _data(tensor: Any, name: str) -> ir.TensorData:
             array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         else:
             array = plain.numpy()
-    except (TypeError, RuntimeError, NotImplementedError) as error:  # float8, meta, quantized
+    except (AttributeError, TypeError, RuntimeError, NotImplementedError) as error:
+        # no tensor, float8, meta or quantized
         raise UnsupportedOp(
             f"its values cannot be read: {str(error)[:200]}",
             where=f"parameter {name!r}",

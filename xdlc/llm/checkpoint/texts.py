@@ -45,15 +45,13 @@ def read_texts(folder: Path, name: str = "tokenizer.json") -> Texts:
     Raises:
         ModelError: If one is damaged.
     """
-    template, settings = (
-        _text(folder, "chat_template.jinja"),
-        json_file(folder, "tokenizer_config.json") or {},
-    )
+    template = _text(folder, "chat_template.jinja")
+    settings = json_file(folder, "tokenizer_config.json") or {}
     tokenizer = _content(folder, name, _MOST_TOKENIZER)
     notices: tuple[str, ...] = ()
     if tokenizer is not None:
         check_tokenizer(tokenizer, str(folder / name))
-    elif any((folder / other).is_file() for other in ("tokenizer.model", "vocab.json")):
+    elif any((folder / vocabulary).is_file() for vocabulary in ("tokenizer.model", "vocab.json")):
         notices = (
             f"{folder}: its tokenizer has no tokenizer.json; write it with transformers: "
             "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
