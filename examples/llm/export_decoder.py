@@ -5,7 +5,8 @@
 
 FOLDER is that of a checkpoint, or its name on Hugging Face.  The layers are transformers' own, so families
 that xdlc does not know are exported too: those whose layers are ``model.layers``, and whose rotary positions
-turn element i with element i + half.
+turn element i with element i + half.  Windows of attention, and factors of embeddings or logits outside of
+the layers, are not exported.
 """
 
 import sys

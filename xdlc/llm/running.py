@@ -293,7 +293,9 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
             fix="report it; other sizes of context and prompt may run right",
         )
     with runner_of(bundle, "htp", soc=soc) as runner:
-        logits = runner.feed([*prompt, *theirs[:-1]])[length - 1 :]
+        logits = numpy.zeros((0, facts.vocab), numpy.float32)
+        for rows in runner.steps([*prompt, *theirs[:-1]]):  # those of all tokens take gigabytes
+            logits = numpy.concatenate([logits, rows])[-len(theirs) :]
     own = numpy.argmax(logits, axis=-1)
     equal = int(numpy.sum(own == theirs))
     gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
