@@ -81,6 +81,16 @@ def test_inputs_and_outputs_are_kept_apart_by_inode(tmp_path: Path) -> None:
     assert link.read_bytes() == b"old"
 
 
+def test_an_input_that_is_gone_does_not_keep_its_inode(tmp_path: Path) -> None:
+    removed, output = tmp_path / "a", tmp_path / "b"
+    removed.write_bytes(b"old")
+    with kept_apart():
+        check_readable(removed)
+        removed.rename(output)  # the file system may give a new file the inode of a removed one
+        replace_file(output, b"new")
+    assert output.read_bytes() == b"new"
+
+
 def test_an_output_that_was_written_may_be_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
     with kept_apart():

@@ -17,12 +17,13 @@ from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
 from xdlc.errors import UsageError
-from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, Tensor
+from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4
 from xdlc.llm import building
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
-from xdlc.llm.layout import Length, graphs_of
+from xdlc.llm.layout import MASK, Length, graphs_of
+from xdlc.llm.network import MASKED
 from xdlc.llm.running import opened
 
 KEYS = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "max_position_embeddings": 128}
@@ -218,8 +219,11 @@ def test_activations_are_calibrated_along_a_text(
     first, second = (load(part) for part in bundle.parts)
     caches = {tensor.dtype.name for tensor in first.main.inputs if tensor.name.startswith("past_")}
     assert caches == {"ufixed8"}
-    joint = first.main.tensors["hidden_1"], second.main.tensors["hidden_1"]
-    assert joint[0].encoding == joint[1].encoding
+    for name in ("hidden_1", MASK):
+        assert first.main.tensors[name].encoding == second.main.tensors[name].encoding
+    mask = second.main.tensors[MASK].encoding
+    assert isinstance(mask, ScaleOffset)
+    assert mask.scale * mask.offset == pytest.approx(MASKED)  # whatever the scores of the first part
     assert len(tokens_of(bundle)) == 6
 
 

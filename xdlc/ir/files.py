@@ -48,8 +48,20 @@ class _Used:
 
     def __init__(self, both: Sequence[PathLike]) -> None:
         self.both = {os.path.realpath(path) for path in both}
-        self.read: set[_Identity] = set()
+        self.read: dict[_Identity, set[str]] = {}
         self.written: dict[str, _Identity | None] = {}
+
+    def reads(self, identity: _Identity) -> bool:
+        """Return whether a file was read and exists: a file system reuses inodes of removed ones."""
+        return any(_identity(path) == identity for path in self.read.get(identity, ()))
+
+
+def _identity(path: str) -> _Identity | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 _used: ContextVar[_Used | None] = ContextVar("_used", default=None)
@@ -145,7 +157,7 @@ def _note_read(where: str, held: os.stat_result) -> None:
     identity = held.st_dev, held.st_ino
     if identity in used.written.values():
         raise _replaces(where)
-    used.read.add(identity)
+    used.read.setdefault(identity, set()).add(os.path.realpath(where))
 
 
 def _replaces(where: str) -> UsageError:
@@ -186,7 +198,7 @@ def _target(where: str) -> tuple[str, _Identity | None]:
         fix = "choose another path, or permit writing to the file"
         raise StorageError("cannot be written: it is read-only", where=where, fix=fix)
     identity, used = (status.st_dev, status.st_ino), _used.get()
-    if used is not None and identity in used.read and target not in used.both:
+    if used is not None and used.reads(identity) and target not in used.both:
         raise _replaces(where)
     return target, identity
 

@@ -15,8 +15,8 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.llm.generation import Runner
-from xdlc.llm.layout import Length, cache_name
-from xdlc.llm.network import Part, map_of
+from xdlc.llm.layout import MASK, Length, cache_name
+from xdlc.llm.network import MASKED, Part, map_of
 from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.quant import quantize
@@ -30,6 +30,7 @@ SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
 CONTEXT = 512
 """Most tokens of a sequence."""
+_STEPS = (1 << 16) - 1
 
 
 def short(prompt: Length) -> Length:
@@ -70,7 +71,8 @@ class Calibrated:
         self._length = length
         self._sequences = _sequences(tokens, self._length)
         self._hidden: dict[tuple[int, int], Array] = {}
-        self._encodings: dict[str, ScaleOffset] = {}
+        # One encoding for all parts, the scores of which differ: the first part must not narrow it.
+        self._encodings = {MASK: ScaleOffset(MASKED / -_STEPS, -_STEPS, 16)}
 
     def part(self, part: Part, floats: Floats) -> Model:
         """Return a quantized part, with a graph for each length.

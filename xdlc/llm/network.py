@@ -49,8 +49,8 @@ HEAD_ROWS = 1 << 14
 """Tokens whose logits one op computes: the compiler needs memory for the largest op."""
 _FLOAT16 = 10
 """TensorProto.FLOAT16."""
-MASKED = -100.0
-"""Value of the mask where a token does not see another."""
+MASKED = -1000.0
+"""Value of the mask where a token does not see another: scores may differ by hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
