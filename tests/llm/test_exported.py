@@ -17,7 +17,7 @@ from tests.support.decoders import config_of, random_weights, whole_models
 from tests.support.htp_models import needs_htp
 from xdlc import llm
 from xdlc.container import load
-from xdlc.errors import ConstraintError, ModelError, UsageError
+from xdlc.errors import ConstraintError, ModelError, UnsupportedOp, UsageError
 from xdlc.ir import BlockScaleOffset, Model, Tensor, make_op
 from xdlc.ir.dtype import INT32, INT64, SFIXED8
 from xdlc.llm.bundle import Bundle
@@ -185,6 +185,10 @@ def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:
     (source.parent / "config.json").write_text(json.dumps(CONFIG | {"partial_rotary_factor": 0.5}))
     with pytest.raises(ModelError, match="rotates 16"):
         llm.build(source, tmp_path / "bundle", **options)
+    (source.parent / "config.json").write_text(json.dumps(CONFIG | {"rope_scaling": {"rope_type": "yarn"}}))
+    with pytest.raises(UnsupportedOp, match="yarn") as refused:
+        llm.build(source, tmp_path / "bundle", **options)
+    assert "position_ids" in (refused.value.fix or "")  # exported it is already
     (source.parent / "config.json").unlink()
     with pytest.raises(ModelError, match="none stands beside"):
         llm.build(source, tmp_path / "bundle", **options)

@@ -16,7 +16,7 @@ from typing import Any
 from xdlc.container import load
 from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import find_frontend, frontends
-from xdlc.errors import ModelError, UsageError
+from xdlc.errors import ModelError, UnsupportedOp, UsageError
 from xdlc.ir import Graph, Model, Op
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, INT32, INT64
 from xdlc.llm.calibration import matters
@@ -195,7 +195,11 @@ class Exported:
                 fix="write it with transformers, model.config.save_pretrained(FOLDER); or a file with "
                 "model_type, rope_theta, rope_scaling and max_position_embeddings",
             )
-        rope = read_rope(config, head_dim)
+        try:
+            rope = read_rope(config, head_dim)
+        except UnsupportedOp as error:
+            fix = f"compute them in the graph, from the input {POSITIONS!r} alone"
+            raise UnsupportedOp(error.problem, where=str(self._path), fix=fix) from error
         if rope.dim != 2 * pairs:
             raise ModelError(
                 f"config.json rotates {rope.dim} elements of a head, {COSINES!r} has angles for {2 * pairs}",
