@@ -16,7 +16,7 @@ from xdlc.ir import Graph, Model, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import MASK, Length, cache_name
-from xdlc.llm.network import MASKED, Part, map_of
+from xdlc.llm.network import MASKED, Part, bits_of_ops
 from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.quant import quantize
@@ -88,15 +88,12 @@ class Calibrated:
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
-        bits = {
-            op.name: self._bits[map_of(op.name)] for op in first.main.ops if map_of(op.name) in self._bits
-        }
         quantized = quantize(
             first,
             samples,
             act_bitwidth=16,
             act_bitwidth_of=caches,
-            weights_bitwidth_of=bits,
+            weights_bitwidth_of=bits_of_ops(first.main, self._bits),
             advise=False,  # perplexity judges, not single parts
             notify=lambda note: self._notify(f"part {part.number}: {note}") if matters(note) else None,
             **self._options,

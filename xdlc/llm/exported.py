@@ -38,7 +38,7 @@ from xdlc.llm.layout import (
     ports,
     shapes_of,
 )
-from xdlc.llm.network import HEAD, Part, map_of
+from xdlc.llm.network import HEAD, Part, bits_of_ops, map_of
 from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.prepare.edit.link import link
@@ -237,11 +237,7 @@ class Exported:
             weights_only=True,
             act_bitwidth=16,  # as weights of 16 bits need it, which stay floats
             weights_bitwidth=form.bits,
-            weights_bitwidth_of={
-                op.name: bits[map_of(op.name)]
-                for op in model.main.ops
-                if _has_map(op) and map_of(op.name) in bits
-            },
+            weights_bitwidth_of=bits_of_ops(model.main, bits),
             weights_block_size=form.block,
             float_bitwidth=16,
         )

@@ -29,7 +29,7 @@ from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.node import SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
-from xdlc.ir import ArrayData, Model, TensorData
+from xdlc.ir import ArrayData, Graph, Model, TensorData
 from xdlc.ir.derived_data import fill
 from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.llm.decoder import Decoder
@@ -138,6 +138,11 @@ def map_of(op: str) -> str:
     """Return the name of the linear map of an op, which may have several ops."""
     stem, _, number = op.partition("_")
     return HEAD if stem == HEAD and (not number or number.isdecimal()) else op
+
+
+def bits_of_ops(graph: Graph, bits: Mapping[str, int]) -> dict[str, int]:
+    """Return the bits of ops by name, from those of linear maps."""
+    return {op.name: bits[map_of(op.name)] for op in graph.ops if map_of(op.name) in bits}
 
 
 def _read(decoder: Decoder, part: Part) -> _Shapes:
