@@ -52,10 +52,7 @@ class _Used:
         self.written: dict[str, _Identity | None] = {}
 
     def reads(self, identity: _Identity) -> bool:
-        """Return whether a file was read and exists.
-
-        A file system reuses the inodes of removed files.
-        """
+        """Return whether a file was read and exists; inodes are used anew."""
         return any(_identity(path) == identity for path in self.read.get(identity, ()))
 
 
