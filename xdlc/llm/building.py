@@ -80,7 +80,7 @@ def build(
             characters.
         verify: Whether context binaries are verified against the host.
         notify: Called with each notice.
-        step: Called with what is done, and how many parts are done of all.
+        step: Called with what is done, and how many steps are done of all.
 
     Raises:
         UsageError: If an option does not fit.
