@@ -192,6 +192,10 @@ def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:
     (source.parent / "config.json").unlink()
     with pytest.raises(ModelError, match="none stands beside"):
         llm.build(source, tmp_path / "bundle", **options)
+    repeated = floats(TOKEN)
+    repeated.main.tensors["past_value_0_out"].shape = (1, 1, 1, 32)
+    with pytest.raises(ModelError, match="2 sizes"):
+        llm.build(saved(tmp_path / "repeated", repeated), tmp_path / "bundle", **options)
     renamed = floats(TOKEN)
     renamed.main.tensors["logits"].name = "scores"
     with pytest.raises(ConstraintError, match="logits"):

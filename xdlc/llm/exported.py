@@ -165,18 +165,16 @@ class Exported:
         """
         graph = next(iter(self._models.values())).main
         named = ports(graph)
-        keys = {
-            name: tensor for name, tensor in named.items() if (cache := cache_name(name)) and cache.is_key
-        }
-        layers = {cache.layer for name in keys if (cache := cache_name(name))}
-        sizes = {tensor.shape[:3] for tensor in keys.values()}
+        caches = [(cache, tensor) for name, tensor in named.items() if (cache := cache_name(name))]
+        layers = {cache.layer for cache, _ in caches}
+        sizes = {(tensor.shape[0], tensor.shape[2 if cache.is_key else 3]) for cache, tensor in caches}
         if len(sizes) != 1 or layers != set(range(len(layers))):
             raise ModelError(
                 f"has caches of {len(layers)} layers and {len(sizes)} sizes",
                 where=str(self._path),
                 fix="number layers from 0 on, and give all of them caches of one size",
             )
-        ((kv_heads, _, head_dim),) = sizes
+        ((kv_heads, head_dim),) = sizes
         return Sizes(
             type=str(self.checkpoint.config["model_type"]),
             vocab=named[LOGITS].shape[-1],
