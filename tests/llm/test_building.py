@@ -19,7 +19,7 @@ from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4
-from xdlc.llm import building
+from xdlc.llm import building, sources
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
 from xdlc.llm.layout import MASK, Length, graphs_of
@@ -224,6 +224,16 @@ def test_activations_are_calibrated_along_a_text(
     mask = second.main.tensors[MASK].encoding
     assert isinstance(mask, ScaleOffset)
     assert mask.scale * mask.offset == pytest.approx(MASKED)  # whatever the scores of the first part
+    assert len(tokens_of(bundle)) == 6
+
+
+def test_a_head_of_8_bits_may_be_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PART_BYTES", 1)
+    options: dict[str, Any] = {"weights": "w4", "text": text_of(tmp_path)}
+    bundle = llm.build(folder_of(tmp_path / "source"), tmp_path / "bundle", targets=(), **options, **SIZES)
+    *layers, head = bundle.parts
+    assert len(layers) == 2
+    assert [op.name for op in load(head).main.ops if op.type in ("Conv2d", "FullyConnected")] == ["head"]
     assert len(tokens_of(bundle)) == 6
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.errors import UsageError
-from xdlc.ir import Graph, Model, ScaleOffset
+from xdlc.ir import Graph, Model, Op, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import MASK, Length, cache_name
@@ -20,6 +20,7 @@ from xdlc.llm.network import MASKED, Part, bits_of_ops
 from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.quant import quantize
+from xdlc.quant.op_specs import weight_of
 from xdlc.quant.output_accuracy import FIGURES
 from xdlc.quant.ranges import representable
 from xdlc.runtime.cpu import CpuSession
@@ -88,15 +89,19 @@ class Calibrated:
         for graph in first.graphs.values():
             self._state(graph)
         caches = {tensor.name: self._kv_bits for tensor in first.main.inputs if cache_name(tensor.name)}
+        bits, options = bits_of_ops(first.main, self._bits), dict(self._options)
+        if all(bits.get(op.name, options["weights_bitwidth"]) >= 8 for op in first.main.ops if has_map(op)):
+            for name in ("weights_block_size", "use_lpbq"):  # blocks are for fewer bits
+                options.pop(name, None)
         quantized = quantize(
             first,
             samples,
             act_bitwidth=16,
             act_bitwidth_of=caches,
-            weights_bitwidth_of=bits_of_ops(first.main, self._bits),
+            weights_bitwidth_of=bits,
             advise=False,  # perplexity judges, not single parts
             notify=lambda note: self._notify(f"part {part.number}: {note}") if matters(note) else None,
-            **self._options,
+            **options,
         )
         self._note(quantized.main)
         if self._length not in self._lengths:
@@ -138,6 +143,12 @@ class Calibrated:
 def matters(note: str) -> bool:
     """Return whether a note of the quantizer is for people who build bundles."""
     return note.startswith(("warning", FIGURES))
+
+
+def has_map(op: Op) -> bool:
+    """Return whether an op multiplies by weights."""
+    weight = weight_of(op)
+    return weight is not None and weight.is_static and weight.rank >= 2
 
 
 class _Recorder:

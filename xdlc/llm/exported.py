@@ -19,7 +19,7 @@ from xdlc.converter.frontends import find_frontend, frontends
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 from xdlc.ir import Graph, Model, Op
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, INT32, INT64
-from xdlc.llm.calibration import matters
+from xdlc.llm.calibration import has_map, matters
 from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.folder import assembled
 from xdlc.llm.checkpoint.model import stamps_of
@@ -44,7 +44,6 @@ from xdlc.options import Notify, spell
 from xdlc.prepare.edit.link import link
 from xdlc.quant import quantize
 from xdlc.quant.float_types import store_floats
-from xdlc.quant.op_specs import weight_of
 
 _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
@@ -213,7 +212,7 @@ class Exported:
     def maps(self) -> list[str]:
         """Return the names of linear maps."""
         ops = next(iter(self._models.values())).main.ops
-        return list(dict.fromkeys(map_of(op.name) for op in ops if _has_map(op)))
+        return list(dict.fromkeys(map_of(op.name) for op in ops if has_map(op)))
 
     def part(
         self, part: Part, lengths: Sequence[Length], form: Form, bits: Mapping[str, int], notify: Notify
@@ -347,13 +346,7 @@ def _heads(graph: Graph) -> Iterator[Op]:
         if op is None or id(op) in seen:
             continue
         seen.add(id(op))
-        if _has_map(op):
+        if has_map(op):
             yield op
         else:
             waiting += [tensor.producer for tensor in op.inputs if tensor is not None]
-
-
-def _has_map(op: Op) -> bool:
-    """Return whether an op multiplies by weights."""
-    weight = weight_of(op)
-    return weight is not None and weight.is_static and weight.rank >= 2

@@ -62,13 +62,17 @@ class Form:
         return {name: number for name, number in bits.items() if number != self.bits}
 
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
-        """Return the bytes of a parameter, with the scales of its blocks."""
+        """Return the bytes of a parameter, with the scales of its blocks.
+
+        What is calibrated counts as if it had 8 bits at least: its floats are in memory.
+        """
         elements = math.prod(shape)
         if is_table:
             return elements * (2 if self.is_fixed or self.bits == 16 else 1)
         if len(shape) < 2 or self.bits == 16:
             return 2 * elements
-        return elements * self.bits // 8 + (2 * elements // self.block if self.block else 0)
+        bits = max(self.bits, 8) if self.is_fixed else self.bits
+        return elements * bits // 8 + (2 * elements // self.block if self.block else 0)
 
 
 FORMS: Mapping[str, Form] = {
