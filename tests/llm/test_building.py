@@ -24,6 +24,7 @@ from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
 from xdlc.llm.layout import MASK, Length, graphs_of
 from xdlc.llm.network import MASKED
+from xdlc.llm.readme import weight_bytes
 from xdlc.llm.running import opened
 
 KEYS = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "max_position_embeddings": 128}
@@ -112,6 +113,9 @@ def test_linear_maps_have_bits_of_their_own(tmp_path: Path, weights: str) -> Non
     }
     assert "head" in narrow
     assert set(weights_of(bundle)) - narrow == {"layer_0.down", "layer_1.down"}
+    sizes = [weight.size / (2 if name in narrow else 1) for name, weight in weights_of(bundle).items()]
+    (part,) = bundle.parts
+    assert 1 < weight_bytes(load(part).main) / sum(sizes) < 1.3  # with scales, biases and norms
 
 
 def test_a_build_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

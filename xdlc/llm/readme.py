@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdlc.ir import BlockScaleOffset, Graph, Model
+from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, Graph, Model
 from xdlc.llm.genai import is_supported
 from xdlc.llm.layout import cache_name, token_graphs
+from xdlc.quant.ranges import used_bits
 
 if TYPE_CHECKING:
     from xdlc.llm.bundle import Bundle
@@ -70,10 +71,12 @@ def weight_bytes(graph: Graph) -> int:
     total = 0
     for tensor in graph.tensors.values():
         if tensor.is_static and tensor not in tables:
-            bits = getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
-            total += tensor.size * bits // 8
+            bits = None if tensor.encoding is None else used_bits(tensor.encoding)
+            total += tensor.size * (bits or tensor.dtype.bits) // 8
             if isinstance(tensor.encoding, BlockScaleOffset):
                 total += _SCALE_BYTES * len(tensor.encoding.scales)
+            elif isinstance(tensor.encoding, BlockwiseExpansion):
+                total += len(tensor.encoding.block_scales) * tensor.encoding.block_scale_bits // 8
     return total
 
 
