@@ -22,10 +22,12 @@ from xdlc.ir.dtype import SFIXED4
 from xdlc.llm import building, sources
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
+from xdlc.llm.forms import FORMS
 from xdlc.llm.layout import MASK, Length, graphs_of
 from xdlc.llm.network import MASKED
 from xdlc.llm.readme import weight_bytes
 from xdlc.llm.running import opened
+from xdlc.options.language_models import WEIGHTS
 
 KEYS = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "max_position_embeddings": 128}
 SIZES: dict[str, Any] = {"context": 128, "prompt_tokens": 32}
@@ -60,6 +62,10 @@ def weights_of(bundle: Bundle) -> dict[str, Tensor]:
 def tokens_of(bundle: Bundle, engine: str = "host", count: int = 6) -> list[int]:
     with opened(bundle, engine) as ask:
         return list(ask([1, 5, 17, 80, 3], count))
+
+
+def test_options_name_all_forms() -> None:
+    assert set(WEIGHTS) == set(FORMS)
 
 
 def test_a_folder_becomes_a_bundle(tmp_path: Path) -> None:

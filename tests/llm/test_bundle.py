@@ -30,7 +30,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         decoder,
         bos=1,
         eos=(2, 3),
-        chat_template="{{ messages }}",
+        chat_template="{{ messages }}" * (1 << 17),  # which checkpoints may have, of 4 MiB at most
         checks=("a",),
         shorter_contexts=(12, 9),
     )
@@ -43,6 +43,7 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
         tokenizer=b"{}",
     )
     bundle = read_bundle(new.folder)
+    assert bundle.facts.chat_template == facts.chat_template
     assert bundle.parts == new.parts
     assert bundle.targets == new.targets
     assert bundle.facts.rope is not None

@@ -23,7 +23,8 @@ FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
 CONFIG, EXTENSIONS = "genie_config.json", "htp_backend_ext_config.json"
 FORM = 1
 """Form of the facts; one with other keys has another number."""
-_LONGEST_FACTS = 1 << 20
+_LONGEST_FACTS = 1 << 25  # a template of a GGUF file has 16 MiB at most
+_MOST_VALUES = 1 << 20
 _MOST_TOKENS = 1 << 24
 _MOST_PARTS = 256
 _AGAIN = "build the bundle again: xdlc-llm build SOURCE -o BUNDLE"
@@ -269,7 +270,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     path = place / FACTS
     if not path.is_file():
         raise StorageError(f"is no bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
-    value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _LONGEST_FACTS)
+    value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _MOST_VALUES)
     form = value.get("form", 0)
     if form != FORM:
         release = "a newer" if isinstance(form, int) and form > FORM else "an older"
