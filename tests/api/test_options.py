@@ -169,7 +169,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.runtime.export import export
     from xdlc.udo.udo_set import udo_set
 
-    internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes"}
+    internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes", "advise"}
     for verb, callees, values in (
         (api.convert, (Frontend.convert, udo_set), {each.name: each.default for each in fields(Options)}),
         (api.quantize, (quantize,), {}),
