@@ -84,7 +84,7 @@ class Exported:
     """A decoder in a file.
 
     Attributes:
-        checkpoint: What stands beside the file; it has no parameters.
+        checkpoint: The files beside it, without parameters.
         positions: Most tokens that it was made for.
     """
 

@@ -64,7 +64,7 @@ class Form:
     def nbytes(self, shape: Sequence[int], *, is_table: bool = False) -> int:
         """Return the bytes of a parameter, with the scales of its blocks.
 
-        What is calibrated counts as if it had 8 bits at least: its floats are in memory.
+        Parameters that are calibrated count with 8 bits at least, for their floats are in memory.
         """
         elements = math.prod(shape)
         if is_table:

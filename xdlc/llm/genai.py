@@ -93,7 +93,7 @@ class _Stage:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What the configuration states of it."""
+        """Its entry in the configuration."""
         graph = self.proto.graph
         sides = {"inputs": graph.input, "outputs": graph.output}
         is_on_cpu = self.name in (_INPUTS, _OUTPUTS)

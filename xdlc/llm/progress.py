@@ -17,7 +17,7 @@ _LONGEST = 1 << 16
 
 
 class Progress:
-    """What is finished of a build, kept in its folder.
+    """The finished parts of a build, noted in its folder.
 
     Files of another build are removed from the folder.
 
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """What was verified, a sentence for each context binary."""
+        """A sentence for each verified context binary."""
         return tuple(self._checks.values())
 
     def note(self, file: Path, check: str | None) -> None:

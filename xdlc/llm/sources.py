@@ -34,7 +34,7 @@ class Network(Protocol):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What its source has."""
+        """The content of its source."""
 
     @property
     def positions(self) -> int:

@@ -21,7 +21,7 @@ _MOST_VALUES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What stands beside a decoder's weights.
+    """Texts beside a decoder's weights.
 
     Attributes:
         tokenizer: Content of tokenizer.json.
