@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -203,6 +204,7 @@ def _built(
         notices = list[str]()
         check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share)
         progress.note(file, check)
+        gc.collect()
         return notices
 
     compiling = ThreadPoolExecutor(1)
@@ -212,6 +214,7 @@ def _built(
             path = part_path(folder, part.number, part.count)
             source.part(part, path)
             check_genie([load(path)])
+            gc.collect()  # graphs are cycles, and encodings of blocks take 200 MB a part
             done += 1
             for _, job in jobs:
                 if job.done():
