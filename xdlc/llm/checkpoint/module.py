@@ -43,7 +43,7 @@ def _data(tensor: Any, name: str) -> ir.TensorData:
             array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         else:
             array = plain.numpy()
-    except (AttributeError, TypeError, RuntimeError, NotImplementedError) as error:
+    except (AttributeError, TypeError, RuntimeError) as error:
         # no tensor, float8, meta or quantized
         raise UnsupportedOp(
             f"its values cannot be read: {str(error)[:200]}",
