@@ -1,6 +1,6 @@
 """Node tests of the onnx package on HTP's emulation.
 
-    python bench/htp_nodes.py --json verdicts.json [--filter Regex] [--page docs/htp-conformance.md]
+    python bench/htp_nodes.py --json verdicts.json [--filter Regex] [--page docs/reference/htp-conformance.md]
 
 Counted are the tests that bench/conformance.py counts and that the host gets right.  A model is converted,
 compiled whole for one SoC and run on the vendor's emulation, which computes floats in float16:
@@ -180,7 +180,7 @@ def report(entries: Mapping[str, Mapping[str, Any]]) -> None:
 
 PAGE = """# Node tests of ONNX on HTP
 
-Made by `python bench/htp_nodes.py --json verdicts.json --page docs/htp-conformance.md`; do not edit.
+Made by `python bench/htp_nodes.py --json verdicts.json --page PAGE`; do not edit.
 
 Each test of the onnx package {onnx} whose inputs and outputs are tensors of numbers is converted, compiled
 whole for SM8650 and run on the vendor's emulation (onnxruntime-qnn {qnn}), which computes floats in float16.
@@ -192,7 +192,7 @@ whole for SM8650 and run on the vendor's emulation (onnxruntime-qnn {qnn}), whic
 - **refused**: an error with the reason.
 - **died**: the vendor's library ended the process, which is a child that nothing else runs in.
 
-Faults of the library that xdlc works around: `docs/htp-faults.md`.
+Faults of the library that xdlc works around: `docs/reference/htp-faults.md`.
 
 {totals}
 

@@ -1,11 +1,11 @@
-"""Writes docs/supported-ops.md: what becomes of every ONNX operator, and which others have handlers.
+"""Writes docs/reference/supported-ops.md: results for every ONNX operator, and further handlers.
 
     python scripts/supported_ops.py
     python bench/conformance.py --json verdicts.json
     python scripts/supported_ops.py --verdicts verdicts.json
 
 The page comes from the registries of xdlc, from ONNX's own definitions of its operators, and from
-docs/conformance.json, which holds the figures of a conformance run.  The last two lines renew those;
+conformance.json beside it, which holds the figures of a conformance run.  The last two lines renew those;
 they convert the tests again to see which operations come out.
 """
 
@@ -40,7 +40,7 @@ from xdlc.converter.tflite.registry import handler as tflite
 from xdlc.ir import NATIVE_PACKAGE
 from xdlc.runtime.host_kernels import HOST_KERNELS, ML
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
 PAGE, FIGURES = DOCS / "supported-ops.md", DOCS / "conformance.json"
 DOMAINS = {
     "": "ai.onnx",

@@ -20,14 +20,14 @@ def test_every_decision_is_in_the_index_with_its_status():
 def test_the_picture_has_the_layers_that_the_imports_keep():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(each["layers"] for each in contracts if each.get("containers") == ["xdlc"])
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "project" / "architecture.md").read_text()
     picture = page.split("## Layers")[1].split("```")[1]
     drawn = [re.findall(r"[a-z_]+", line.split("  ")[0]) for line in picture.strip().split("\n")[1:]]
     assert drawn == [re.findall(r"[a-z_]+", layer) for layer in layers]
 
 
 def test_the_picture_of_child_processes_has_each_service():
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "project" / "architecture.md").read_text()
     picture = page.split("## Child processes")[1].split("```")[1]
     rows = picture[picture.index(" service ") :].strip().split("\n")[1:]
     package = ROOT / "xdlc"
@@ -40,7 +40,7 @@ def test_the_picture_of_child_processes_has_each_service():
 
 
 def test_the_picture_of_the_quantizer_has_its_steps_in_order():
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "project" / "architecture.md").read_text()
     lines = page.split("## The quantizer")[1].split("```")[1].strip().split("\n")[1:]
     rows = [(line.split()[0], line.split()[-1]) for line in lines]
     package = ROOT / "xdlc" / "quant"

@@ -14,7 +14,7 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md"
 )
-ABOUT_THE_HOUSE = ("docs/adr/", "docs/architecture", "docs/adding-", "CONTRIBUTING", "bench/", "fuzz/")
+ABOUT_THE_HOUSE = ("docs/adr/", "docs/project/", "CONTRIBUTING", "bench/", "fuzz/")
 
 
 @pytest.mark.parametrize("page", PAGES)

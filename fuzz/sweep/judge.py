@@ -28,7 +28,7 @@ OWN_LOSS = 1.5
 OWN_SHARE = 0.1
 """8 bits: share of the signal beyond which the host's own distance to the floats excuses nothing."""
 NEAR_ZERO = {"Atan", "Celu", "Elu", "Selu", "Sin"}
-"""Functions of floats that are off near 0, as docs/htp-faults.md states."""
+"""Functions of floats that are off near 0, as docs/reference/htp-faults.md states."""
 NEAR_ZERO_LOSS = 1.6e-4
 DECIBELS = 30
 """16 bits: least SQNR of HTP against the host."""
@@ -46,7 +46,7 @@ class Verdict:
         mode: Its mode.
         soc: The SoC.
         word: ``right``; ``float16`` (off by no more than the host's float16); ``stated`` (off as
-            docs/htp-faults.md states); ``steps`` (hardly further from the floats than the host's own fixed
+            htp-faults.md states); ``steps`` (hardly further from the floats than the host's own fixed
             point); ``refused`` by HTP, ``host`` (an op of it has no form for HTP), ``convert`` (refused on
             conversion or quantization); ``ended`` (the library ended); ``crashed`` (xdlc has a bug);
             ``wrong``; ``spoilt`` (right alone, wrong beside others).

@@ -14,7 +14,7 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
 from xdlc.opdefs.xml_reader import values_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "opdef-xml.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "opdef-xml.md"
 
 
 @pytest.fixture(scope="module")

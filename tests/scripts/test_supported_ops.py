@@ -1,4 +1,4 @@
-"""docs/supported-ops.md says what the registries say."""
+"""docs/reference/supported-ops.md says what the registries say."""
 
 from __future__ import annotations
 

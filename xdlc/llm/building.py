@@ -65,7 +65,7 @@ def build(
 
     Args:
         source: A folder of Hugging Face, a GGUF file, a network of transformers in memory, or a file of a
-            decoder with the inputs and outputs of docs/llm.md, as torch.export writes it.
+            decoder with the inputs and outputs of docs/guides/llm.md, as torch.export writes it.
         output: The folder to write.
         targets: SoCs to compile for, by name.
         context: Most tokens of a conversation; with several, a run uses the shortest that holds the tokens.

@@ -21,7 +21,9 @@ _MOST_LAYERS = 512
 _MOST_POSITIONS = 1 << 24
 _HIGHEST = 1e30
 """Bound of numbers that a config may state."""
-_EXPORT = "export it with torch.export and the inputs of docs/llm.md, and build a bundle of the .pt2 file"
+_EXPORT = (
+    "export it with torch.export and the inputs in docs/guides/llm.md, then build a bundle of the .pt2 file"
+)
 
 Sizes = Mapping[str, str]
 

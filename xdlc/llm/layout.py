@@ -113,7 +113,7 @@ def length_of(graph: Graph) -> Length:
     raise ModelError(
         f"is no graph of a decoder: it has no {MASK}, {IDS} or {LOGITS}",
         where=f"graph {graph.name!r}",
-        fix="name inputs and outputs as docs/llm.md lists them",
+        fix="name inputs and outputs as docs/guides/llm.md lists them",
     )
 
 

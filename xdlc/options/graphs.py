@@ -36,7 +36,7 @@ _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 
 
 class BoundaryOptions(TypedDict, total=False):
-    """Options for inputs and outputs, by name each; docs/boundary.md describes them."""
+    """Options for inputs and outputs by name: docs/guides/boundary.md."""
 
     input_layout: Annotated[
         Mapping[str, str],

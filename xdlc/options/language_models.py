@@ -15,7 +15,7 @@ ENGINES = ("auto", "genie", "htp", "host", "float")
 
 
 class BuildOptions(TypedDict, total=False):
-    """Options of ``xdlc.llm.build``; docs/llm.md describes them."""
+    """Options of ``xdlc.llm.build``; docs/guides/llm.md describes them."""
 
     targets: Annotated[
         Names,

@@ -33,7 +33,7 @@ def form(*types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE) -> 
 
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
 def avoid_faults(graph: Graph) -> bool:
-    """Rewrite ops by their forms for HTP; docs/htp-faults.md lists them."""
+    """Rewrite ops by their forms for HTP; docs/reference/htp-faults.md lists them."""
     import_modules("xdlc.passes.htp_forms")
     rewritten = [_rewrite(graph, op) for op in list(graph.ops)]
     return any(rewritten)

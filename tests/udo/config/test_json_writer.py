@@ -229,7 +229,7 @@ def test_lines_are_short_and_entries_have_one(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "udo-config.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "guides" / "udo-config.md").read_text()
     example = page.partition("```json\n")[2].partition("```")[0]
     path = tmp_path / "config.json"
     path.write_text(example)
