@@ -140,7 +140,7 @@ def test_defaults():
 
 
 def test_default_that_is_no_number_of_its_type(tmp_path: Path):
-    """A departure, which docs/reference/opdef-xml.md lists: the vendor stores the text."""
+    """A departure (docs/reference/opdef-xml.md): the vendor stores the text."""
     text = OPDEF.replace("<Default></Default><Enumeration>", "<Default>[word]</Default><Enumeration>")
     (problem,) = problems(written(tmp_path, document(text)))
     assert "expected a number of int32" in problem

@@ -23,7 +23,7 @@ def open_module(module: Any) -> Checkpoint:
     if not (hasattr(config, "to_dict") and hasattr(module, "state_dict")):
         raise UsageError(
             f"the {name} has no config of transformers",
-            fix="save its program of torch.export as .pt2, and name the file; docs/guides/llm.md has its inputs",
+            fix="save its program of torch.export as .pt2, and name the file (docs/guides/llm.md)",
         )
     settings: Any = getattr(module, "generation_config", None)
     texts = Texts(generation=settings.to_dict() if hasattr(settings, "to_dict") else {})
