@@ -266,8 +266,11 @@ def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) ->
     by_name = {figure.output: figure for figure in figures}
     for output in outputs:
         figure = by_name.get(output.name)
-        is_real = figure is not None and figure.sqnr is not None
-        yield replace(output, judged=figure.sqnr, top1=figure.verdict.equal) if figure and is_real else output
+        if figure is not None:
+            verdict, is_real = figure.verdict, figure.sqnr is not None
+            output = replace(output, rows=verdict.rows, is_lost=verdict.is_poor)
+            output = replace(output, judged=figure.sqnr, top1=verdict.equal) if is_real else output
+        yield output
 
 
 class _Count:
