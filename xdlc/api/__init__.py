@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdlc.api.comparing import compare
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.costing import cost
 from xdlc.api.debugging import debug
@@ -32,6 +33,7 @@ __all__ = [
     "check",
     "check_platform",
     "check_plugin",
+    "compare",
     "convert",
     "cost",
     "debug",

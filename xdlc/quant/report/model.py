@@ -274,7 +274,7 @@ class QuantReport:
 
     @property
     def verdict(self) -> str:
-        """The worse of the outputs' dB and agreement: good, fair or poor; or that rows are too few."""
+        """The worse of dB and agreement: good, fair or poor; or that rows are too few."""
         ratio = EXACT if self.reached is None else self.reached
         agree = min((o.top1 if o.same is None else o.same for o in self.outputs if o.rows), default=1.0)
         if ratio < self.alarm_db or agree < USELESS or any(o.is_lost for o in self.outputs):
