@@ -314,7 +314,7 @@ def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str
     states = model.metadata.get("states", {})
     for sample in read_samples(source, model.main, optional=states):
         return feeds_of(model.main, with_first_values(model.main, states, sample))
-    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more")
+    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more", code="XD205")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:

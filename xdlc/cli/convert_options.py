@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -14,7 +15,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
-from xdlc.converter.formats import recognize
+from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
 from xdlc.options import Option, PathLike, options_of, spell, type_of
@@ -164,16 +165,24 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
 
 
 def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer reads a file; None: that of the file."""
-    if len(importers) < 2:
-        return importers[0].framework if importers else None
+    """Return the framework whose importer reads a file; None: that of the file.
+
+    Raises:
+        UsageError: If the file is a DLC.
+    """
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion
         content = recognize(source)
+        if content is DLC:
+            path = quote(str(source))
+            fix = f"quantize it: xdlc quantize {path} -l samples.txt; or look at it: xdlc info {path}"
+            raise UsageError("is a DLC already", where=str(source), fix=fix, code="XD209")
+        if not importers:
+            return None
         return next(
             (importer.framework for importer in importers if importer.recognizes(source, content)),
             importers[0].framework,
         )
-    return importers[0].framework
+    return importers[0].framework if importers else None
 
 
 def _own_options(chosen: Sequence[Frontend]) -> type:

@@ -26,6 +26,7 @@ def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
         or nearest_option(name, list(options))
         or "--help lists the options",
+        code="XD201",
     )
 
 
@@ -78,7 +79,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     """Return click's error as a UsageError with a fix."""
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param is not None:
-        return UsageError(f"{name_of(param)} is missing", fix=f"give it: {_form(param)}")
+        return UsageError(f"{name_of(param)} is missing", fix=f"give it: {_form(param)}", code="XD202")
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):

@@ -74,7 +74,7 @@ def main(
     """
     source = file or input_dlc
     if source is None or (file and input_dlc):
-        raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
+        raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc", code="XD202")
     if not only_caches and (sdk or (devices and not with_cost)):
         raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
     if only_caches and (save or display_memory or with_cost):
