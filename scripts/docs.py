@@ -4,7 +4,7 @@
     make man                             # python -m scripts.docs --man
 
 Pages are Markdown that GitHub shows as well.  A copy of docs/ in .site/source gets what only the site has:
-the sidebar, pages about the project from other folders, and pages that come from the code (scripts/reference.py).
+the sidebar, pages about the project from other folders, and pages from the code (scripts/reference.py).
 Links to files that are no pages become plain text there.
 """
 
@@ -17,7 +17,7 @@ import posixpath
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from scripts import reference
@@ -107,24 +107,25 @@ def with_links(text: str, name: str, places: Mapping[str, str]) -> str:
     here = posixpath.dirname(places[name])
 
     def moved(link: re.Match[str]) -> str:
-        mark, title, target, anchor = link.groups()
+        mark, _, target, anchor = link.groups()
+        title = text[link.start(2) : link.end(2)]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
         path = "docs/index.md" if path == "README.md" else path
         place = places.get(path, path.removeprefix("docs/"))
         is_there = path in places or path.startswith("docs/")
         return f"{mark}[{title}]({posixpath.relpath(place, here)}{anchor or ''})" if is_there else title
 
-    return "".join(part if is_code else _LINK.sub(moved, part) for is_code, part in split_code(text))
+    result, end = "", 0
+    for link in _LINK.finditer(masked(text)):
+        result += text[end : link.start()] + moved(link)
+        end = link.end()
+    return result + text[end:]
 
 
-def split_code(text: str) -> Iterator[tuple[bool, str]]:
-    """Iterate over the parts of a page, and whether each is code."""
-    end = 0
-    for code in re.finditer(r"^( *)(```+)[^\n]*\n.*?^ *\2[ ]*$|`[^`\n]+`", text, re.DOTALL | re.MULTILINE):
-        yield False, text[end : code.start()]
-        yield True, code[0]
-        end = code.end()
-    yield False, text[end:]
+def masked(text: str) -> str:
+    """Return a page whose code is replaced by as many zeros: no link or heading is in it."""
+    code = r"^( *)(```+)[^\n]*\n.*?^ *\2 *$|`[^`\n]+`"
+    return re.sub(code, lambda part: "\0" * len(part[0]), text, flags=re.DOTALL | re.MULTILINE)
 
 
 def contents(texts: Mapping[str, str]) -> str:
