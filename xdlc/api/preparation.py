@@ -341,7 +341,7 @@ def prepare_hta(
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
         reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning:``.
         step: Called with the title of what is done, the number of sections compiled, and of all.
 
     Raises:
