@@ -252,8 +252,8 @@ reason for a form that it cannot express, and for operators on strings and files
 composites.
 - Caffe: xdlc drops layers that only choose data or train.
 - Caffe2: fills of the init net are constants.
-- PyTorch: a name without an overload covers all overloads. A form in place (`relu_`) is the operator without \
-the underscore. `higher_order` operators run graphs.
+- PyTorch: a name without an overload covers all overloads. A form in place (`relu_`) is the operator \
+without the underscore. `higher_order` operators run graphs.
 - Keras: `ops` are operations of functional models, `tf` are operations of Keras 2.
 
 | framework | about | count | operators |

@@ -179,9 +179,9 @@ def _is_near(figure: str, other: str, unit: str) -> bool:
 
 def make_folder(folder: Path) -> Path:
     """Fill a folder with what `make demo` leaves, and with samples.txt."""
-    made = ROOT / ".demo"
+    demo = ROOT / ".demo"
     with tempfile.TemporaryDirectory() as scratch:
-        if not (made / "demo.dlc").exists() or os.environ.get("PYTEST_CURRENT_TEST"):
+        if not (demo / "demo.dlc").exists() or os.environ.get("PYTEST_CURRENT_TEST"):
             script = str(ROOT / "scripts" / "demo.py")
             done = subprocess.run(
                 [sys.executable, script],
@@ -193,8 +193,8 @@ def make_folder(folder: Path) -> Path:
             )
             if done.returncode:
                 raise RuntimeError(f"make demo fails: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-            made = Path(scratch) / ".demo"
-        shutil.copytree(made, folder, dirs_exist_ok=True)
+            demo = Path(scratch) / ".demo"
+        shutil.copytree(demo, folder, dirs_exist_ok=True)
     for path in folder.rglob("*.txt"):
         path.write_text(path.read_text().replace(".demo/", ""))
     samples = (folder / "calibration" / "list.txt").read_text()
