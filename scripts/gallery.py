@@ -42,7 +42,7 @@ class Network:
 
     Attributes:
         file: Path in the corpus.
-        samples: What its inputs get: ``image``, crops of photos, ``cifar`` and ``kws`` with labels, or ``noise``.
+        samples: Values of its inputs: ``image`` (photos), ``cifar`` and ``kws`` (with labels), or ``noise``.
         task: What it does.
         scale: Images are multiplied by it, after ``mean`` is subtracted.
         dims: Shape of its first input, if the model leaves it open.
