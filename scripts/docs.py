@@ -38,7 +38,7 @@ ELSEWHERE = {
 # The sidebar. A name with * stands for all pages of a folder that are not listed before.
 CONTENTS = {
     "Get started": ("start/install", "start/first-dlc", "start/phone", "start/app"),
-    "Guides": (
+    "Guides: convert": (
         "guides/onnx",
         "guides/pytorch",
         "guides/tflite-and-tensorflow",
@@ -46,19 +46,28 @@ CONTENTS = {
         "guides/from-snpe",
         "guides/dynamic-shapes",
         "guides/boundary",
+        "guides/checkpoints",
+    ),
+    "Guides: accuracy": (
         "guides/accuracy",
         "guides/calibration-data",
         "guides/mixed-precision",
-        "guides/checkpoints",
         "guides/compare",
         "guides/debug",
+    ),
+    "Guides: chips": (
         "guides/choosing-socs",
+        "guides/cost",
         "guides/verified-caches",
         "guides/multi-graph",
-        "guides/cost",
         "guides/llm",
         "guides/ci",
+    ),
+    "Guides: own operations": (
         "guides/plugins",
+        "guides/udo-config",
+        "guides/udo-conversion",
+        "guides/udo-packages",
         "guides/*",
     ),
     "When it goes wrong": ("troubleshooting", "reference/errors"),

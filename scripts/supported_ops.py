@@ -213,52 +213,60 @@ table. `scripts/supported_ops.py` writes this page; do not edit it.
 
 ## ONNX
 
-xdlc converts {carried} of {count} operators. It uses the first **way** that is exact:
+xdlc converts {carried} of {count} operators. [The columns](#the-columns-of-the-table) are explained below the table.
 
-- **QNN**: operations of QNN; a node that only renames or reorders disappears.
-- **body**: the operations of the function that ONNX defines for the operator.
-- **host**: an op of package `xdlc`. The CPU runs it with onnxruntime. A graph with host ops runs on the CPU \
-only.
-- **control flow**: `If` and `While` of package `xdlc`, with graphs of their own. xdlc unrolls short loops.
-- **known**: xdlc resolves lists and optionals during conversion, if it knows their length.
+| operator | HTP | way | becomes | CPU tests | HTP tests | why not | domain | versions |
+|---|---|---|---|---|---|---|---|---|
+"""  # noqa: E501
+_COLUMNS = """
+### The columns of the table
+
+**HTP** is what HTP supports of the tests: *all*, *some* or *none*. *With constants* means that HTP needs axes, sizes,
+starts or scales as constants, as networks have them.
+
+**Way** is how xdlc converts a node. It uses the first way that is exact:
+
+- *QNN*: operations of QNN; a node that only renames or reorders disappears.
+- *body*: the operations of the function that ONNX defines for the operator.
+- *host*: an op of package `xdlc`. The CPU runs it with onnxruntime. A graph with host ops runs on the CPU only.
+- *control flow*: `If` and `While` of package `xdlc`, with graphs of their own. xdlc unrolls short loops.
+- *known*: xdlc resolves lists and optionals during conversion, if it knows their length.
 
 xdlc computes a node whose inputs are all constant during conversion, whatever the operator.
 
-The other columns:
+**Becomes** lists the operations that xdlc writes in the onnx package's tests of this operator alone.
 
-- **versions**: versions of the operator that models of opset 7 or newer can use.
-- **becomes**: operations that xdlc writes in the onnx package's tests of this operator alone.
-- **CPU tests**: how many of these tests give the expected result on the CPU. All tests: {counts}.
-- **HTP**: how many of these tests HTP supports: *all*, *some* or *none*. *With constants* means that \
-HTP needs axes, sizes, starts or scales as constants, as networks have them.
-- **HTP tests**: the tests on the vendor's emulation (onnxruntime-qnn {qnn}) of SM8650. All tests: \
-{htp_counts}.
-  - *right*: integers are equal; floats are within the test's tolerance or 2 % (relative L2).
-  - *bound*: right with such constants.
-  - *off*: another result, in most tests for infinities, NaN or numbers above the range of float16.
-  - *refused*: an error with the reason.
-  - *died*: the vendor's library ended its process.
-- **why not**: the most frequent reasons.
+**CPU tests** counts these tests: the DLC is written, read and run on the CPU. All tests: {counts}.
 
-[What HTP computes otherwise](htp-faults.md) lists the faults of the library that xdlc works around.
-"""
+**HTP tests** counts them on the vendor's emulation (onnxruntime-qnn {qnn}) of SM8650. All tests: {htp_counts}.
+
+- *right*: integers are equal; floats are within the test's tolerance or 2 % (relative L2).
+- *bound*: right if the inputs that HTP needs during compilation are constants.
+- *off*: another result, in most tests for infinities, NaN or numbers above the range of float16.
+- *refused*: an error with the reason.
+- *died*: the vendor's library ended its process.
+
+**Why not** has the most frequent reasons. [What HTP computes otherwise](htp-faults.md) lists the faults of the library
+that xdlc works around.
+
+**Versions** are the versions of the operator that models of opset 7 or newer can use.
+"""  # noqa: E501
 _ABOUT_FRAMEWORKS = """
 ## Other frameworks
 
 xdlc converts these operators with the operators of ONNX above, in the same ways. It prints an error with the
 reason for a form that it cannot express, and for operators on strings and files.
 
-- TensorFlow Lite: a `Flex` operator is the operator of TensorFlow; xdlc converts the body of other \
-composites.
+- TensorFlow Lite: a `Flex` operator is the operator of TensorFlow; xdlc converts the body of other composites.
 - Caffe: xdlc drops layers that only choose data or train.
 - Caffe2: fills of the init net are constants.
-- PyTorch: a name without an overload covers all overloads. A form in place (`relu_`) is the operator \
-without the underscore. `higher_order` operators run graphs.
+- PyTorch: a name without an overload covers all overloads. `relu_`, a form in place, is `relu`. `higher_order`
+  operators run graphs.
 - Keras: `ops` are operations of functional models, `tf` are operations of Keras 2.
 
 | framework | about | count | operators |
 |---|---|---:|---|
-"""
+"""  # noqa: E501
 
 
 def page(measured: Mapping[str, Any], on_htp: Mapping[str, Any]) -> str:
@@ -270,21 +278,20 @@ def page(measured: Mapping[str, Any], on_htp: Mapping[str, Any]) -> str:
     """
     rows = {domain: operators(domain) for domain in DOMAINS}
     everything = [row for domain in rows.values() for row in domain]
-    about = _ABOUT_ONNX.format(
-        onnx=measured["onnx"],
-        qnn=on_htp["onnxruntime-qnn"],
-        carried=sum(bool(row.ways) for row in everything),
-        count=len(everything),
-        counts=_counts(measured["tests"], VERDICTS),
-        htp_counts=_counts(on_htp["tests"], HTP_VERDICTS),
-    )
-    lines = ["# Operators and what HTP computes", "", about]
-    lines += ["| operator | domain | way | versions | becomes | CPU tests | HTP | HTP tests | why not |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    facts = {
+        "onnx": measured["onnx"],
+        "qnn": on_htp["onnxruntime-qnn"],
+        "carried": sum(bool(row.ways) for row in everything),
+        "count": len(everything),
+        "counts": _counts(measured["tests"], VERDICTS),
+        "htp_counts": _counts(on_htp["tests"], HTP_VERDICTS),
+    }
+    lines = ["# Operators and what HTP computes", "", *_ABOUT_ONNX.format(**facts).splitlines()]
     for domain, title in DOMAINS.items():
         known = ({}, {}) if domain == MICROSOFT else (measured["operators"], on_htp["operators"])
         lines += _table(title, rows[domain], *known)  # the tests of com.microsoft are not onnx's
-    lines += _ABOUT_FRAMEWORKS.rstrip("\n").split("\n")
+    lines += _COLUMNS.format(**facts).splitlines()
+    lines += _ABOUT_FRAMEWORKS.splitlines()
     for title, handlers in FRAMEWORKS.items():
         for about, names in handled(handlers).items():
             lines.append(f"| {title} | {about} | {len(names)} | {', '.join(names)} |")
@@ -318,14 +325,14 @@ def _table(
         without = "when constant" if tally.get("right") else f"no: {row.refusal}"
         cells = (
             row.name,
-            domain,
+            _summary(htp),
             ", ".join(row.ways) or without,
-            ", ".join(map(str, row.versions)) or "-",
             ", ".join(tally.get("types", ())) or "-",
             _counts(tally, VERDICTS) or "no test",
-            _summary(htp),
             _counts(htp, HTP_VERDICTS) or "-",
             "; ".join(htp.get("why", ())),
+            domain,
+            ", ".join(map(str, row.versions)) or "-",
         )
         yield f"| {' | '.join(cells)} |"
 

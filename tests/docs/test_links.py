@@ -70,7 +70,7 @@ def test_pages_are_named_by_links(page):
     here = posixpath.dirname(page)
     prose = re.sub(r"^( *)(```+).*?^ *\2 *$", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
     names = re.findall(r"`([\w./-]+\.md)`", prose)
-    known = {*PAGES, *made_pages()}
+    known = {*PAGES, *made_pages()} - {"README.md"}  # other folders have files of that name, too
     assert [name for name in names if {name, posixpath.normpath(posixpath.join(here, name))} & known] == []
 
 
