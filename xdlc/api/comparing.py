@@ -1,4 +1,4 @@
-"""Comparison of whole models: source, float, quantized and on HTP, by the same samples."""
+"""Comparison of source, float and quantized models, and of runs on HTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
-    """Figures of one model; those of its difference from the first are None for the first.
+    """Figures of one model; the first has none of a difference.
 
     Attributes:
         title: The model and what ran it.
