@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdlc.api.building import build
 from xdlc.api.comparing import compare
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.costing import cost
@@ -30,6 +31,7 @@ __all__ = [
     "RunOptions",
     "Session",
     "annotate",
+    "build",
     "check",
     "check_platform",
     "check_plugin",

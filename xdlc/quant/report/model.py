@@ -152,6 +152,8 @@ class OpReport:
         sensitivity: SQNR of the network's outputs if it alone is quantized; the two below, added.
         sensitivity_weights: The same of its static data alone.
         sensitivity_activation: The same of its results alone.
+        value_bytes: Bytes of activations that it reads and writes, as stored.
+        weight_bytes: Bytes of its static data, as stored.
     """
 
     name: str
@@ -170,6 +172,8 @@ class OpReport:
     sensitivity: float | None = None
     sensitivity_weights: float | None = None
     sensitivity_activation: float | None = None
+    value_bytes: int = 0
+    weight_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +280,8 @@ class QuantReport:
     def verdict(self) -> str:
         """The worse of dB and agreement: good, fair or poor; or that rows are too few."""
         ratio = EXACT if self.reached is None else self.reached
-        agree = min((o.top1 if o.same is None else o.same for o in self.outputs if o.rows), default=1.0)
+        shares = (o.top1 if o.same is None else o.same for o in self.outputs if o.rows)
+        agree = min((share for share in shares if share is not None), default=1.0)
         if ratio < self.alarm_db or agree < USELESS or any(o.is_lost for o in self.outputs):
             return "poor"
         if ratio < self.warn_db or agree < AGREES:

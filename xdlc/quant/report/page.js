@@ -152,6 +152,10 @@ chart({ items: acts, series: SERIES, rules: [[R.warn_db, "warn"], [R.alarm_db, "
   axis: "tensors, in order of execution",
   hint: ` The line may rise: a pool or a sum averages errors, a Relu cuts them. Dashed lines: warning at ${R.warn_db} dB, alarm at ${R.alarm_db} dB.` });
 
+// The same picture as the report's SVG form; it has no style of its own.
+const drawn = new DOMParser().parseFromString(R.picture, "image/svg+xml").documentElement;
+$("depth").after(h("section", { class: "card wider" }, document.importNode(drawn, true)));
+
 // ------------------------------------------------------------------ words
 words([
   list("What was not measured", R.unmeasured, true), list("What the quantizer did", R.notes, R.notes.length < 12), list("Operations of other widths", R.exceptions, R.exceptions.length < 12),

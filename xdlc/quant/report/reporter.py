@@ -15,6 +15,7 @@ from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
 from xdlc.options import spell
 from xdlc.page import fill, printable
+from xdlc.page.svg import network
 from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
@@ -47,13 +48,24 @@ def as_html(report: QuantReport) -> str:
         "advice": list(advice(report)),
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
+        "picture": network(report.as_json(), style=False),
     }
     return fill(
         "xdlc.quant.report", figures, kind="Quantization report", name=report.model, summary=summary(report)
     )
 
 
-FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_json, ".csv": as_csv}
+def as_svg(report: QuantReport) -> str:
+    """Return a picture of where accuracy and bytes go."""
+    return network(report.as_json())
+
+
+FORMS: dict[str, Callable[[QuantReport], str]] = {
+    ".html": as_html,
+    ".json": as_json,
+    ".csv": as_csv,
+    ".svg": as_svg,
+}
 """Text of a report by suffix."""
 
 
