@@ -62,8 +62,8 @@ def main() -> int:
     assert reporter.result is not None
     write(reporter.result, "report.html")
     report = reporter.result.as_json()
-    refused, names = {}, [op.name for op in api.load("demo.dlc").main.ops]
-    rows = []
+    refused: dict[tuple[str, str], str] = {}
+    names, rows = [op.name for op in api.load("demo.dlc").main.ops], list[str]()
     for title, path in (("float", "demo.dlc"), ("8 bits", "demo_quantized.dlc")):
         for support in api.support_matrix(path, socs=VERDICTS):
             rows.append(f"{support.soc}, {title}")

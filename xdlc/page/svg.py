@@ -25,21 +25,25 @@ def picture(width: float, height: float, title: str, body: Iterable[str], *, sty
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pic" viewBox="0 0 {width:g} {height:g}" role="img" '
         + (f'width="{width:g}" height="{height:g}" ' if style else "")
-        + f'aria-label="{escape(title)}"><title>{escape(title)}</title>'
+        + f'aria-label="{shown(title)}"><title>{shown(title)}</title>'
         + (f"<style>{css}</style>" if style else "")
         + f"{''.join(body)}</svg>\n"
     )
 
 
+def shown(words: str) -> str:
+    """Return a text as XML; names come from strangers."""
+    return escape("".join(c if c.isprintable() else "?" for c in words))
+
+
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
     """Return a line of text."""
-    plain = "".join(c if c.isprintable() else "?" for c in words)
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(plain)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{shown(words)}</text>'
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, tip: str = "", radius: int = 0) -> str:
     """Return a rectangle, with words that a pointer shows."""
-    inner = f"<title>{escape(tip)}</title>" if tip else ""
+    inner = f"<title>{shown(tip)}</title>" if tip else ""
     return (
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" '
         f'height="{max(height, 0.0):.1f}"' + (f' rx="{radius}"' if radius else "") + f">{inner}</rect>"
@@ -97,7 +101,7 @@ def network(report: Record, *, style: bool = True) -> str:
     floor = max(math.floor(floor / 20) * 20, -20)
 
     def y(value: float) -> float:
-        return 190.0 - 150.0 * float(min(max(value, floor), top) - floor) / (top - floor)
+        return float(190 - 150 * (min(max(value, floor), top) - floor) / (top - floor))
 
     body = [text(LEFT, 22, "Where accuracy goes", "h")]
     body.append(
@@ -121,10 +125,10 @@ def network(report: Record, *, style: bool = True) -> str:
     body += [
         text(LEFT, 232, "Where bytes go", "h"),
         text(LEFT + 176, 232, "bytes that each op reads and writes, not measured DRAM:", "small dim"),
-        rect(LEFT + 510, 222, 11, 11, "a"),
-        text(LEFT + 526, 232, "values", "small dim"),
-        rect(LEFT + 576, 222, 11, 11, "c"),
-        text(LEFT + 592, 232, "weights", "small dim"),
+        rect(LEFT + 526, 222, 11, 11, "a"),
+        text(LEFT + 542, 232, "values", "small dim"),
+        rect(LEFT + 592, 222, 11, 11, "c"),
+        text(LEFT + 608, 232, "weights", "small dim"),
     ]
     peak = max([1, *(op["value_bytes"] + op["weight_bytes"] for op in ops)])
     for share in (0.0, 0.5, 1.0):
@@ -156,16 +160,18 @@ def verdicts(socs: Sequence[str], ops: Sequence[str], refused: Mapping[tuple[str
         refused: Reasons by SoC and op.
     """
     step, body = (WIDTH - 200) / max(len(ops), 1), [text(16, 22, "Which SoC runs which op", "h")]
-    body += [rect(220, 12, 11, 11, "c"), text(236, 22, "on HTP", "small dim"), rect(290, 12, 11, 11, "no")]
-    body += [text(306, 22, "not supported", "small dim")]
+    body += [rect(236, 12, 11, 11, "c"), text(252, 22, "on HTP", "small dim"), rect(306, 12, 11, 11, "no")]
+    body += [text(322, 22, "not supported", "small dim")]
     for row, soc in enumerate(socs):
         high = 40 + 26 * row
         count = sum((soc, op) not in refused for op in ops)
         body.append(text(16, high + 15, soc, "mono"))
-        for number, op in enumerate(ops):
-            reason = refused.get((soc, op), "")
-            kind, tip = ("no", f"{op}: {reason}") if reason else ("c", op)
-            body.append(rect(130 + step * number, high, step - 1, 20, kind, tip))
+        numbers = groupby(range(len(ops)), key=lambda number: refused.get((soc, ops[number]), ""))
+        for reason, members in numbers:
+            first, *_, last = [*members] * 2
+            tip = f"{ops[first]} to {ops[last]}: {reason or 'on HTP'}"
+            wide = step * (last - first + 1) - 1
+            body.append(rect(130 + step * first, high, wide, 20, "no" if reason else "c", tip))
         body.append(text(WIDTH - 62, high + 15, f"{count} of {len(ops)}", "small dim"))
     reasons = list(dict.fromkeys(refused.values()))[:2]
     high = 40 + 26 * len(socs)
@@ -186,7 +192,7 @@ def partition(runs: Sequence[tuple[str, Sequence[str]]], soc: str) -> str:
     htp = sum(len(names) for place, names in runs if place == "HTP")
     body = [
         text(16, 22, f"What runs where on {soc}", "h"),
-        text(240, 22, f"{htp} of {total} ops on HTP", "small dim"),
+        text(262, 22, f"{htp} of {total} ops on HTP", "small dim"),
     ]
     room = WIDTH - 32 - 26 * (len(runs) - 1)
     for number, (place, names) in enumerate(runs):
@@ -227,7 +233,7 @@ def tensor(entry: Record) -> str:
     margin = 0.03 * (last - first)
 
     def x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * float(value - first + margin) / (last - first + 2 * margin)
+        return float(LEFT + (WIDTH - LEFT - RIGHT) * (value - first + margin) / (last - first + 2 * margin))
 
     peak = math.log1p(max(counts)) or 1.0
     scale = entry["scale"]

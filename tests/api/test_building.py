@@ -1,0 +1,60 @@
+"""All steps from a source model to a prepared DLC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import save
+
+import xdlc
+from tests.support.htp_models import needs_htp
+from tests.support.onnx_models import residual
+from xdlc import api
+from xdlc.cli.main import main
+from xdlc.errors import UsageError
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    save(residual(), tmp_path / "net.onnx")
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    for number in range(10):
+        np.save(folder / f"{number}.npy", rng.standard_normal((1, 3, 8, 8)).astype(np.float32))
+    return tmp_path / "net.onnx"
+
+
+@needs_htp
+def test_all_steps_end_with_one_line_that_says_how_good_where_and_how_much(source: Path) -> None:
+    folder, picture = source.parent / "all", source.parent / "way.svg"
+    words = ["net-run", "-i", str(source), "--samples", str(source.parent / "samples"), "--soc", "sm8650"]
+    done = CliRunner().invoke(
+        main, [*words, "-o", str(folder), "--svg", str(picture)], catch_exceptions=False
+    )
+    assert done.exit_code == 0
+    line = done.output.splitlines()[-1]
+    assert line.startswith("net on sm8650: ")
+    assert " dB" in line
+    assert "ops on HTP" in line
+    assert "MACs" in line
+    assert picture.read_text("utf-8").startswith("<svg")
+    names = {"net.dlc", "net_quantized.dlc", "net_cached.dlc", "net_report.html", "samples.txt"}
+    assert {path.name for path in folder.iterdir()} == names
+    (verdict,) = xdlc.verdicts(folder / "net_cached.dlc", "sm8650")
+    assert verdict.usable
+
+
+def test_a_folder_without_samples_is_refused(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UsageError, match="no samples"):
+        api.build(source, tmp_path / "none", folder=tmp_path / "all")
+
+
+def test_a_dlc_needs_a_list(source: Path) -> None:
+    xdlc.convert(source).save(source.with_suffix(".dlc"))
+    done = CliRunner().invoke(main, ["net-run", "-i", str(source.with_suffix(".dlc"))])
+    assert done.exit_code == 2
