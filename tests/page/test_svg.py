@@ -62,6 +62,15 @@ def test_bars_have_the_bytes_of_an_op_and_gaps_have_no_point() -> None:
     assert line.attrib["d"].count("L") == 1
 
 
+def test_a_large_network_has_a_bounded_picture() -> None:
+    content = svg.network({"ops": [op(number) for number in range(10_000)]})
+    assert len(content) < 200_000
+    root = ET.fromstring(content)
+    tips = [title.text or "" for rect in root.iter(f"{NAME}rect") for title in rect]
+    assert len(set(tips)) <= svg.MOST_OPS
+    assert "68 KiB of values" in tips[0]
+
+
 def test_ops_of_one_verdict_are_one_bar() -> None:
     root = ET.fromstring(svg.verdicts(["sm8650"], list("abcd"), {("sm8650", "d"): "no"}))
     bars = [rect.get("class") for rect in root.iter(f"{NAME}rect") if float(rect.attrib["height"]) == 20]

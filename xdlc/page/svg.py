@@ -11,6 +11,8 @@ from typing import Any
 
 WIDTH = 1000
 LEFT, RIGHT = 64, 20
+MOST_OPS = 300
+"""Most bars of a network."""
 Record = Mapping[str, Any]
 
 
@@ -90,9 +92,26 @@ def pipeline(built: Record) -> str:
     return picture(x - gap + 16, 214, f"The way of a model. {built['line']}", body)
 
 
+def joined(ops: Sequence[Record]) -> list[Record]:
+    """Return at most ``MOST_OPS`` ops; neighbours of more become one."""
+    count = -(-len(ops) // MOST_OPS) or 1
+    groups = [ops[start : start + count] for start in range(0, len(ops), count)]
+    return [
+        {
+            **group[0],
+            **{key: sum(op[key] for op in group) for key in ("value_bytes", "weight_bytes")},
+            **{
+                key: min((op[key] for op in group if op[key] is not None), default=None)
+                for key in ("cumulative", "sensitivity")
+            },
+        }
+        for group in groups
+    ]
+
+
 def network(report: Record, *, style: bool = True) -> str:
     """Return where accuracy and bytes go, from the JSON form of a report of quantization."""
-    ops = sorted(report["ops"], key=lambda op: op["order"])
+    ops = joined(sorted(report["ops"], key=lambda op: op["order"]))
     step = (WIDTH - LEFT - RIGHT) / max(len(ops), 1)
     place = {op["name"]: LEFT + step * (number + 0.5) for number, op in enumerate(ops)}
     rated = [op for op in ops if op["cumulative"] is not None]
