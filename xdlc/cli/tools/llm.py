@@ -36,7 +36,7 @@ _SAMPLING = (
         "host: this machine; float: this machine without rounding. auto is genie where it is installed, "
         "else host.",
     ),
-    click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]"),
+    click.option("--soc", metavar="SOC", help="SoC to emulate.  [default: the bundle's first]"),
     click.option(
         "--max-new-tokens",
         type=click.IntRange(1),
@@ -82,7 +82,9 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 @tool("xdlc-llm build")
 @params.source("MODEL", "Read this checkpoint or exported model.", type=params.MODEL)
-@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
+@params.output(
+    "Write the bundle to this folder.", metavar="FOLDER", name="output", type=BUNDLE, required=True
+)
 @params.flags_of(
     BuildOptions,
     settings={
@@ -158,7 +160,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
     help="Engine to evaluate: float, host or htp. Repeatable.  [default: float and host]",
 )
 @click.option("--reference", type=BUNDLE, help="Bundle to compare with, on the host: of float weights.")
-@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]")
+@click.option("--soc", metavar="SOC", help="SoC to emulate.  [default: the bundle's first]")
 @click.option("--window", type=click.IntRange(2), metavar="N", help="Tokens of a window.  [default: context]")
 @click.option(
     "--max-tokens", type=click.IntRange(2), default=4096, show_default=True, help="Most tokens of the text."
@@ -265,7 +267,7 @@ def _stream(pieces: Iterator[str]) -> str:
 
 @tool("xdlc-llm check")
 @_BUNDLE
-@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: all of the bundle]")
+@click.option("--soc", metavar="SOC", help="SoC to emulate.  [default: all of the bundle]")
 @click.option(
     "--max-new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
 )
@@ -282,7 +284,9 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 
 @tool("xdlc-llm encoder")
 @params.DLC
-@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
+@params.output(
+    "Write the bundle to this folder.", metavar="FOLDER", name="output", type=BUNDLE, required=True
+)
 @click.option("--tokenizer", type=params.INPUT_FILE, required=True, help="The tokenizer.json of the model.")
 @click.option(
     "--soc",
@@ -290,7 +294,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     "targets",
     multiple=True,
     callback=params.names,
-    metavar="NAME,NAME..",
+    metavar="SOC,SOC..",
     help="SoC to compile for. Repeatable.  [default: sm8650]",
 )
 def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
@@ -306,7 +310,7 @@ def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...
 @tool("xdlc-llm embed")
 @_BUNDLE
 @click.option("--prompt", metavar="TEXT", required=True, help="The text.")
-@click.option("--soc", metavar="NAME", help="SoC to emulate with the vendor's runtime.  [default: the host]")
+@click.option("--soc", metavar="SOC", help="SoC to emulate with the vendor's runtime.  [default: the host]")
 def embed(source: Path, prompt: str, soc: str | None) -> None:
     """Print the embedding of a text, a number a line."""
     from xdlc.llm.encoder import embedding

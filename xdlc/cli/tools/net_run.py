@@ -45,6 +45,7 @@ _PER_OP = ("moderate", "detailed")
     "Write the results to this folder.",
     "--output-dir",
     name="output_dir",
+    metavar="FOLDER",
     default=Path("output"),
     show_default=True,
 )

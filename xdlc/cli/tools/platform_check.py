@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
     "[default: all]",
 )
-@click.option("--soc", metavar="NAME", help="List only this SoC, and emulate it.")
+@click.option("--soc", metavar="SOC", help="List only this SoC, and emulate it.")
 @click.option(
     "--matrix",
     "model",

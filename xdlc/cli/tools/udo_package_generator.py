@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "Write each package to a folder of its name in this folder.",
     "--output-path",
     name="folder",
+    metavar="FOLDER",
     required=True,
 )
 @click.option(
