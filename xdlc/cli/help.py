@@ -38,7 +38,7 @@ def show_whole(ctx: click.Context, _param: click.Parameter, wanted: bool) -> Non
 
 
 def write_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write flags under headings; without ``WHOLE`` the common ones, and the number of the rest."""
+    """Write flags under headings; without ``WHOLE`` the common flags alone."""
     common = _entry(command).get("common", "").split()
     titles = {flag: title for title, flags in _table()["headings"].items() for flag in flags.split()}
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (COMMON, OWN, *_table()["headings"])}

@@ -129,13 +129,13 @@ dimension_flags = (
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input to resize to --input-dimensions. Repeatable.",
+        help="Resize this input to --input-dimensions. Repeatable.",
     ),
     click.option(
         "--input-dimensions",
         multiple=True,
         metavar="D,D..",
-        help="Dimensions of the input of --input-name. Repeatable.",
+        help="Set the dimensions of the input of --input-name. Repeatable.",
     ),
 )
 """The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
@@ -303,7 +303,7 @@ INPUT_DIMS = click.option(
     multiple=True,
     callback=lambda _context, _param, pairs: dims(pairs, least=-1),
     metavar="NAME D1,D2,..",
-    help="Shape of an input; needed where the model leaves it open. Repeatable.",
+    help="Set the shape of an input; the model may leave it open. Repeatable.",
 )
 
 
@@ -325,8 +325,8 @@ DLC_VERSION = click.option(
     callback=_check_dlc_version,
     default="4.1",
     show_default=True,
-    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
-    " Files of format 3 (SNPE 1) are read, but not written.",
+    help="Write this format. 4.0 keeps the data inside the index, as Netron can show it, up to 2 "
+    "GiB. xdlc reads files of format 3 (SNPE 1), but does not write them.",
 )
 
 

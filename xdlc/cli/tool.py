@@ -248,8 +248,8 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
             callback=_use_libraries,
-            help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
-            "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
+            help="Use libQnnHtp.so of this folder: an SDK, or an unpacked onnxruntime-qnn.  [default: "
+            "XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
         flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
