@@ -204,7 +204,7 @@ def test_every_registered_name_is_one_of_the_tool(
 ) -> None:
     words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", flag, name)
     invoke(quantize, *words, *(("--min-sqnr", 1) if name == "mixed_precision" else ()))
-    assert name in CliRunner().invoke(quantize.main, ["--help"]).output
+    assert name in CliRunner().invoke(quantize.main, ["--help-all"]).output
 
 
 def test_the_note_on_clipped_weights_is_a_flag_that_works(dlc: Path, listing: Path, tmp_path: Path) -> None:

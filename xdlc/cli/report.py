@@ -253,7 +253,7 @@ def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
     rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
     yield from text.columns(rows)
     if len(ops) > SHOWN_OPS:
-        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc-info {flag}shows all"
+        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc info {flag}shows all"
 
 
 def user_defined(model: Model) -> Iterator[str]:

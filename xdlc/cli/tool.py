@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdlc import __version__
-from xdlc.cli import argv, bars, usage_errors, vendor_flags
-from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, aliases
+from xdlc.cli import argv, bars, help, usage_errors, vendor_flags
+from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, SourceOption, aliases
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names
@@ -46,6 +47,8 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _escape_what_streams_lack()
+        if ctx.resilient_parsing:  # a shell completes the line
+            return super().parse_args(ctx, args)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = argv.understood(args, ctx)
             left = super().parse_args(ctx, list(spread))
@@ -57,8 +60,17 @@ class Tool(click.Command):
             ctx.meta[_NEXT] = _second(ctx, name, later)
         return left
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        has_source = any(isinstance(param, SourceOption) for param in self.params)
+        files = [CompletionItem(incomplete, type="file")] if has_source else []
+        return super().shell_complete(ctx, incomplete) or files
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        help.write_options(self, ctx, formatter)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
             formatter.write_paragraph()
             formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
@@ -102,6 +114,10 @@ class ToolGroup(click.Group):
         _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             return super().parse_args(ctx, argv.understood(args, ctx)[0])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -234,11 +250,19 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
             callback=_use_libraries,
-            help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
-            "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
+            help="Use libQnnHtp.so of this folder: an SDK, or an unpacked onnxruntime-qnn.  [default: "
+            "XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
         flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
+        click.option(
+            "--help-all",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=help.show_whole,
+            help="Print help with all flags, and stop.",
+        ),
     ]
 
 

@@ -21,8 +21,8 @@ from xdlc.errors import UsageError, raise_all
 @click.option(
     "--table",
     is_flag=True,
-    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes (A: HTA, "
-    "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
+    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes, "
+    "parameters, shares in percent. Runtimes: A: HTA, D: HTP, G: GPU, C: CPU.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
 @click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
@@ -30,10 +30,10 @@ from xdlc.errors import UsageError, raise_all
     "--cost",
     "with_cost",
     is_flag=True,
-    help="Show MACs, bytes and memory of each graph, and what a SoC of --device moves.",
+    help="Show MACs, bytes and memory of each graph, and what a SoC of --soc moves.",
 )
 @click.option(
-    "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
+    "--caches", "only_caches", is_flag=True, help="Show only the compiled caches, and where they are usable."
 )
 @click.option(
     "--soc",
@@ -41,15 +41,15 @@ from xdlc.errors import UsageError, raise_all
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]  "
-    "With --cost: SoCs to plan for.",
+    help="With --caches: judge the caches for these SoCs.  [default: SoCs that they were compiled "
+    "for]  With --cost: plan for these SoCs.",
 )
 @click.option(
     "--sdk",
     "--runtime-version",
     "sdk",
     metavar="VERSION",
-    help="With --caches: SDK of the devices.  [default: installed here]",
+    help="With --caches: assume this SDK on the devices.  [default: installed here]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(
@@ -68,18 +68,18 @@ def main(
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
-    Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
-    of format 3 and 4, ours and the vendor's.
+    Prints history, inputs and outputs, ops, totals, caches and HTA records. Reads containers of format 3 and
+    4 of xdlc and of the vendor.
     """
     if not only_caches and (sdk or (devices and not with_cost)):
-        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
+        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit them")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save, --display-memory and --cost are of ops, not of caches", fix="omit them, or --caches"
+            "--save, --display-memory and --cost have no effect with --caches", fix="omit them, or --caches"
         )
     if as_json and (display_memory or with_cost):
         raise UsageError(
-            "--display-memory and --cost are printed as text", fix="omit them, or use xdlc-cost --json"
+            "--display-memory and --cost print text alone", fix="omit them, or use xdlc cost --json"
         )
     if only_caches:
         _show_caches(source, devices, sdk, as_json)

@@ -18,8 +18,8 @@ from xdlc.options.graphs import ExportOptions
 def main(source: Path, target: Path | None, **options: Any) -> None:
     """Write a DLC as an ONNX model that onnxruntime runs.
 
-    Takes containers of format 3 and 4, ours and the vendor's. Names and shapes of inputs and outputs
-    stay; quantized ones are float32.
+    Reads containers of format 3 and 4 of xdlc and of the vendor. Names and shapes of inputs and outputs
+    stay; quantized inputs and outputs become float32.
     """
     from xdlc import api
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "Write each package to a folder of its name in this folder.",
     "--output-path",
     name="folder",
+    metavar="FOLDER",
     required=True,
 )
 @click.option(
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
     "--force-generation",
     "force",
     is_flag=True,
-    help="Generate into packages that are there already. Kernels that you have filled are kept; what would "
-    "be new in them is beside as .new.",
+    help="Generate into packages that exist. xdlc keeps kernels that you have filled, and writes "
+    "new parts next to them as .new.",
 )
 @click.option(
     "--per-backend",
     is_flag=True,
-    help="Generate a package for each backend, named as QNN names them: MyPackageCpu, MyPackageHtp.",
+    help="Generate a package for each backend, with QNN's names: MyPackageCpu, MyPackageHtp.",
 )
 @click.option(
     "-cop",
     "--converter-op-package",
     is_flag=True,
-    help="Ignored; the registration library infers the shapes of outputs for converters.",
+    help="Ignore this flag; the registration library infers the shapes of outputs for converters.",
 )
 def main(
     configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
