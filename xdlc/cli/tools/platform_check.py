@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import output, result, tool
 from xdlc.registry import module_names
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ if TYPE_CHECKING:
     metavar="DIR,DIR..",
     help="With --matrix: folders of SDKs or of onnxruntime-qnn.  [default: the one in use]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
-def main(
-    runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...], as_json: bool
-) -> None:
+def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:
     """Show the capabilities of this machine.
 
     Versions, the runtimes, each tried on a small graph, and the known SoCs. A failure comes with a fix.
@@ -60,17 +57,13 @@ def main(
     if runtime is not None and model is not None:
         raise UsageError("--runtime has no effect with --matrix", fix="omit one of the two")
     if model is not None:
-        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None), as_json)
+        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None))
         return
     with bars.steps("trying"):
         machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(_described(machine), indent=2))
-    else:
-        for line in _lines(machine):
-            click.echo(line)
+    result(**_described(machine))
+    for line in _lines(machine):
+        output(line)
     raise_all(
         [
             held.problem
@@ -80,12 +73,8 @@ def main(
     )
 
 
-def _show_matrix(matrix: Sequence[Support], as_json: bool) -> None:
-    if as_json:
-        import json
-
-        click.echo(json.dumps([asdict(support) for support in matrix], indent=2))
-        return
+def _show_matrix(matrix: Sequence[Support]) -> None:
+    result(matrix=[asdict(support) for support in matrix])
     rows: list[Sequence[str]] = [("library", "SoC", "ops", "not supported")]
     for support in matrix:
         reasons = [f"{op.op} ({op.type}): {op.reason}" for op in support.unsupported]
@@ -93,7 +82,7 @@ def _show_matrix(matrix: Sequence[Support], as_json: bool) -> None:
         row = (support.build or support.library, support.soc or "-", ops)
         rows.append((*map(text.clean, row), text.clean("; ".join([*support.problems, *reasons]) or "-")))
     for line in text.columns(rows):
-        click.echo(line)
+        output(line)
 
 
 def _lines(machine: Machine) -> Iterator[str]:
