@@ -45,7 +45,7 @@ def test_json_has_the_result_the_warnings_and_the_files() -> None:
     assert json.loads(done.stdout) == {
         "schema": 1,
         "tool": "x",
-        "lines": ["one", "two", "three"],
+        "lines": ["one\ntwo", "three"],
         "notices": ["note"],
         "warnings": ["careful"],
         "written": ["net.dlc"],

@@ -30,6 +30,7 @@ from xdlc.errors import (
     XdlcError,
     each_problem,
     nearest_names,
+    problem_table,
 )
 from xdlc.options import spelling
 
@@ -70,6 +71,8 @@ class Tool(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(exit_codes())
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
             formatter.write_paragraph()
             formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
@@ -110,6 +113,12 @@ class Tool(click.Command):
             )
 
 
+def exit_codes() -> str:
+    """Return the usual exit codes of tools as a line of the help."""
+    table = problem_table()["exit_codes"].items()
+    return "Exit codes: " + ", ".join(f"{code} {text.partition(':')[0]}" for code, text in table) + "."
+
+
 class ToolGroup(click.Group):
     """Tools under one name, whose own usage errors read like theirs."""
 
@@ -136,7 +145,7 @@ class ToolGroup(click.Group):
 
 
 def _prepare_output(ctx: click.Context) -> None:
-    """Print what the output's encoding lacks as escapes; choose colours by the environment."""
+    """Print what the encoding lacks as escapes; choose colors by the environment."""
     if ctx.color is None and (os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR")):
         ctx.color = not os.environ.get("NO_COLOR")
     for stream in (sys.stdout, sys.stderr):
@@ -334,27 +343,34 @@ def command_line() -> tuple[str, ...]:
 
 
 def begin_json(ctx: click.Context) -> None:
-    """Print the result as one JSON object at the end; lines of the result are a part of it."""
+    """Print the result as one JSON object at the end, with its lines."""
     ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "lines": []}
 
 
-def result(**fields: Any) -> bool:
-    """Add fields to the JSON object in place of lines; return whether one is printed."""
-    made: dict[str, Any] = click.get_current_context().meta.get(_RESULT, {})
-    if made:
-        made.update(fields)
-        made.pop("lines", None)
-    return bool(made)
+def result(**fields: Any) -> None:
+    """Add fields to the JSON object, in place of lines."""
+    content = click.get_current_context().meta.get(_RESULT)
+    if content:
+        content.update(fields)
+        content.pop("lines", None)
+
+
+def _add(key: str, text: str) -> bool:
+    """Add a text to a list of the JSON object, if one is printed; return whether."""
+    content = click.get_current_context().meta.get(_RESULT)
+    if content and (key != "lines" or key in content):
+        content.setdefault(key, []).append(text)
+    return content is not None
 
 
 def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
-    made = ctx.meta.get(_RESULT)
-    if made:
+    content = ctx.meta.get(_RESULT)
+    if content:
         names = ("code", "problem", "where", "fix", "node", "op", "line")
         problems = each_problem(error) if error is not None else ()
-        made["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
-        click.echo(json.dumps(made, indent=2, default=str))
-        made.clear()  # a tool that runs then has the same
+        content["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
+        click.echo(json.dumps(content, indent=2, default=str))
+        content.clear()  # a tool that runs then has the same
 
 
 def warn(text: str) -> None:
@@ -371,21 +387,15 @@ def show(text: str) -> None:
 
 def output(text: str, *, end: str = "\n") -> None:
     """Print a line of the result, with ``--quiet`` too."""
-    made = click.get_current_context().meta.get(_RESULT)
-    if made is None:
+    if not _add("lines", text):
         with bars.undisturbed():
             click.echo("\n".join(clean(line) for line in text.split("\n")) + end, nl=False)
-    elif "lines" in made:
-        made["lines"] += text.split("\n")
 
 
 def written(path: Path) -> None:
     """Print that a file was written."""
-    made = click.get_current_context().meta.get(_RESULT)
-    if made is None:
+    if not _add("written", str(path)):
         show(f"written: {path}")
-    else:
-        made.setdefault("written", []).append(str(path))
 
 
 def notice(text: str) -> None:
@@ -396,9 +406,7 @@ def notice(text: str) -> None:
 
 def _print_beside(message: str, key: str, text: str) -> None:
     """Print a message on stderr, and add its text to the JSON object."""
-    made = click.get_current_context().meta.get(_RESULT)
-    if made:
-        made.setdefault(key, []).append(text)
+    _add(key, text)
     with bars.undisturbed():
         click.echo(_painted(message), err=True)
 
@@ -417,7 +425,7 @@ def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | Non
         import traceback
 
         traceback.print_exc()
-    with suppress(BrokenPipeError):  # the exit code says that it failed
+    with suppress(BrokenPipeError):  # the exit code shows that it failed
         click.echo(_painted(f"{ctx.command_path}: {message}"), err=True, color=ctx.color)
         _print_json(ctx, error or XdlcError(message))
     ctx.exit(code)

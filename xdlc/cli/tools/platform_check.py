@@ -61,8 +61,8 @@ def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tu
         return
     with bars.steps("trying"):
         machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
-    result(**_described(machine))
-    for line in _lines(machine):
+    result(**described(machine))
+    for line in (*machine_lines(machine, every_trial=True), *_socs(machine)):
         output(line)
     raise_all(
         [
@@ -85,7 +85,8 @@ def _show_matrix(matrix: Sequence[Support]) -> None:
         output(line)
 
 
-def _lines(machine: Machine) -> Iterator[str]:
+def machine_lines(machine: Machine, *, every_trial: bool) -> Iterator[str]:
+    """Yield the versions, and the state of each runtime."""
     yield f"machine  {machine.system}, {machine.processors} processors"
     yield from text.columns([(name, held or "not installed") for name, held in machine.versions.items()])
     for runtime in machine.runtimes:
@@ -94,8 +95,12 @@ def _lines(machine: Machine) -> Iterator[str]:
         rows = []
         for trial in runtime.trials:
             fix = f" (fix: {trial.problem.fix})" if trial.problem and trial.problem.fix else ""
-            rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
+            if trial.problem or every_trial:
+                rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
         yield from text.columns([(text.clean(target), text.clean(outcome)) for target, outcome in rows])
+
+
+def _socs(machine: Machine) -> Iterator[str]:
     if len(machine.socs) == 1:
         yield from _soc(machine.socs[0])
         return
@@ -134,7 +139,8 @@ def _capabilities(soc: Soc) -> Iterator[str]:
     yield from (name for name in CAPABILITIES if getattr(soc.capabilities, name))
 
 
-def _described(machine: Machine) -> dict[str, Any]:
+def described(machine: Machine) -> dict[str, Any]:
+    """Return the capabilities of a machine for JSON."""
     return {
         "system": machine.system,
         "processors": machine.processors,
