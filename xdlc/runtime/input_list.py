@@ -207,6 +207,10 @@ def read_input_list(
             problems.append(error)
         if len(problems) >= MOST_PROBLEMS:
             break
+    missing = [problem for problem in problems if problem.code == "XD803"]
+    if len(missing) > 1:  # one cause: the current folder
+        missing[0].problem += f", nor {len(missing) - 1} other file(s) of the list"
+        problems = [problem for problem in problems if problem not in missing[1:]]
     raise_all(problems, where=str(path))
     if not lines:
         raise UsageError(
@@ -319,7 +323,10 @@ def _size(path: Path, where: str) -> int:
         with open_file(path) as file:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
-        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH, code="XD803") from error
+        folders = Path(where.rpartition(":")[0]).absolute().parents
+        near = next((folder for folder in folders if (folder / path).is_file()), None)
+        fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
+        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code="XD803") from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
