@@ -236,7 +236,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
             f"name a file, a folder, cpu, float, htp:SOC, or FILE after {', '.join(sorted(FRAMEWORKS.all()))}"
         )
         raise UsageError(f"{text!r} is no engine", fix=fix)
-    framework = _framework_of(text)
+    framework = framework_of(text)
     if framework is not None:
         return SourceEngine(framework, text, model, feeds, weights)
     if os.path.isdir(text):
@@ -250,7 +250,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
     return engine
 
 
-def _framework_of(path: str) -> str | None:
+def framework_of(path: str) -> str | None:
     """Return the framework of a source model by its content; None for another file."""
     from xdlc.converter import formats
 
@@ -268,7 +268,7 @@ def _framework_of(path: str) -> str | None:
 
 
 def _is_caffe(engine: str) -> bool:
-    return engine.startswith("caffe:") or (os.path.isfile(engine) and _framework_of(engine) == "caffe")
+    return engine.startswith("caffe:") or (os.path.isfile(engine) and framework_of(engine) == "caffe")
 
 
 def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:
