@@ -26,7 +26,7 @@ class TensorflowOptions(TypedDict, total=False):
     saved_model_signature_key: Annotated[
         str | None,
         Option(
-            "Signature whose inputs and outputs become those of the DLC.",
+            "Signature that gives the DLC its inputs and outputs.",
             default_text="serving_default",
             metavar="KEY",
         ),

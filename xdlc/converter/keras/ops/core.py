@@ -55,7 +55,7 @@ def dense(node: Node, g: Operators) -> Value:
     bias = weight(node, "bias")
     node.attr("use_bias")
     if x.shape[-1] != kernel.shape[0]:
-        raise node.invalid(f"{x.shape[-1]} features with weights {list(kernel.shape)}")
+        raise node.invalid(f"{x.shape[-1]} features do not fit weights {list(kernel.shape)}")
     if x.rank == 2:
         made = product(g, x, permuted(g, kernel, (1, 0)), bias)
     else:

@@ -86,7 +86,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
     if len(stated) == x.rank:
         return [*stated[2:], stated[1]] if is_channel_first(node) else stated[1:]
     if len(stated) != x.rank - 2:
-        raise node.invalid(f"an output shape of {len(stated)} entries for rank {x.rank}")
+        raise node.invalid(f"an output shape of {len(stated)} entries does not fit rank {x.rank}")
     return [*stated, weight.shape[-2]]
 
 
