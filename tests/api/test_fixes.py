@@ -120,7 +120,7 @@ def test_a_shape_that_no_fixed_decoder_fits_is_the_first_cause(models: Models) -
     with pytest.raises(UsageError) as caught:
         xdlc.convert(path, input_dims={"x": (1, 3, 24, 24)})
     problem, fix = caught.value.problem, str(caught.value.fix)
-    assert problem.startswith("input_dims states 'x' as [1, 3, 24, 24], the model states [n, 3, 16, 16]")
+    assert problem.startswith("input_dims states 'x' as [1, 3, 24, 24], but the model states [n, 3, 16, 16]")
     assert "report" not in fix
     shape = re.search(r"'x' the shape ([\d,]+) with input_dims", fix)
     assert shape is not None

@@ -57,7 +57,7 @@ def evil(kernels: Kernels, how: str) -> BackendError:
         ("write the input", "executing it ended with SIGSEGV"),
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
         ("close the line", "executing it (closed its line|ended with)"),
-        ("babble", "executing it wrote into the line that answers go through"),
+        ("babble", "executing it wrote into the line that carries answers"),
         ("fail", "execute returned XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
         ("odd status", "execute returned the unknown status 77"),
         ("refuse", "validate returned XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),

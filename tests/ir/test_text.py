@@ -219,7 +219,7 @@ def test_ops_before_their_inputs_still_print_and_parse():
         ("graph g {\n a = Relu() {k=uint32 1, k=uint32 2}\n}", "line 2", "stands twice"),
         ("graph g {\n a = Relu() {k=uint32 x}\n}", "line 2", "bad value 'x'"),
         ("graph g {\n a = Relu()\n a = Relu()\n}", "line 3", "two ops are named 'a'"),
-        ("graph g {\n input %x uint8[1]\n a = Relu() -> %x\n}", "line 3", "has a source already"),
+        ("graph g {\n input %x uint8[1]\n a = Relu() -> %x\n}", "line 3", "already has a source"),
         ("graph g {\n a = Relu() !\n}", "line 2", "unexpected character '!'"),
         ("graph g {\n a = Relu() b\n}", "line 2", "unexpected 'b'"),
         ("graph g {\n sth %x float32[1]\n}", "line 2", "expected an op, input, static"),

@@ -207,7 +207,7 @@ def test_the_notes_say_what_was_done(net, monkeypatch):
 def test_a_graph_without_chains(net, monkeypatch):
     n = net(1, 4, 4, 4)
     notes = notes_of(n.done(n.conv(n.x, 3, "y")), n.samples(1), algorithms=["cle"])
-    assert notes[:1] == ["cle: no op whose channels could be rescaled"]
+    assert notes[:1] == ["cle: no op has channels that xdlc can rescale"]
 
 
 @pytest.mark.parametrize("between", ["nothing", "Relu"])

@@ -90,7 +90,7 @@ def test_blocks(net, tmp_path, lpbq):
     tensors = plan.graph.tensors
     assert isinstance(tensors["wide_w"].encoding, AxisScaleOffset)
     assert notes[:1] == [
-        "weights of 'wide_op' have one scale per channel, not per block: only Conv2d of 1x1 without "
+        "weights of 'wide_op' get one scale per channel, not per block: only Conv2d of 1x1 without "
         "groups and FullyConnected have scales per block"
     ]
     for name, axis, channels, inputs in (("point_w", 3, 32, 16), ("rows_w", 0, 5, 512)):
@@ -228,7 +228,7 @@ def test_the_note_counts_what_is_beyond_the_ends(net):
     largest = max(units.max() / 7, units.min() / -8)
     assert 0.0 < clipped < 0.1
     assert clip_notes(notes) == [
-        f"weights of 1 layer(s): {100 * clipped:.2g} % are clipped, the largest is {largest:.3g} times the "
+        f"weights of 1 layer(s): {100 * clipped:.2g} %, and the largest is {largest:.3g} times the "
         "end of its scale, in 'c_op'; param_quantizer_calibration='min-max' clips none"
     ]
 

@@ -284,7 +284,7 @@ def test_slices_of_damaged_files_are_refused():
 @pytest.mark.parametrize(
     ("type", "attributes", "problem"),
     [
-        ("Neuron", {"type": "1"}, "'type' should be a whole number, is '1'"),
+        ("Neuron", {"type": "1"}, "'type' is '1', not a whole number"),
         (
             "Neuron",
             {"type": 4, "min_clamp": float("nan"), "max_clamp": 1.0},

@@ -160,7 +160,7 @@ def scale_and_translate(
     for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True):
         if not (0 < factor < math.inf and math.isfinite(move)):
             raise ModelError(
-                f"an image cannot be scaled by {factor} and moved by {move}", fix="correct the model"
+                f"an image cannot be scaled by {factor}, moved by {move}", fix="correct the model"
             )
         check_table(n, m)
         tables.append(_kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias))

@@ -254,9 +254,7 @@ def depth_pool(g: Operators, x: Value, size: int, type: str = "ReduceMax") -> Va
     """
     shape = dims(x)
     if size < 1 or shape[-1] % size:
-        raise UnsupportedOp(
-            f"a pool of {size} channels does not divide {shape[-1]} channels", fix="correct the model"
-        )
+        raise UnsupportedOp(f"a pool of {size} does not divide {shape[-1]} channels", fix="correct the model")
     apart = reshape(g, x, (*shape[:-1], shape[-1] // size, size))
     return g(type, [apart, vector(g, [len(shape)])], keepdims=0)
 

@@ -176,6 +176,4 @@ def spend(importer: Operators, node: Node, nodes: int, what: str) -> None:
         UnsupportedOp: If they are too many.
     """
     if not importer.context.budget.unrolled_nodes.take(nodes):
-        raise node.problem(
-            f"{what} would need {nodes} nodes, which is too many", "keep the data in one tensor"
-        )
+        raise node.problem(f"{what} needs {nodes} nodes, which is too many", "keep the data in one tensor")

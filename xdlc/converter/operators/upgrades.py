@@ -83,7 +83,7 @@ def _batch_normalization(node: Node, builder: Builder) -> Node:
         )
     if not node.attributes.pop("is_test", node.opset >= 7):
         raise node.problem(
-            "is_test = 0 (statistics of the batch) is not supported", "export the model for inference"
+            "is_test = 0 (batch statistics) is not supported", "export the model for inference"
         )
     return node
 

@@ -23,16 +23,16 @@ class PytorchOptions(SymbolOptions, total=False):
     source_lines: Annotated[
         bool,
         Option(
-            "Record in the trace which line of the network's source makes each call: the DLC then holds "
-            "paths of the machine that exported the program.",
+            "Record which line of the network's source makes each call. The DLC then holds paths of the "
+            "machine that exported the program.",
             default=False,
         ),
     ]
     torch_exporter: Annotated[
         str | None,
         Option(
-            "Way to read the network: directly (torch), or from an export by torch.onnx in a "
-            "child process (onnx), which needs {trust}.",
+            "Read the network directly (torch), or export it with torch.onnx in a child process (onnx), "
+            "which needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),

@@ -240,7 +240,7 @@ def calibrate(
     for part, held_out in parts:
         measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
     if not measured.count:
-        fix = "add at least one; 32 are usual"
+        fix = "add at least one; use 32 or more for good ranges"
         raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
     keys = keys_of(model)
     return Calibration(

@@ -91,7 +91,7 @@ def _bbox_transform(node: Node, g: Operators, rois: Value, deltas: Value, info: 
     (batch,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
         raise node.invalid(
-            f"deltas {list(deltas.shape)} and images {list(info.shape)} do not fit {count} regions"
+            f"deltas {list(deltas.shape)}, images {list(info.shape)} and {count} regions do not fit"
         )
     corners, image = _regions(node, g, rois, batch)
     own = info if image is None else g("Gather", [info, image], axis=0)  # [1 or R, 3]

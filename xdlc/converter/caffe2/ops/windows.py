@@ -84,9 +84,7 @@ def _window(
         or (legacy in (_SAME, _CAFFE) and set(dilations) != {1})
         or (legacy == _CAFFE and before != after)
     ):
-        raise node.invalid(
-            f"legacy_pad {legacy} excludes padding {[*before, *after]} and dilations {dilations}"
-        )
+        raise node.invalid(f"legacy_pad {legacy} excludes padding {[*before, *after]}, dilations {dilations}")
     for axis, (size, width, step) in enumerate(zip(sizes, kernel, strides, strict=True)):
         if legacy == _SAME:
             total = (-(-size // step) - 1) * step + width - size

@@ -172,9 +172,7 @@ def _einsum(a: Arguments) -> Value:
 def _product(a: Arguments) -> Value:
     x, y = (as_float(a.g, each) for each in a.pair())
     if a.node.type == "Dot" and y.rank > 2:
-        raise a.node.problem(
-            f"a product of ranks {x.rank} and {y.rank} is not supported", "use keras.ops.einsum"
-        )
+        raise a.node.problem(f"ranks {x.rank} and {y.rank} are not supported", "use keras.ops.einsum")
     return a.g("MatMul", [x, y])
 
 

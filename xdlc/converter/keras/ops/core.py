@@ -42,8 +42,8 @@ def nothing(node: Node, g: Operators) -> Value:
     x = only_input(node)
     if node.attr("training") is True:
         g.context.diagnostics.notices.append(
-            f"layer {node.own_name!r} is called with training=True, which is random in Keras: the "
-            "DLC passes its input on"
+            f"layer {node.own_name!r} runs with training=True, which is random in Keras: the DLC passes "
+            "its input on"
         )
     return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
 

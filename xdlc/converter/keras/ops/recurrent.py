@@ -171,7 +171,7 @@ def _whole(
         or recurrence.shape != (units, count * units)
     ):
         raise node.invalid(
-            f"{list(x.shape)} does not fit weights {list(kernel.shape)} and {list(recurrence.shape)}"
+            f"{list(x.shape)}, weights {list(kernel.shape)} and {list(recurrence.shape)} do not fit"
         )
 
     def ordered(value: Value) -> Value:

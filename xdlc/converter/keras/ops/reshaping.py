@@ -44,7 +44,7 @@ def _part(a: Arguments) -> Value:
             first, last = entry, entry + 1
         else:
             raise a.node.problem(
-                f"an index of {entry!r:.40} is not supported", "use slices and integers, or keras.ops.take"
+                f"index {entry!r:.40} is not supported", "use slices, integers or keras.ops.take"
             )
         spec.append((first, last, by))
     begin, end, step = (vector(a.g, column) for column in np.asarray(spec, np.int64).reshape(-1, 3).T)

@@ -41,9 +41,7 @@ def _resized(a: Arguments) -> Value:
         raise a.node.problem("keeping the aspect ratio is not supported", "use the layer Resizing")
     x, size, antialias = a.value("images"), a.integers("size"), bool(a.option("antialias", False))
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
-        raise a.node.problem(
-            f"size {size} of images of rank {x.rank} is not supported", "resize batches of images"
-        )
+        raise a.node.problem(f"images of rank {x.rank} and size {size} are not supported", "resize batches")
     return resized(a.node, a.g, x, size, a.option("interpolation", "bilinear"), antialias)
 
 

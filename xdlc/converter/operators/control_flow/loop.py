@@ -89,7 +89,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
     """
     if node.input(0) is not None:
         raise node.problem(
-            "each sequence has another length", "scan them one by one, or upgrade the model to opset 9"
+            "the sequences differ in length", "scan each alone, or upgrade the model to opset 9"
         )
     inputs = [_input(node, index) for index in range(1, len(node.inputs))]
     batch = inputs[0].dims if inputs else None

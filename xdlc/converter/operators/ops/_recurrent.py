@@ -74,9 +74,7 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
     if stated is None:
         return None
     if stated.size != batch or stated.min(initial=0) < 0 or stated.max(initial=0) > steps:
-        raise node.invalid(
-            f"sequence lengths {stated.tolist()} do not fit {batch} sequences of {steps} steps"
-        )
+        raise node.invalid(f"sequence lengths {stated.tolist()} do not fit {batch} runs of {steps} steps")
     if stated.min(initial=1) == 0:
         raise node.problem("empty sequences are not supported: ONNX does not define their last state")
     return None if np.all(stated == steps) else stated.reshape(-1).astype(np.int64)
@@ -98,9 +96,7 @@ def checked_units(node: Node, gates: int) -> int:
     ways, units = len(directions(node)), recurrence.shape[-1] if recurrence.rank else 0
     rows = gates * units
     if weight.shape != (ways, rows, node.required(0).shape[2]) or recurrence.shape != (ways, rows, units):
-        raise node.invalid(
-            f"weights {list(weight.shape)} and {list(recurrence.shape)} do not fit {gates} gates"
-        )
+        raise node.invalid(f"weights {list(weight.shape)}, {list(recurrence.shape)} do not fit {gates} gates")
     if bias is not None and bias.shape != (ways, 2 * rows):
         raise node.invalid(f"biases {list(bias.shape)} do not fit {gates} gates of {units} units")
     return units

@@ -157,7 +157,7 @@ def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Va
     dims = [dim if held == axis else past.shape[held] for held, dim in enumerate(update.shape)]
     if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != dims:
         raise node.invalid(
-            f"mode {mode!r} along axis {axis} does not fit {list(past.shape)} and {list(update.shape)}"
+            f"mode {mode!r}, axis {axis} do not fit {list(past.shape)} and {list(update.shape)}"
         )
     count = update.shape[axis]
     shape = [1] * past.rank

@@ -21,9 +21,7 @@ def concat(node: Node, b: Builder) -> Value:
         value for value in (node.input(index) for index in range(len(node.inputs))) if value is not None
     ]
     if len({value.rank for value in values}) > 1 and not node.is_applied:
-        raise node.invalid(
-            f"values of {' and '.join(str(value.rank) for value in values[:4])} axes cannot be joined"
-        )
+        raise node.invalid(f"{' and '.join(str(value.rank) for value in values[:4])} axes cannot be joined")
     values = [value for value in values if value.size] or values[:1]
     first = values[0]
     axis = node.axis(node.attr("axis"), first.rank)

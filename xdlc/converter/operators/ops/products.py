@@ -135,7 +135,7 @@ def conv_integer(node: Node, b: Builder, x: Value, weight: Value) -> Value:
     group, outputs = node.attr("group", 1), weight.shape[0]
     if x.rank < 3 or x.shape[1] != weight.shape[1] * group or outputs % group or zero.size != outputs:
         raise node.invalid(
-            f"{list(x.shape)} does not fit weights {list(weight.shape)} and {zero.size} zero points"
+            f"{list(x.shape)}, weights {list(weight.shape)} and {zero.size} zero points do not fit"
         )
     view = window(node, kernel_of(node, weight), x.shape[2:])
     centred = _centred(b, x, node.input(2))

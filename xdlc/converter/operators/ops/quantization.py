@@ -89,7 +89,7 @@ def encoding(
         return ScaleOffset(float(scales.reshape(())), -int(zeros.reshape(())))
     if scales.ndim != 1 or value is None or not -value.rank <= axis < value.rank:
         raise node.problem(
-            f"a scale of shape {list(scales.shape)} is not supported", "use one scale per tensor or per axis"
+            f"scale shape {list(scales.shape)} is not supported", "use one scale per tensor or axis"
         )
     if value.shape[axis] != scales.size:
         raise node.problem(f"{scales.size} scales do not fit {value.shape[axis]} elements along axis {axis}")

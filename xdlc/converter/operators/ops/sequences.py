@@ -198,7 +198,7 @@ def import_map(node: Node, importer: Operators) -> list[AnyValue]:
     body = node.graph("body")
     if len(body.inputs) != len(node.inputs) or len(body.outputs) < len(node.outputs):
         raise node.invalid(
-            f"its body does not accept {len(node.inputs)} values, or returns fewer than {len(node.outputs)}"
+            f"its body must accept {len(node.inputs)} values and return {len(node.outputs)} or more"
         )
     length = len(elements_of(node, 0))
     columns = []

@@ -44,9 +44,7 @@ def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> 
     others = [(*shape[:axis], None, *shape[axis + 1 :]) for shape in given]
     fits = len(set(map(len, others))) < 2
     if not fits or any(len({*sizes} - {None}) > 1 for sizes in zip(*others, strict=True)):
-        raise node.invalid(
-            f"it joins shapes {[list(shape) for shape in given]} along axis {axis}, which do not fit"
-        )
+        raise node.invalid(f"shapes {[list(shape) for shape in given]} do not fit along axis {axis}")
     return kept[0] if len(kept) == 1 else g("Concat", kept, axis=axis)
 
 
@@ -210,9 +208,7 @@ def _padded(
 ) -> Value:
     """Return a tensor padded along its last axes, last first; negative amounts crop."""
     if mode not in _MODES or len(pad) % 2 or len(pad) // 2 > x.rank:
-        raise shapes.contradiction(
-            f"padding by mode {mode!r} with {len(pad)} amounts does not fit {x.rank} axes"
-        )
+        raise shapes.contradiction(f"padding mode {mode!r}: {len(pad)} amounts do not fit {x.rank} axes")
     if not any(pad):
         return x
     before, after = pad[0::2], pad[1::2]
@@ -226,7 +222,7 @@ def _padded(
             shape[axis] = size + low + high
             if max(low, high) > most or shape[axis] < 0:
                 raise shapes.contradiction(
-                    f"padding {low}, {high} does not fit {size} elements along axis {axis}"
+                    f"padding {low}, {high} does not fit {size} elements of axis {axis}"
                 )
         if 0 in shape:
             return shapes.empty(g, shape, x.dtype)

@@ -216,16 +216,12 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
     if offs is None and self.rank == mat2.rank == 3:
         return g("MatMul", [self, mat2])
     if offs is None or (self.rank, mat2.rank) != (2, 3):
-        raise node.problem(
-            f"a grouped product of ranks {self.rank} and {mat2.rank} is not supported", "write it as bmm"
-        )
+        raise node.problem(f"ranks {self.rank} and {mat2.rank} are not supported", "write it as bmm")
     if any(value.is_dynamic for value in (self, mat2, offs)):
         raise node.problem("dynamic rows or groups are not supported", bind_dims())
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
-        raise node.invalid(
-            f"{list(self.shape)} times {list(mat2.shape)} does not fit groups {list(offs.shape)}"
-        )
+        raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} does not fit {list(offs.shape)}")
     check_table(rows, groups)
     row = g.builder.const(np.arange(rows, dtype=np.int32).reshape(-1, 1))
     ends = reshape(g, g.builder.cast(offs, INT32), (1, groups))

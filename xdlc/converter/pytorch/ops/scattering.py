@@ -81,9 +81,7 @@ def _scatter(
     if isinstance(source, Value):
         updates = within(g, g.builder.cast(shapes.rank_one(g, source), self.dtype), place, -1)
         if updates.dims != place.dims:
-            raise node.invalid(
-                f"updates of shape {list(source.shape)} do not fit an index of {list(index.shape)}"
-            )
+            raise node.invalid(f"updates of {list(source.shape)} do not fit an index of {list(index.shape)}")
     else:
         updates = shapes.expanded(g, number(g, self, source), shapes.sizes_of(g, place))
 
@@ -192,9 +190,7 @@ def _masked(
     """
     shape, covered = dims(x), x.shape[axis : axis + mask.rank]
     if mask.dims != covered:
-        raise node.invalid(
-            f"a mask of shape {list(mask.shape)} from axis {axis} on does not fit {list(shape)}"
-        )
+        raise node.invalid(f"a mask of {list(mask.shape)} from axis {axis} on does not fit {list(shape)}")
     rest = shape[axis + mask.rank :]
     wide = reshape(g, mask, (*covered, *[1] * len(rest)))
     along = values.rank - len(rest) - 1  # the axis of the values that counts the true elements

@@ -171,9 +171,7 @@ def _stft(
     if center:
         mode = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}.get(pad_mode)
         if mode is None:
-            raise node.problem(
-                f"pad_mode {pad_mode!r} is not supported", "pad with reflect, replicate or zeros"
-            )
+            raise node.problem(f"pad_mode {pad_mode!r} is not known", "pad with reflect, replicate or zeros")
         signal = g("Pad", [signal, vector(g, [0, 0, n_fft // 2] * 2)], mode=mode)
     weight = g.builder.const(table[:, None, :].astype(self.dtype.numpy))
     both = g("Conv", [signal, weight], strides=[n_fft // 4 if hop_length is None else hop_length])

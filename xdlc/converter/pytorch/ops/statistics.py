@@ -138,12 +138,10 @@ def _gradient(
     )
     if len(distances) != len(axes) or edge_order not in (1, 2) or self.dtype is BOOL8:
         raise node.invalid(
-            f"{len(distances)} distances along {len(axes)} axes of edge order {edge_order} are not valid"
+            f"{len(distances)} distances do not fit {len(axes)} axes and edge order {edge_order}"
         )
     if any(size <= edge_order for size in dims(self, axes)):
-        raise node.invalid(
-            f"a derivative of edge order {edge_order} needs more elements than {list(dims(self))}"
-        )
+        raise node.invalid(f"edge order {edge_order} needs more elements than {list(dims(self))}")
     slopes = []
     for axis, at in zip(axes, distances, strict=True):
         gaps: Term | float

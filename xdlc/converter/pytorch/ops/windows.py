@@ -60,9 +60,7 @@ class Windows:
         for axis, size in enumerate(sizes):
             reach, step = self.gaps[axis] * (self.kernel[axis] - 1) + 1, self.strides[axis]
             if step < 1 or reach < 1:
-                raise ModelError(
-                    f"a window {list(self.kernel)} with strides {list(self.strides)} is not valid"
-                )
+                raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)} is invalid")
             pads = self.before[axis] + self.after[axis]
             if self.backward:
                 counts.append((size - 1) * step + reach - pads + self.extra[axis])

@@ -27,9 +27,7 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
         shape: Shape of its elements, None or -1 for what is not known.
     """
     if not 0 <= count <= SEQUENCE_ELEMENTS:
-        raise node.problem(
-            f"a list of {count} elements is not supported; xdlc supports at most {SEQUENCE_ELEMENTS}"
-        )
+        raise node.problem(f"a list of {count} elements is not supported; at most {SEQUENCE_ELEMENTS} are")
     try:
         kind = np.dtype(dtype)
         element_type = from_numpy(kind)
@@ -126,9 +124,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
         return list(items.elements)
     count = length(node, items)
     if count > LISTED:
-        raise node.problem(
-            f"a list of {count} elements is not supported here; xdlc supports at most {LISTED}"
-        )
+        raise node.problem(f"a list of {count} elements is not supported; at most {LISTED} are")
     return [element_at(node, g, items, index) for index in range(count)]
 
 

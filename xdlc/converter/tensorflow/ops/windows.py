@@ -78,7 +78,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
             for size, step, width in zip(inside, strides, kernel, strict=True)
         ]
         g.context.diagnostics.notices.append(
-            f"node {node.own_name!r}: its output shape is computed at run time, but a DLC has a fixed one; "
+            f"node {node.own_name!r} computes its output shape at run time, but a DLC has a fixed shape; "
             f"xdlc uses {' x '.join(map(str, assumed))}, input sizes times strides"
         )
         return [*assumed, weight.shape[-2]]

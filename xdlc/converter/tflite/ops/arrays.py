@@ -191,7 +191,7 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     pairs = zip((x.dims or ())[: max(batch, 0)], indices.dims or (), strict=False)
     if any(None not in pair and pair[0] != pair[1] for pair in pairs):
         raise node.invalid(
-            f"{batch} axes of batches do not fit {list(x.dims or ())} and {list(indices.dims or ())}"
+            f"{batch} batch axes do not fit {list(x.dims or ())} and {list(indices.dims or ())}"
         )
     return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 

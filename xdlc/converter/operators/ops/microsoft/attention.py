@@ -278,9 +278,7 @@ def _heads(node: Node) -> tuple[int, int]:
             raise node.problem(f"{name} = {node.attr(name)} is not supported")
     count, groups = int(node.attr("num_heads", 0)), int(node.attr("kv_num_heads", 0))
     if count < 1 or groups < 1 or count % groups or any(node.outputs[3:]):
-        raise node.problem(
-            f"{count} heads in {groups} groups with {len(node.outputs)} outputs are not supported"
-        )
+        raise node.problem(f"{count} heads, {groups} groups, {len(node.outputs)} outputs are not supported")
     return count, groups
 
 

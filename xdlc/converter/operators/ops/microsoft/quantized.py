@@ -122,9 +122,7 @@ def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
     elif zeros.dtype == np.uint8:
         zeros = unpacked_array(zeros.reshape(units, -1), bits, count)
     if x.shape[-1:] != (width,) or x.dtype.numpy != scales.dtype:
-        raise node.problem(
-            f"input {x.dtype} {list(x.shape)} does not fit weights {scales.dtype} {[units, width]}"
-        )
+        raise node.problem(f"{x.dtype} {list(x.shape)} does not fit weights {scales.dtype} {[units, width]}")
     blocks = Blocks(bits, 1, size, scales.astype(np.float32), zeros.reshape(units, count).astype(np.float32))
     weight = b.const(blocks.reals(unpacked(packed, bits, width)), node.required(1).tensor.name)
     bias = node.input(5)
@@ -140,7 +138,7 @@ def gather_block_quantized(node: Node, b: Builder, table: Value) -> Value:
     stored = _data(node, 0, "the table")
     if stored.dtype != np.uint8 or table.bits is not None:
         raise node.problem(
-            f"a table of type {table.dtype} in {table.bits or table.dtype.bits} bits is not supported"
+            f"tables of {table.dtype} in {table.bits or table.dtype.bits} bits are not supported"
         )
     scales = _known(node, 2, "the scales")
     axis = node.axis(node.attr("quantize_axis", 1), table.rank)

@@ -277,9 +277,7 @@ def one_hot_encoder(node: Node, b: Builder, x: Value) -> Value:
     if np.abs(categories).max() >= 1 << 31 or np.unique(categories).size != categories.size:
         raise node.problem("categories that repeat, or exceed 32 bits, are not supported")
     if not node.attr("zeros", 1):
-        raise node.problem(
-            "zeros = 0 is not supported, because it rejects unknown categories", "use zeros = 1"
-        )
+        raise node.problem("zeros = 0 is not supported: it rejects unknown categories", "use zeros = 1")
     wide = b.reshape(b.cast(x, INT32), (*x.shape, 1))
     return b.cast(compare(b, EQUAL, wide, b.const(categories.astype(np.int32))), FLOAT32)
 

@@ -165,9 +165,7 @@ def _columns(
     total = 0
     for index in sorted({index for _, path in tree for index, _ in path}):
         if not 0 <= forest.features[index] < width:
-            raise node.invalid(
-                f"node {index} compares feature {forest.features[index]}, but there are {width} features"
-            )
+            raise node.invalid(f"node {index} compares feature {forest.features[index]} of {width}")
         if forest.nan_is_true[index] and MODES[forest.modes[index]] in ("BRANCH_EQ", "BRANCH_MEMBER"):
             raise node.problem("comparisons for equality that NaN passes are not supported")
         columns[index] = range(total, total + len(forest.thresholds[index]))
@@ -297,9 +295,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     try:
         for tree, leaf, target, weight in zip(*places, values.tolist(), strict=True):
             if not 0 <= target < targets or modes[index[tree, leaf]] != "LEAF":
-                raise node.invalid(
-                    f"target {target} has a weight at node {leaf} of tree {tree}, which is not a leaf"
-                )
+                raise node.invalid(f"target {target} has a weight at node {leaf} of tree {tree}, no leaf")
             weights.setdefault(index[tree, leaf], []).append((target, weight))
     except (KeyError, ValueError) as error:
         raise node.invalid(f"its weights do not fit its leaves: {error}") from error
