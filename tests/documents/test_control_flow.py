@@ -197,7 +197,7 @@ def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch:
 def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Path) -> None:
     partitions, notices = check_htp(converted(loop(20), tmp_path))
     assert partitions == 1
-    assert "body of 'loop': 3 of 4 ops are cached" in notices
+    assert "body of 'loop': HTP runs 3 of 4 ops" in notices
 
 
 @needs_htp
@@ -210,7 +210,7 @@ def test_a_loop_on_the_accelerator_computes_what_its_unrolled_form_does(tmp_path
             results.append(session.run({"x": x.astype("f4")}))
     for name in ("y", "all"):
         np.testing.assert_allclose(results[0][name], results[1][name], atol=2**-10)
-    assert "body of 'rnn': left to the CPU: 1 Concat" in "\n".join(notices)
+    assert "body of 'rnn': the CPU runs 1 Concat" in "\n".join(notices)
 
 
 @needs_htp

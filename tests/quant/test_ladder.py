@@ -153,7 +153,7 @@ def test_a_goal_takes_the_place_of_verdicts(net):
     assert any(note.startswith("warning: no widths reach 30.0 dB") for note in notes)
     assert quantized_model.main.tensors["y_w"].dtype.bits == 8
     quantized_model, notes, _ = run(model, n.samples(20), min_sqnr=30.0, **KINDS)
-    assert not any(note.startswith("warning: no choice") for note in notes)
+    assert not any(note.startswith("warning: no widths") for note in notes)
     assert quantized_model.main.tensors["y_w"].dtype is SFIXED16
 
 

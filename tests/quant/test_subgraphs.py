@@ -81,7 +81,7 @@ def test_a_branch_that_no_sample_takes_stays_float():
     model, samples = branching(choose=lambda n: True)
     plan, _ = decided_with_branches(model.clone(), samples)
     notes = store(plan, {})
-    assert any("'main_else' stays float: no sample has run it" in note for note in notes)
+    assert any("'main_else' stays float: no sample ran it" in note for note in notes)
     assert fixed(plan.model.graphs["main_then"]) == ["Relu"]
     other = plan.model.graphs["main_else"]
     assert contract(other) == contract(model.graphs["main_else"])

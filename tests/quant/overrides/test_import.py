@@ -182,7 +182,7 @@ def test_many_names_that_match_nothing_are_counted(model, samples):
         (file({}, {"c1_w": affine(1, -3, 4)}), "not symmetric"),
         (file({}, {"c1_w": affine(1, -(2**31), 32, True)}), "2, 4, 8 or 16"),
         (file({}, {"c1_w": rows([1, 2])}), "8 output channels"),
-        (file({}, {"c1_b": affine(1, -3, 32)}), "a bias has 8, or 32"),
+        (file({}, {"c1_b": affine(1, -3, 32)}), "a bias needs 8 bits, or 32"),
         (file({}, {"c1_b": rows([1, 2], 32)}), "2 scales for 8"),
         (file({"net.0 output " + "9" * 5000: affine(1)}), "has no tensor"),
         (

@@ -188,7 +188,7 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
     with HtpSession(shared, "sm8650", notify=notices.append) as session:
         assert session.record is None
     assert notices == [
-        "not used on sm8650: htp.cache.sm8650.0: the emulation loads no caches that share their weights",
+        "not used on sm8650: htp.cache.sm8650.0: the emulation cannot load caches that share their weights",
         "model is compiled for sm8650 now",
     ]
 

@@ -125,11 +125,11 @@ def test_an_argument_without_a_form_is_refused(value: Any) -> None:
         ({"library": "../scale.so"}, "library", "a file beside this one"),
         ({"sha256": "0" * 64}, "sha256", "another SHA-256"),
         ({"call": []}, "call", "no field 'call'"),
-        ({"calls": {}}, "calls", "has to be an array"),
+        ({"calls": {}}, "calls", "must be an array"),
         ({"calls": [{"ops": [1]}]}, "calls[0].ops[0]", "a string that is not empty"),
         ({"calls": [{"arguments": "if", "values": [1]}]}, "calls[0].values", "1 values for the arguments"),
         ({"calls": [{"arguments": "o", "values": [{"dtype": "no"}]}]}, "calls[0].values[0]", "no type 'no'"),
-        ({"calls": [{"arguments": "o", "values": [None]}]}, "calls[0].values[0]", "has to be an object"),
+        ({"calls": [{"arguments": "o", "values": [None]}]}, "calls[0].values[0]", "must be an object"),
         (
             {"calls": [{"arguments": "o", "values": [{"dtype": "int8", "shape": [3], "elements": [1]}]}]},
             "calls[0].values[0]",
