@@ -132,7 +132,7 @@ def test_sizes_of_open_dimensions_that_do_not_fit_are_the_first_cause(models: Mo
     with pytest.raises(ModelError) as caught:
         xdlc.convert(path, input_dims={"x": (1, 3, 18, 18)})
     assert caught.value.problem.startswith(
-        "input_dims states 'x' as [1, 3, 18, 18], the model states [1, 3, h, w]"
+        "input_dims states 'x' as [1, 3, 18, 18], but the model states [1, 3, h, w]"
     )
     fix = str(caught.value.fix)
     assert "report" not in fix

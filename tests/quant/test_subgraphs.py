@@ -193,5 +193,5 @@ def test_a_loop_without_an_end_ends_calibration(jobs):
     with pytest.raises(UsageError, match="loop_timeout is 0"):
         quantize(loop_model(), [sample], loop_timeout=0)
     assert QuantOptions(loop_timeout=60).loop_timeout == 15
-    with pytest.raises(BackendError, match="the loop has not ended"):
+    with pytest.raises(BackendError, match="the loop did not end"):
         Engine(loop_timeout=0.05).session(loop_model(most=2**31 - 1)).run(sample)

@@ -135,7 +135,7 @@ def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
     notices: list[str] = []
     with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record == "htp.cache.sm8650.0"
-        assert "graph's hash is not known" in notices[0]
+        assert "graph's hash is unknown" in notices[0]
 
 
 @pytest.mark.parametrize("make", MODELS, ids=NAMES)

@@ -59,7 +59,8 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
 def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(OPS, tmp_path).notices == (
         "Scale on DSP_V68: parameter 'label' is a string, so each model must set it",
-        "half on DSP_V73: tensors have at most 4 axes, even if their definition allows any rank: global, kernel",
+        "half on DSP_V73: tensors have at most 4 axes, even if their definition allows any rank: "
+        "global, kernel",
     )
 
 

@@ -195,7 +195,7 @@ def test_packed_outputs_need_their_shapes(tmp_path):
     ("change", "problem"),
     [
         (("return [result", "return 1 / 0; [result"), "raised ZeroDivisionError"),
-        (("b * b.dtype.type(2)]", "b * b.dtype.type(2), a]"), "returned 3 results, the op has 2 outputs"),
+        (("b * b.dtype.type(2)]", "b * b.dtype.type(2), a]"), "returned 3 results, but the op has 2 outputs"),
         (("result = a +", "result = a[:, :, :1] +"), r"failed: .*in format NC1HWC0, not \[1, 1, 1, 3, 16\]"),
         (("else result + c,", "else result + c, 'x' or"), "an object of type str for output 1"),
     ],
