@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ class _Markdown(click.HelpFormatter):
             else:
                 self.write(f"{_escaped(paragraph)}\n\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         for term, text in rows:
             self.write(f"`{term}`\n: {_escaped(' '.join(text.split())) or '-'}\n\n")
 
