@@ -147,7 +147,7 @@ def test_the_same_configuration_generates_and_converts(network: Path):
 
 def test_quantizing_needs_the_kernel_of_the_cpu(network: Path):
     text = "snpe-dlc-quant --input_dlc m.dlc --input_list list.txt --output_dlc q.dlc"
-    assert "--udo_package_path" in line(text, code=UnsupportedOp.exit_code)
+    assert "--udo-package-path" in line(text, code=UnsupportedOp.exit_code)
     line(f"{text} --udo_package_path kernels.py")
     assert (network / "q.dlc").is_file()
 

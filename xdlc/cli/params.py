@@ -19,6 +19,30 @@ from xdlc.options.running import KernelOptions
 
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
+DEFAULT_SOC = "sm8650"  # of the vendor's tools
+LETTERS = {
+    "-i": "--input",
+    "-o": "--output",
+    "-l": "--input-list",
+    "-d": "--input-dim",
+    "-h": "--help",
+}
+"""The long flag of each letter that help shows; other letters are those of old scripts."""
+
+
+def dashed(word: str) -> str:
+    """Return a long flag with dashes for underscores; other words and values as is."""
+    name, glued, value = word.partition("=")
+    return f"{name.replace('_', '-')}{glued}{value}" if word.startswith("--") else word
+
+
+def aliases(option: click.Option) -> list[str]:
+    """Remove the names of an option that help does not show; return them."""
+    words = list(map(dashed, option.opts))
+    shown = next((word for word in words if word.startswith("--")), words[0])
+    option.opts = [word for word in words if word == shown or LETTERS.get(word) == shown]
+    option.secondary_opts = list(map(dashed, option.secondary_opts))
+    return [word for word in words if word not in option.opts]
 
 
 def names(
@@ -81,32 +105,32 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
 
 
 def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return dimensions by name from pairs of --input_name and --input_dimensions.
+    """Return dimensions by name from pairs of --input-name and --input-dimensions.
 
     Raises:
         UsageError: If one of a pair is missing.
     """
     if len(names) != len(shapes):
         raise UsageError(
-            f"--input_name is given {len(names)} times, --input_dimensions {len(shapes)} times",
-            fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
+            f"--input-name is given {len(names)} times, --input-dimensions {len(shapes)} times",
+            fix="give both for each input: --input-name NAME --input-dimensions 1,3,224,224",
         )
     return dims(zip(names, shapes, strict=True))
 
 
 dimension_flags = (
     click.option(
-        "--input_name",
+        "--input-name",
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input to resize to --input_dimensions. Repeatable.",
+        help="Input to resize to --input-dimensions. Repeatable.",
     ),
     click.option(
-        "--input_dimensions",
+        "--input-dimensions",
         multiple=True,
         metavar="D,D..",
-        help="Dimensions of the input of --input_name. Repeatable.",
+        help="Dimensions of the input of --input-name. Repeatable.",
     ),
 )
 """The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
@@ -190,6 +214,13 @@ class WordsOption(click.Option):
         return [*values[:-1], " ".join([*values[-1:], *rest[:count]])], rest[count:]
 
 
+class SourceOption(click.Option):
+    """The file that a tool reads: an option, or a word without a flag."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [f"{self.metavar}..." if self.multiple else str(self.metavar)]
+
+
 class FilePath(click.Path):
     """A path that is not empty and is valid for the file system.
 
@@ -222,9 +253,30 @@ MODEL = FilePath(path_type=Path)
 """A source model; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
+
+
+def source(metavar: str, text: str, *flags: str, name: str = "source", **settings: Any) -> Decorator:
+    """Return the decorator for the file that a tool reads, with its further flags."""
+    settings = {"type": INPUT_FILE, "required": True, "metavar": metavar, "help": text} | settings
+    return click.option("-i", "--input", *flags, name, cls=SourceOption, **settings)
+
+
+def output(text: str, *flags: str, name: str = "target", **settings: Any) -> Decorator:
+    """Return the decorator for the file or folder that a tool writes."""
+    settings = {"type": OUTPUT_FILE, "help": text} | settings
+    return click.option("-o", "--output", *flags, name, **settings)
+
+
+def listing(text: str, **settings: Any) -> Decorator:
+    """Return the decorator for the input list of a tool."""
+    settings = {"type": INPUT_FILE, "metavar": "FILE", "help": text} | settings
+    return click.option("-l", "--input-list", "--list", "input_list", **settings)
+
+
+DLC = source("DLC", "Read this DLC.", "--input-dlc")
 INPUT_DIMS = click.option(
     "-d",
-    "--input_dim",
+    "--input-dim",
     "input_dims",
     cls=DimsOption,
     type=(str, str),
@@ -242,13 +294,13 @@ def _check_dlc_version(_context: click.Context, _param: click.Parameter, value: 
     try:
         check_version(value)
     except UsageError as problem:
-        problem.where = "--dlc_version"
+        problem.where = "--dlc-version"
         raise
     return value
 
 
 DLC_VERSION = click.option(
-    "--dlc_version",
+    "--dlc-version",
     metavar="[4.1|4.0]",
     callback=_check_dlc_version,
     default="4.1",
@@ -261,7 +313,7 @@ DLC_VERSION = click.option(
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag that writes a template of an option's file for the model."""
     text = f"Write a file for --{option} that describes the model, and no DLC."
-    return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
+    return click.option(f"--dump-{name}-template", type=OUTPUT_FILE, help=text)
 
 
 def flags_of(
@@ -309,7 +361,7 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
 def long_flag(name: str, option: Option) -> str:
     """Return the long flag of an option."""
     flags = [flag.partition("/")[0] for flag in option.flags]
-    return next((flag for flag in flags if flag.startswith("--")), f"--{name}")
+    return dashed(next((flag for flag in flags if flag.startswith("--")), f"--{name}"))
 
 
 def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str, str]) -> Decorator:
@@ -328,7 +380,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
         text += " Repeatable."
     default = option.default_text.format_map(names) or _shown(option.default)
     text += f"  [default: {default}]" if default else ""
-    switch = f"--{name}/--no_{name.removeprefix('use_')}" if option.default is True else f"--{name}"
+    switch = f"--{name}/--no-{name.removeprefix('use_')}" if option.default is True else f"--{name}"
     return click.option(*(option.flags or (switch,)), name, help=text, **form)
 
 

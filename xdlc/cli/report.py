@@ -265,7 +265,7 @@ def user_defined(model: Model) -> Iterator[str]:
 
 
 def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:
-    """Write the ``--custom_io`` file of a model, or with sections the ``--config``.
+    """Write the ``--custom-io`` file of a model, or with sections the ``--config``.
 
     Args:
         model: The model.

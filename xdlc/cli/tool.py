@@ -18,7 +18,7 @@ import click
 
 from xdlc import __version__
 from xdlc.cli import argv, bars, usage_errors, vendor_flags
-from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
+from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, aliases
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names
@@ -33,18 +33,22 @@ _REPLACED = "xdlc.replaced"
 
 
 class Tool(click.Command):
-    """A command that reports every error the same way: on stderr, no traceback."""
+    """A command that reports every error the same way: on stderr, no traceback.
+
+    Attributes:
+        aliases: Options by the names that help does not show.
+    """
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        self.aliases = {word: option for option in options for word in aliases(option)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = argv.understood(args, ctx)
-            try:
-                left = super().parse_args(ctx, list(spread))
-            except click.MissingParameter as error:
-                if spread == args or not isinstance(error.param, click.Argument):
-                    raise
-                left = super().parse_args(ctx, args)  # the word after an option's file is the argument
+            left = super().parse_args(ctx, list(spread))
         for text in dict.fromkeys(notices):
             notice(text)
         name, later = ctx.meta.get(argv.LATER, ("", ()))
@@ -105,8 +109,10 @@ class ToolGroup(click.Group):
         if args and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
             meant = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
-            error = UsageError(f"no command {args[0]!r}", fix=meant) if isinstance(meant, str) else meant
-            _give_up(ctx, f"error: {error}", UsageError.exit_code)
+            named = f"no command {args[0]!r}"
+            _give_up_error(
+                ctx, UsageError(named, fix=meant, code="XD204") if isinstance(meant, str) else meant
+            )
         return super().resolve_command(ctx, args)
 
     def meaning(self, _name: str) -> UsageError | str | None:
@@ -223,7 +229,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
         flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
         click.option(
-            "--vendor_lib",
+            "--vendor-lib",
             metavar="DIR",
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
@@ -231,7 +237,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
             "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
-        flag("--no_crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
+        flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
 
@@ -247,7 +253,7 @@ def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context
     """Return the context of the next tool; its words are checked before any work."""
     command: click.Command = import_module(f"xdlc.cli.tools.{name.removeprefix('xdlc-')}").main
     name = f"{ctx.command_path}: {name}"
-    return command.make_context(name, ["--input_dlc", os.devnull, *args], obj=ctx.obj)
+    return command.make_context(name, ["--input", os.devnull, *args], obj=ctx.obj)
 
 
 def run_next(path: Path) -> None:
@@ -301,7 +307,8 @@ def notice(text: str) -> None:
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
-    _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
+    head = f"error[{error.code}]: " if error.code else "error: "
+    _give_up(ctx, head + "\n".join(error_lines(error)), error.exit_code)
 
 
 def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 
 from xdlc.options import Notify, Option, PathLike
 
-SHELL_LINE = "xdlc-debug -i part.dlc --input_list list.txt --reference {} --candidate {}"
+SHELL_LINE = "xdlc-debug -i part.dlc --input-list list.txt --reference {} --candidate {}"
 """Shell line of a reproducer, for the names of two engines."""
 SAMPLES, MEMORY = 4, 384
 """Most samples, and MiB of values that are held at a time."""
@@ -48,7 +48,7 @@ class DebugOptions(TypedDict, total=False):
             "after floats",
             limits=(-200, 200),
             metavar="DB",
-            flags=("--min_op_sqnr",),
+            flags=("--min-op-sqnr",),
         ),
     ]
     metric: Annotated[

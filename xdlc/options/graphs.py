@@ -27,7 +27,7 @@ Weights: TypeAlias = Annotated[
     Option(
         "File with the weights of the network, if the model's file has none: the .caffemodel (Caffe), or "
         "the network that fills them in (Caffe2).",
-        flags=("--weights", "--caffe_bin", "--exec_net"),
+        flags=("--weights", "--caffe-bin", "--exec-net"),
     ),
 ]
 """The option of this name, of converting and of drafting."""
@@ -43,7 +43,7 @@ class BoundaryOptions(TypedDict, total=False):
         Option(
             f"Axes of an input of the model, {_LAYOUT}.",
             metavar="NAME LAYOUT",
-            flags=("-l", "--input_layout"),
+            flags=("-l", "--input-layout"),
         ),
     ]
     desired_input_layout: Annotated[
@@ -65,7 +65,7 @@ class BoundaryOptions(TypedDict, total=False):
         Option(
             "Kind of an input: image, default, or opaque, which is passed on unchanged.",
             metavar="NAME KIND",
-            flags=("-t", "--input_type"),
+            flags=("-t", "--input-type"),
         ),
     ]
     input_encoding: Annotated[
@@ -74,7 +74,7 @@ class BoundaryOptions(TypedDict, total=False):
             "Colour encodings of the caller and of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
             "time_series or other.",
             metavar="NAME IN [OUT]",
-            flags=("-e", "--input_encoding"),
+            flags=("-e", "--input-encoding"),
         ),
     ]
     input_mean: Annotated[
@@ -141,7 +141,7 @@ class SymbolOptions(TypedDict, total=False):
             "Value of a symbolic dimension (ONNX, PyTorch).",
             limits=(1, MAX_DIM),
             metavar="SYMBOL N",
-            flags=("--define_symbol", "-s"),
+            flags=("--define-symbol", "-s"),
         ),
     ]
 
@@ -159,7 +159,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
             "Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold constants: "
             "it is not an input of the DLC. A single number fills an input of known shape.",
             metavar="NAME VALUE",
-            flags=("--set_input",),
+            flags=("--set-input",),
         ),
     ]
     out_name: Annotated[
@@ -187,14 +187,14 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
         Paths,
         Option(
             "Configurations of user-defined operations, JSON or OpDef XML.",
-            flags=("-udo", "--udo_config_paths"),
+            flags=("-udo", "--udo-config-paths"),
         ),
     ]
     op_package_config: Annotated[
         Paths,
         Option(
             "Configurations of user-defined operations: the name of {udo_config_paths} in QNN's converters.",
-            flags=("-opc", "--op_package_config"),
+            flags=("-opc", "--op-package-config"),
         ),
     ]
     package_name: Annotated[
@@ -202,7 +202,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
         Option(
             "Op package of all native ops; not with {op_package_config}.",
             metavar="NAME",
-            flags=("-p", "--package_name"),
+            flags=("-p", "--package-name"),
         ),
     ]
     converter_op_package_lib: Annotated[
@@ -210,7 +210,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
         Option(
             "Registration libraries (.so), or Python files (.py), with functions that infer the output "
             "shapes of user-defined operations.",
-            flags=("-cpl", "--converter_op_package_lib"),
+            flags=("-cpl", "--converter-op-package-lib"),
         ),
     ]
     plugin: Annotated[
@@ -449,14 +449,14 @@ class DraftOptions(FormOptions, total=False):
             "Name of the package.",
             default=DRAFTED_PACKAGE,
             metavar="NAME",
-            flags=("-p", "--package_name"),
+            flags=("-p", "--package-name"),
         ),
     ]
     udo_config_paths: Annotated[
         Paths,
         Option(
             "Existing configurations, whose operators are not drafted.",
-            flags=("-udo", "--udo_config_paths"),
+            flags=("-udo", "--udo-config-paths"),
         ),
     ]
     same_shapes: Annotated[

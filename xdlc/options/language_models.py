@@ -24,7 +24,7 @@ class BuildOptions(TypedDict, total=False):
             default=("sm8650",),
             default_text="sm8650",
             metavar="NAME,NAME..",
-            flags=("--target",),
+            flags=("--soc", "--target"),
         ),
     ]
     context: Annotated[

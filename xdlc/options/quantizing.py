@@ -89,7 +89,7 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Use one scale per output channel of convolution weights.",
             default_text="yes",
-            flags=("--use_per_channel_quantization/--no_per_channel_quantization",),
+            flags=("--use-per-channel-quantization/--no-per-channel-quantization",),
         ),
     ]
     use_per_row_quantization: Annotated[
@@ -187,7 +187,7 @@ class QuantizeOptions(KernelOptions, total=False):
         Option(
             "Keep tensors without an encoding float, without calibration.",
             default=False,
-            flags=("-f", "--enable_float_fallback"),
+            flags=("-f", "--enable-float-fallback"),
         ),
     ]
     algorithms: Annotated[
@@ -216,7 +216,11 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     target: Annotated[
         str | None,
-        Option("SoC, like sm8650, whose supported widths are used; other widths are refused.", metavar="SOC"),
+        Option(
+            "SoC, like sm8650, whose supported widths are used; other widths are refused.",
+            metavar="SOC",
+            flags=("--soc", "--target"),
+        ),
     ]
     fail_below: Annotated[
         float | None,

@@ -53,7 +53,7 @@ class RunOptions(KernelOptions, total=False):
             "Caches to accept (htp): those that run on the SoC, only those that use it fully, or none.",
             default=CACHE_MODES[0],
             choices=CACHE_MODES,
-            flags=("--cache_compatibility_mode",),
+            flags=("--cache-compatibility-mode",),
         ),
     ]
     validate: Annotated[
@@ -61,7 +61,7 @@ class RunOptions(KernelOptions, total=False):
         Option(
             "Fail instead of compiling the model if no cache is usable, with the reason for each (htp).",
             default=False,
-            flags=("--validate_cache",),
+            flags=("--validate-cache",),
         ),
     ]
     cpu_fallback: Annotated[
@@ -69,7 +69,7 @@ class RunOptions(KernelOptions, total=False):
         Option(
             "Run ops that the SoC's HTP does not support on the CPU, instead of failing (htp).",
             default=False,
-            flags=("--enable_cpu_fallback",),
+            flags=("--enable-cpu-fallback",),
         ),
     ]
     quantized: Annotated[

@@ -117,23 +117,23 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     options, command = {"act_bitwidth": "8", "weights_bitwidth": "8"}, ("xdlc-quant", "-i", "m.dlc")
     few = replace(report.ops[0], name="an op", sensitivity=11.0)
     poor = replace(report, options=options, phrase=partial(in_command, command), ops=(few,))
-    assert advice_of(poor)[1].endswith(": xdlc-quant -i m.dlc --act_bitwidth_of 'an op' 16")
-    longer = [*command, "--act_bitwidth_of", "an op", "8", "--act_bitwidth_of=c", "8"]
+    assert advice_of(poor)[1].endswith(": xdlc-quant -i m.dlc --act-bitwidth-of 'an op' 16")
+    longer = [*command, "--act-bitwidth-of", "an op", "8", "--act-bitwidth-of=c", "8"]
     given = replace(poor, phrase=partial(in_command, longer))
-    assert advice_of(given)[1].endswith(" -i m.dlc --act_bitwidth_of=c 8 --act_bitwidth_of 'an op' 16")
+    assert advice_of(given)[1].endswith(" -i m.dlc --act-bitwidth-of=c 8 --act-bitwidth-of 'an op' 16")
     many = replace(poor, ops=())
     assert advice_of(many)[0].endswith("--accuracy best")
     for chosen in ({"accuracy": "best"}, {"min_sqnr": "20.0"}, {"max_sqnr_drop": "3.0"}):
-        assert advice_of(replace(many, options={**options, **chosen}))[0].endswith("--act_bitwidth 16")
+        assert advice_of(replace(many, options={**options, **chosen}))[0].endswith("--act-bitwidth 16")
     wide = replace(poor, options={**options, "act_bitwidth": "16", "float_ops": "other"})
     wide = replace(wide, ops=(replace(few, act_bits=16),))
-    assert advice_of(wide)[1].endswith("--float_ops 'other,an op'")
+    assert advice_of(wide)[1].endswith("--float-ops 'other,an op'")
     weights = replace(many, weights_only=11.2, activations_only=30.0)
     assert advice_of(weights)[0].endswith("--accuracy best")
     tried = {**options, "accuracy": "best"}
     assert advice_of(replace(weights, options=tried))[0].endswith("--algorithms seqmse")
     tried = {**tried, "algorithms": "seqmse,adaround,cle"}
-    assert advice_of(replace(weights, options=tried))[0].endswith("--act_bitwidth 16 --weights_bitwidth 16")
+    assert advice_of(replace(weights, options=tried))[0].endswith("--act-bitwidth 16 --weights-bitwidth 16")
     assert advice_of(replace(weights, phrase=str, options={"weights_bitwidth": "4"}))[0].endswith(
         "weights_bitwidth=8"
     )

@@ -40,10 +40,10 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 
 @tool(
     "xdlc-cost",
-    epilog="Exit code 5: a graph moves more than --max_dram. Bytes are those of the plan that the vendor's "
+    epilog="Exit code 5: a graph moves more than --max-dram. Bytes are those of the plan that the vendor's "
     "compiler makes for a SoC; they are the same in every run.",
 )
-@click.option("-i", "--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@params.DLC
 @click.option(
     "--soc",
     "socs",
@@ -61,7 +61,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--against", type=params.INPUT_FILE, metavar="OTHER.dlc", help="Show what changes from this DLC on."
 )
 @click.option(
-    "--max_dram", callback=_bytes, metavar="SIZE", help="Most DRAM traffic of a graph, like 4MB, else exit 5."
+    "--max-dram", callback=_bytes, metavar="SIZE", help="Most DRAM traffic of a graph, like 4MB, else exit 5."
 )
 @click.option("--json", "json_path", type=params.OUTPUT_FILE, help="File of the report as JSON.")
 @click.option("--csv", "csv_path", type=params.OUTPUT_FILE, help="File of the report as CSV, a line an op.")
@@ -87,7 +87,7 @@ def main(
 
     if not socs and (vtcm or against is not None or max_dram is not None or csv_path is not None):
         raise UsageError(
-            "--vtcm, --against, --max_dram and --csv are about devices", fix="name a SoC: --soc sm8650"
+            "--vtcm, --against, --max-dram and --csv are about devices", fix="name a SoC: --soc sm8650"
         )
     for path in (json_path, csv_path, html_path):
         if path is not None:

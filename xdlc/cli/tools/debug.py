@@ -20,10 +20,8 @@ WRONG = 5
     "xdlc-debug",
     epilog="Exit code 5: an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
 )
-@click.option("-i", "--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
-@click.option(
-    "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
-)
+@params.DLC
+@params.listing("Compare on the samples of this list, one a line.", required=True)
 @params.flags_of(
     DebugOptions,
     without=("notify",),

@@ -14,8 +14,7 @@ from xdlc.errors import UsageError, raise_all
 
 
 @tool("xdlc-info")
-@click.argument("file", required=False, type=params.INPUT_FILE)
-@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, if it is not given as an argument.")
+@params.DLC
 @click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
@@ -26,7 +25,7 @@ from xdlc.errors import UsageError, raise_all
     "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
-@click.option("-m", "--display_memory", is_flag=True, help="Show an estimate of the memory of each graph.")
+@click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
 @click.option(
     "--cost",
     "with_cost",
@@ -37,6 +36,7 @@ from xdlc.errors import UsageError, raise_all
     "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
 )
 @click.option(
+    "--soc",
     "--device",
     "devices",
     callback=params.names,
@@ -46,15 +46,14 @@ from xdlc.errors import UsageError, raise_all
 )
 @click.option(
     "--sdk",
-    "--runtime_version",
+    "--runtime-version",
     "sdk",
     metavar="VERSION",
     help="With --caches: SDK of the devices.  [default: installed here]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(
-    file: Path | None,
-    input_dlc: Path | None,
+    source: Path,
     brief: bool,
     encodings: bool,
     trace: bool,
@@ -72,18 +71,15 @@ def main(
     Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
     of format 3 and 4, ours and the vendor's.
     """
-    source = file or input_dlc
-    if source is None or (file and input_dlc):
-        raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
     if not only_caches and (sdk or (devices and not with_cost)):
         raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save, --display_memory and --cost are of ops, not of caches", fix="omit them, or --caches"
+            "--save, --display-memory and --cost are of ops, not of caches", fix="omit them, or --caches"
         )
     if as_json and (display_memory or with_cost):
         raise UsageError(
-            "--display_memory and --cost are printed as text", fix="omit them, or use xdlc-cost --json"
+            "--display-memory and --cost are printed as text", fix="omit them, or use xdlc-cost --json"
         )
     if only_caches:
         _show_caches(source, devices, sdk, as_json)

@@ -44,7 +44,7 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help="DLC whose graph gets a name, one of the arguments or another one. Repeatable.  [default: the "
     "graph's own name; where several have one, with their shapes, or the name of the file]",
 )
-@click.option("-o", "--output_dlc", "target", type=params.OUTPUT_FILE, required=True, help="The result.")
+@params.output("Write the result to this file.", "--output-dlc", required=True)
 def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> None:
     """Put the graphs of several DLCs into one.
 

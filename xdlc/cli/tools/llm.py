@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from xdlc.llm.running import Answer
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
+_BUNDLE = params.source("BUNDLE", "Use the bundle in this folder.", type=BUNDLE)
 _EVALUATED = ("float", "host", "htp")
 
 _SAMPLING = (
@@ -37,7 +38,7 @@ _SAMPLING = (
     ),
     click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]"),
     click.option(
-        "--max_new_tokens",
+        "--max-new-tokens",
         type=click.IntRange(1),
         default=256,
         show_default=True,
@@ -50,9 +51,9 @@ _SAMPLING = (
         show_default=True,
         help="Divisor of the logits; 0 chooses the likeliest token.",
     ),
-    click.option("--top_k", type=click.IntRange(0), default=0, help="Tokens to choose from.  [default: all]"),
+    click.option("--top-k", type=click.IntRange(0), default=0, help="Tokens to choose from.  [default: all]"),
     click.option(
-        "--top_p",
+        "--top-p",
         type=params.NumberRange(0, 1, min_open=True),
         default=1.0,
         show_default=True,
@@ -80,8 +81,8 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 
 @tool("xdlc-llm build")
-@click.argument("source", metavar="SOURCE", type=params.MODEL)
-@click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
+@params.source("MODEL", "Read this checkpoint or exported model.", type=params.MODEL)
+@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
 @params.flags_of(
     BuildOptions,
     settings={
@@ -105,7 +106,7 @@ def build(source: Path, output: Path, **options: Any) -> None:
 
 
 @tool("xdlc-llm run")
-@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@_BUNDLE
 @click.option("--prompt", metavar="TEXT", help="Text to continue.")
 @click.option("--tokens", metavar="ID,ID..", help="Token ids to continue, all of them; ids are printed.")
 @params.all_of(*_SAMPLING)
@@ -128,7 +129,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 
 
 @tool("xdlc-llm chat")
-@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@_BUNDLE
 @click.option("--system", metavar="TEXT", help="First message, of the role system.")
 @params.all_of(*_SAMPLING)
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
@@ -147,7 +148,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
 
 
 @tool("xdlc-llm eval")
-@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@_BUNDLE
 @click.option("--text", "listing", type=params.INPUT_FILE, required=True, help="Text in UTF-8.")
 @click.option(
     "--engine",
@@ -160,7 +161,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
 @click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]")
 @click.option("--window", type=click.IntRange(2), metavar="N", help="Tokens of a window.  [default: context]")
 @click.option(
-    "--max_tokens", type=click.IntRange(2), default=4096, show_default=True, help="Most tokens of the text."
+    "--max-tokens", type=click.IntRange(2), default=4096, show_default=True, help="Most tokens of the text."
 )
 def evaluate(
     source: Path,
@@ -263,10 +264,10 @@ def _stream(pieces: Iterator[str]) -> str:
 
 
 @tool("xdlc-llm check")
-@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@_BUNDLE
 @click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: all of the bundle]")
 @click.option(
-    "--max_new_tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
+    "--max-new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
 )
 def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     """Compare the vendor's runtime with the emulation of the same context binaries."""
@@ -280,10 +281,11 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 
 
 @tool("xdlc-llm encoder")
-@click.argument("source", metavar="DLC", type=params.INPUT_FILE)
-@click.option("-o", "--output", type=BUNDLE, required=True, help="Folder of the bundle.")
+@params.DLC
+@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
 @click.option("--tokenizer", type=params.INPUT_FILE, required=True, help="The tokenizer.json of the model.")
 @click.option(
+    "--soc",
     "--target",
     "targets",
     multiple=True,
@@ -302,7 +304,7 @@ def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...
 
 
 @tool("xdlc-llm embed")
-@click.argument("source", metavar="BUNDLE", type=BUNDLE)
+@_BUNDLE
 @click.option("--prompt", metavar="TEXT", required=True, help="The text.")
 @click.option("--soc", metavar="NAME", help="SoC to emulate with the vendor's runtime.  [default: the host]")
 def embed(source: Path, prompt: str, soc: str | None) -> None:

@@ -37,64 +37,58 @@ _PER_OP = ("moderate", "detailed")
     "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
     "OUTPUT_DIR/<graph>/Result_N then.",
 )
-@click.option(
-    "--container",
-    "source",
-    type=params.INPUT_FILE,
-    required=True,
-    help="The DLC, or with --runtime htp a context binary.",
+@params.source(
+    "DLC", "Run this DLC, or with --runtime htp this context binary.", "--container", "--input-dlc"
 )
-@click.option(
-    "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
-)
-@click.option(
-    "--output_dir",
-    type=params.OUTPUT_FILE,
+@params.listing("Run the samples of this list, one a line.", required=True)
+@params.output(
+    "Write the results to this folder.",
+    "--output-dir",
+    name="output_dir",
     default=Path("output"),
     show_default=True,
-    help="Folder of the results.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(module_names("xdlc.api.runtimes")),
     default="cpu",
     show_default=True,
-    help="Runtime: cpu, onnxruntime; htp, the vendor's emulation of the DSP; aip, like --use_aip.",
+    help="Runtime: cpu, onnxruntime; htp, the vendor's emulation of the DSP; aip, like --use-aip.",
 )
 @flags_of(
     RunOptions,
     without=("outputs", "quantized", "plain", "threads", "kernels", "notify", *options_of(KernelOptions)),
 )
 @click.option(
-    "--enable_init_cache",
+    "--enable-init-cache",
     is_flag=True,
     help="Store a cache that had to be compiled, and use it in later runs (htp only).",
 )
 @click.option(
-    "--storage_dir",
+    "--storage-dir",
     type=params.OUTPUT_FILE,
-    help="Folder of caches of --enable_init_cache.  [default: OUTPUT_DIR]",
+    help="Folder of caches of --enable-init-cache.  [default: OUTPUT_DIR]",
 )
 @click.option(
-    "--use_native_input_files",
+    "--use-native-input-files",
     "native_in",
     is_flag=True,
     help="Read raw files in the inputs' own types; integers are read so in any case.",
 )
 @click.option(
-    "--use_native_output_files",
+    "--use-native-output-files",
     "native_out",
     is_flag=True,
     help="Write results in the tensors' own types, as <tensor>_native.raw.",
 )
 @click.option(
-    "--native_input_tensor_names",
+    "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Inputs whose raw files have the input's data type, instead of --use_native_input_files.",
+    help="Inputs whose raw files have the input's data type, instead of --use-native-input-files.",
 )
 @click.option(
-    "--set_output_tensors",
+    "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
@@ -102,19 +96,19 @@ _PER_OP = ("moderate", "detailed")
     "sections those between them. 'GRAPH T1,T2' for one of several graphs.",
 )
 @click.option(
-    "--set_output_layers",
+    "--set-output-layers",
     "layers",
     multiple=True,
     metavar="OP1,OP2",
     help="Ops whose outputs are written too.",
 )
 @click.option(
-    "--set_unconsumed_as_output", "unread", is_flag=True, help="Also write tensors that no op reads."
+    "--set-unconsumed-as-output", "unread", is_flag=True, help="Also write tensors that no op reads."
 )
-@click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
+@click.option("--dump-all-tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
 @all_of(*params.dimension_flags)
 @click.option(
-    "--num_inferences",
+    "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="Number of inferences: the list is repeated, or cut. Results are those of the first pass.",
@@ -126,10 +120,10 @@ _PER_OP = ("moderate", "detailed")
     help="Repeat the list until this time is over.",
 )
 @click.option(
-    "--keep_num_outputs", type=click.IntRange(0), metavar="N", help="Write no more results.  [default: all]"
+    "--keep-num-outputs", type=click.IntRange(0), metavar="N", help="Write no more results.  [default: all]"
 )
 @click.option(
-    "--profiling_level",
+    "--profiling-level",
     "level",
     type=click.Choice(["off", "basic", "moderate", "detailed"]),
     default="off",
@@ -156,7 +150,7 @@ def main(
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:
         notice(
-            f"--profiling_level {options['level']} times inferences, like basic: the emulation of a "
+            f"--profiling-level {options['level']} times inferences, like basic: the emulation of a "
             "device measures no op times"
         )
         options["level"] = "basic"
@@ -183,9 +177,9 @@ def main(
         if [*lists.values()] == [input_list] and name is None and "graph" in chosen.options:
             lists = {_fitting(model, input_list, options): input_list}
     if options["enable_init_cache"] and not chosen.compiles:
-        notice("--enable_init_cache has no effect: the CPU runs without a cache")
+        notice("--enable-init-cache has no effect: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
-        notice("--storage_dir has no effect without --enable_init_cache")
+        notice("--storage-dir has no effect without --enable-init-cache")
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
     with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
@@ -212,16 +206,16 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     chosen = api.runtime_with(name, params.stated(options))
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
-            "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"
+            "--validate-cache requires a cache, always_generate_new uses none", fix="omit one of the two"
         )
     if chosen.name == "aip" and options["several"]:
         raise UsageError(
-            "--use_aip runs the main graph as it was compiled",
-            fix="omit --use_aip, or --input_dimensions and further input lists",
+            "--use-aip runs the main graph as it was compiled",
+            fix="omit --use-aip, or --input-dimensions and further input lists",
         )
     if options["native_names"] and options["native_in"]:
         raise UsageError(
-            "--native_input_tensor_names and --use_native_input_files exclude each other",
+            "--native-input-tensor-names and --use-native-input-files exclude each other",
             fix="omit one of the two",
         )
     return chosen

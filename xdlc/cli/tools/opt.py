@@ -22,14 +22,8 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 
 
 @tool("xdlc-opt")
-@click.argument("source", metavar="DLC", type=params.INPUT_FILE)
-@click.option(
-    "-o",
-    "--output_dlc",
-    "target",
-    type=params.OUTPUT_FILE,
-    help="The result.  [default: <input>_optimized.dlc]",
-)
+@params.DLC
+@params.output("Write the result to this file.  [default: <input>_optimized.dlc]", "--output-dlc")
 @click.option(
     "--pass",
     "passes",

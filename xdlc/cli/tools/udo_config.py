@@ -17,18 +17,16 @@ from xdlc.options.graphs import DraftOptions, FormOptions
 if TYPE_CHECKING:
     from xdlc.udo.config import Converted
 
-_TARGET = click.option(
-    "-o",
-    "--output_path",
-    "target",
-    type=params.OUTPUT_FILE,
+_CONFIGS = params.source("FILE", "Read this configuration. Repeatable.", name="configs", multiple=True)
+_TARGET = params.output(
+    "Write this file: .xml or .json; a folder gets a file a package; - is standard output.",
+    "--output-path",
     required=True,
-    help="File to write: .xml or .json; a folder gets a file a package; - is standard output.",
 )
 
 
 @tool("convert")
-@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
+@_CONFIGS
 @_TARGET
 @params.flags_of(FormOptions)
 @click.option("--package", metavar="NAME", help="Convert only this package.")
@@ -53,7 +51,7 @@ def convert(
 
 
 @tool("validate")
-@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
+@_CONFIGS
 def validate(configs: tuple[Path, ...]) -> None:
     """Check configurations, singly and together; list each problem with its line.
 
@@ -71,7 +69,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 
 
 @tool("from-model")
-@click.argument("model", metavar="MODEL", type=params.MODEL)
+@params.source("MODEL", "Draft definitions for this model.", name="model", type=params.MODEL)
 @_TARGET
 @params.flags_of(DraftOptions)
 @params.INPUT_DIMS
@@ -95,14 +93,7 @@ def from_model(model: Path, target: Path, **options: Any) -> None:
 
 
 @tool("schema")
-@click.option(
-    "-o",
-    "--output_path",
-    "target",
-    type=params.OUTPUT_FILE,
-    default="-",
-    help="File to write.  [default: standard output]",
-)
+@params.output("Write this file.  [default: standard output]", "--output-path", default="-")
 def schema(target: Path) -> None:
     """Write the XML Schema of OpDef XML, for editors.
 
@@ -114,7 +105,7 @@ def schema(target: Path) -> None:
 
 
 @tool("sdk")
-@click.argument("libraries", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
+@params.source("FILE", "Check this library. Repeatable.", name="libraries", multiple=True)
 @click.option(
     "--release", default="", metavar="RELEASE", help="Release that all have to be of: 2.51, v2.51.0."
 )
@@ -147,7 +138,7 @@ def check_plugin(
 ) -> None:
     """Convert random nodes with a plugin, run each kernel, compare the results.
 
-    Attributes and inputs are random values of the declared kinds; --attribute and --input_dim fix them. The
+    Attributes and inputs are random values of the declared kinds; --attribute and --input-dim fix them. The
     exit code is 7 if there is a problem.
     """
     from xdlc import api

@@ -16,7 +16,7 @@ class TfliteOptions(TypedDict, total=False):
         Option(
             "Signature of a TFLite model to convert, by its key.",
             metavar="KEY",
-            flags=("--signature_name", "-sn"),
+            flags=("--signature-name", "-sn"),
         ),
     ]
     partial_graph_input_name: Annotated[
