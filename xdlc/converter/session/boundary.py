@@ -364,7 +364,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                 UnsupportedOp(
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
-                    fix=f"give the model an output for each tensor, or end it earlier with {spell('out_name')}",
+                    fix=f"give the model an output for each tensor, or end it with {spell('out_name')}",
                     code="XD405",
                 )
             )
