@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scripts import pictures
 from xdlc.page import svg
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,9 +38,9 @@ TENSOR = {
 PICTURES = {
     "pipeline": svg.pipeline({"stages": STAGES, "line": HOSTILE}),
     "network": svg.network({"ops": [op(0), op(1, name=HOSTILE, cumulative=12.0), op(2, cumulative=None)]}),
-    "verdicts": svg.verdicts(["sm8650", HOSTILE], ["a", "b"], {(HOSTILE, "b"): HOSTILE}),
-    "partition": svg.partition([("HTP", ["a", "b"]), ("CPU", [HOSTILE]), ("HTP", ["c"])], "sm8650"),
-    "tensor": svg.tensor(TENSOR),
+    "verdicts": pictures.verdicts(["sm8650", HOSTILE], ["a", "b"], {(HOSTILE, "b"): HOSTILE}),
+    "partition": pictures.partition([("HTP", ["a", "b"]), ("CPU", [HOSTILE]), ("HTP", ["c"])], "sm8650"),
+    "tensor": pictures.tensor(TENSOR),
 }
 
 
@@ -72,7 +73,7 @@ def test_a_large_network_has_a_bounded_picture() -> None:
 
 
 def test_ops_of_one_verdict_are_one_bar() -> None:
-    root = ET.fromstring(svg.verdicts(["sm8650"], list("abcd"), {("sm8650", "d"): "no"}))
+    root = ET.fromstring(pictures.verdicts(["sm8650"], list("abcd"), {("sm8650", "d"): "no"}))
     bars = [rect.get("class") for rect in root.iter(f"{NAME}rect") if float(rect.attrib["height"]) == 20]
     assert bars == ["c", "no"]
 

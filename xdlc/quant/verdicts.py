@@ -154,7 +154,7 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         NEAR if threshold else 0.0, SAME * max(float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs)
     )
     if kind is not OutputKind.LABELS and _spread(pairs, 0) > least and not _spread(pairs, 1):
-        return replace(verdict, kept=0.0, at_most=0.0, words="constant where float is not")
+        return replace(verdict, kept=0.0, at_most=0.0, words="constant, but not in float")
     return verdict
 
 
@@ -232,7 +232,7 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verd
         texts = sum(bool(same.all()) for _, _, same in labels)
         kept_texts, at_most_texts = _share(texts, len(labels))
         kept, at_most = min(kept, kept_texts), min(at_most, at_most_texts)
-        words = f"{words}, {texts} of {len(labels)} samples without a change"
+        words = f"{words}, {texts} of {len(labels)} samples are equal"
     return Verdict(kept, at_most, words, doubt)
 
 
@@ -240,7 +240,7 @@ def _of_shares(shares: Sequence[float], words: str) -> Verdict:
     """Measure agreement of pictures by the mean and the worst, which counts half."""
     mean, least = sum(shares) / len(shares), min(shares)
     kept = min(mean, (1.0 + least) / 2)
-    return Verdict(kept, kept, f"{words} {mean:.3f}, of the worst sample {least:.3f}")
+    return Verdict(kept, kept, f"{words} {mean:.3f}, worst sample {least:.3f}")
 
 
 def _of_map(pairs: Pairs, threshold: float) -> Verdict:
@@ -278,7 +278,7 @@ def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
         false += int(np.count_nonzero(wrong)) - missed
     if not real and not false:
         return _doubtful(pairs, f"no score above {threshold:g} in float")
-    words = f"{real} scores above {threshold:g} in float, {lost} lost, {false} false"
+    words = f"{real} scores above {threshold:g} in float, {lost} lost, {false} wrong"
     return Verdict(*_share(agreed, total), words)
 
 
@@ -315,7 +315,9 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
     kept = float(np.count_nonzero(ratios <= TOLERATED) / ratios.size)
     doubt = "" if len(pairs) >= FEW else f"{len(pairs)} sample{_shows(len(pairs))} no spread"
     largest = float(np.quantile(ratios, 0.95))
-    words = f"{kept:.1%} of coordinates off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
+    words = (
+        f"{kept:.1%} of coordinates are off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
+    )
     return Verdict(kept, kept, words, doubt)
 
 
@@ -353,7 +355,7 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
     np.fill_diagonal(rounded_alike, -np.inf)
     behind = alike.max(axis=1) - alike[np.arange(len(places)), rounded_alike.argmax(axis=1)]
     nearest, at_most = _share(float(np.count_nonzero(behind <= NEAR / 2)), len(places))
-    words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same neighbour"
+    words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same nearest neighbour"
     return Verdict(min(kept, nearest), min(kept, at_most), words)
 
 
@@ -382,7 +384,7 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
     for channel in _small_channels(pairs):
         noise = Noise.of([(exact[..., channel], rounded[..., channel]) for exact, rounded in pairs])
         if noise.kept < verdict.kept:
-            place = f"channel {channel} of the last axis, whose values are small"
+            place = f"channel {channel} of the last axis, which has small values"
             verdict = Verdict(noise.kept, noise.kept, f"{noise.db:.1f} dB", place=place)
     return verdict
 

@@ -141,7 +141,7 @@ def _source(subject: Subject, op: Op, index: int) -> str:
     if tensor is not None and tensor.encoding is not None:
         return "given"
     if _role(op, index) == "bias" and subject.statics[op, index][0].bits == 32:
-        return "scale of the input times that of the weight"
+        return "product of the scales of input and weight"
     return f"range method {options.param_quantizer_calibration} on its data"
 
 
@@ -244,13 +244,13 @@ def _measured(
             effects = measure_effects(subject, qualities, planned, runs, count.step)
     except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
         count.total -= len(planned) * runs
-        left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
+        left = f"xdlc did not measure sensitivity: {each_problem(error)[0].problem}"
     return qualities, outputs, effects, left
 
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
     if most is not None:
-        yield f"only {most} held-out samples were measured, because the network is large"
+        yield f"xdlc measured only {most} held-out samples, because the network is large"
     if left is not None:
         yield left
 
@@ -434,7 +434,7 @@ def _static_bytes(subject: Subject, op: Op, index: int) -> int:
 
 
 def _raised(record: RaisedOp) -> str:
-    alone = "" if record.alone is None else f", {record.alone:.1f} dB with {record.before} there alone"
+    alone = "" if record.alone is None else f", {record.alone:.1f} dB with only {record.before}"
     return f"{record.before} to {record.after}{alone}"
 
 

@@ -136,7 +136,7 @@ class Reporter:
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
-                f"most has to be at least 1, trials at least 0; found most={most}, trials={trials}",
+                f"most must be at least 1 and trials at least 0; found most={most}, trials={trials}",
                 where=spell("report"),
                 fix="omit the argument, or pass a larger number",
             )
@@ -181,7 +181,8 @@ class Reporter:
         )
         if not self._is_own and not held_out:
             note = (
-                f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
+                f"measured with calibration samples, because {HELD_OUT} samples or more are needed to hold "
+                "some out"
             )
             report = replace(report, unmeasured=(*report.unmeasured, note))
         title = self._title or _source_of(remedies.plan.model) or report.model
@@ -267,7 +268,7 @@ def _why(tensor: TensorReport) -> str:
     if tensor.clipped is not None and tensor.clipped > CLIP_WARN:
         return f", {tensor.clipped:.2%} clipped"
     if tensor.used is not None and tensor.used < 0.25:
-        return f", values take {tensor.used:.1%} of its range"
+        return f", values use {tensor.used:.1%} of its range"
     return ""
 
 
