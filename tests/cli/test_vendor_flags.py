@@ -259,7 +259,7 @@ def test_flags_of_the_tool_that_runs_afterwards_are_named_too(models: Models) ->
     result = CliRunner().invoke(GROUP, [*words, "13"])
     assert result.exit_code == 2
     assert "--act_bw:" in result.stderr
-    fix = re.search(r"nearest: (\d+)", result.stderr)
+    fix = re.search(r"fix: write --act_bw (\d+)", result.stderr)
     assert fix is not None
     assert CliRunner().invoke(GROUP, [*words, fix[1], "--dry_run"]).exit_code == 0
 

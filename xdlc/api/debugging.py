@@ -65,7 +65,7 @@ def debug(
 
     first = next(each(), None)
     if first is None:
-        raise UsageError("there are no samples", fix="name at least one")
+        raise UsageError("there are no samples", fix="name at least one", code="XD205")
     reference, candidate = _chosen(source, options)
     with ExitStack() as stack:
         engines = []

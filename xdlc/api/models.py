@@ -64,7 +64,9 @@ def _refuse_other(path: Path) -> None:
     with suppress(OSError):
         found = recognize(path)
     if found not in (None, DLC, ZIP):
-        raise ContainerError(f"is {found.name}, not a DLC", where=str(path), fix=found.fix_for(path))
+        raise ContainerError(
+            f"is {found.name}, not a DLC", where=str(path), fix=found.fix_for(path), code="XD601"
+        )
 
 
 @verb

@@ -264,7 +264,7 @@ class _Reader:
         needed = int(entry.values) if entry.values.isdecimal() else 0
         if len(values) < needed and entry.kind != vendor_flags.REFUSED:
             fix = f"write {entry.flag}{' VALUE' * needed}"
-            raise UsageError("a value is missing", where=entry.flag, fix=fix)
+            raise UsageError("a value is missing", where=entry.flag, fix=fix, code="XD202")
         words, note = entry.words(self.call if is_switch else values)
         if words and is_switch and values and values[0].lower() not in ("true", "1"):
             words = [*words, *values]

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -14,7 +15,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
-from xdlc.converter.formats import recognize
+from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
 from xdlc.options import Option, PathLike, options_of, spell, type_of
@@ -29,7 +30,7 @@ _OP_PACKAGE_LIB = click.option(
     "--op-package-lib",
     multiple=True,
     metavar="LIBRARY:PROVIDER",
-    help="Ignore this flag; pass kernels to the quantizer with --udo-package-path.",
+    hidden=True,
 )
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
 """Options that only the Python API has, or that tools take from the importers."""
@@ -66,8 +67,8 @@ _RESULT: tuple[Callable[..., Any], ...] = (
     click.option(
         "--report",
         type=params.OUTPUT_FILE,
-        metavar="FILE.json",
-        help="With --dry-run: write the result as JSON.",
+        metavar="FILE",
+        help="With --dry-run: write the result to this file: .json or .csv.",
     ),
     click.option(
         "--cost",
@@ -156,16 +157,24 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
 
 
 def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer reads a file; None: that of the file."""
-    if len(importers) < 2:
-        return importers[0].framework if importers else None
+    """Return the framework whose importer reads a file; None: that of the file.
+
+    Raises:
+        UsageError: If the file is a DLC.
+    """
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion
         content = recognize(source)
+        if content is DLC:
+            path = quote(str(source))
+            fix = f"quantize it: xdlc quantize {path} -l samples.txt; or look at it: xdlc info {path}"
+            raise UsageError("is a DLC already", where=str(source), fix=fix, code="XD209")
+        if not importers:
+            return None
         return next(
             (importer.framework for importer in importers if importer.recognizes(source, content)),
             importers[0].framework,
         )
-    return importers[0].framework
+    return importers[0].framework if importers else None
 
 
 def _own_options(chosen: Sequence[Frontend]) -> type:
@@ -248,7 +257,7 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.problems import as_json, lines
+    from xdlc.cli.problems import as_csv, as_json, lines
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -259,7 +268,7 @@ def _dry_run(
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:
-        replace_text(target, as_json(report))
+        replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
         show(f"written: {target}")
     if with_cost and report.exit_code:
         notice("--cost has no effect: the model has problems")

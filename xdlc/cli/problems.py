@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -68,6 +70,7 @@ def _context(problem: XdlcError) -> str:
 
 def _cells(problem: XdlcError) -> Cells:
     why = problem.problem if problem.node or not problem.where else f"{problem.where}: {problem.problem}"
+    why = f"{problem.code}: {why}"
     return _numbered(problem.node or "", problem.line), problem.op or "", "", why, problem.fix or ""
 
 
@@ -121,8 +124,8 @@ def _problems(report: Report, every_node: bool) -> Iterator[str]:
     yield f"{name}: {len(report.problems)} problem(s)"
     judged = report.target is not None
     rows = [
-        (_numbered(each.node, each.line), each.op, each.by if judged else "", each.why, each.fix)
-        for each in report.problems
+        (_numbered(row.node, row.line), row.op, row.by if judged else "", f"{row.code}: {row.why}", row.fix)
+        for row in report.problems
     ]
     yield from problem_table(rows, every_node=every_node)
     if judged:
@@ -147,6 +150,15 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
 def _numbers(numbers: Mapping[str, int]) -> str:
     types = ", ".join(f"{text.clean(name)} {number}" for name, number in numbers.items())
     return f"{sum(numbers.values())}: {types}" if numbers else "none"
+
+
+def as_csv(report: Report) -> str:
+    """Return the problems of a report as CSV, a line for each."""
+    columns = ("node", "op", "by", "code", "why", "fix")
+    file = io.StringIO()
+    rows = [columns, *([getattr(problem, name) for name in columns] for problem in report.problems)]
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def as_json(report: Report) -> str:

@@ -125,8 +125,10 @@ class ToolGroup(click.Group):
         if args and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
             meant = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
-            error = UsageError(f"no command {args[0]!r}", fix=meant) if isinstance(meant, str) else meant
-            _give_up(ctx, f"error: {error}", UsageError.exit_code)
+            named = f"no command {args[0]!r}"
+            _give_up_error(
+                ctx, UsageError(named, fix=meant, code="XD204") if isinstance(meant, str) else meant
+            )
         return super().resolve_command(ctx, args)
 
     def meaning(self, _name: str) -> UsageError | str | None:
@@ -329,7 +331,8 @@ def notice(text: str) -> None:
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
-    _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
+    head = f"error[{error.code}]: " if error.code else "error: "
+    _give_up(ctx, head + "\n".join(error_lines(error)), error.exit_code)
 
 
 def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:

@@ -27,6 +27,7 @@ def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
         or nearest_option(name, list(options))
         or "--help lists the options",
+        code="XD201",
     )
 
 
@@ -82,7 +83,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
             if is_source
             else (name_of(param), _form(param))
         )
-        return UsageError(f"{name} is missing", fix=f"give it: {form}")
+        return UsageError(f"{name} is missing", fix=f"give it: {form}", code="XD202")
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):

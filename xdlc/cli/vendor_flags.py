@@ -86,7 +86,7 @@ class Entry:
             found = [words for value, words in self.by_value.items() if fnmatchcase(given, value)]
             if not found:
                 fix = f"values: {', '.join(self.by_value)}"
-                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix)
+                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix, code="XD207")
             text, _, note = found[0].partition(" # ")
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()], note
@@ -107,8 +107,8 @@ class Entry:
     def error(self) -> UsageError:
         """Return the error of a refused flag."""
         if not self.text:
-            return UsageError(f"no option {self.flag!r}", fix=self.fix)
-        return UsageError(self.text, where=self.flag, fix=self.fix)
+            return UsageError(f"no option {self.flag!r}", fix=self.fix, code="XD201")
+        return UsageError(self.text, where=self.flag, fix=self.fix, code="XD207")
 
 
 @cache
@@ -182,4 +182,4 @@ def missing(name: str) -> UsageError | None:
     if "missing" not in section:
         return None
     reason, fix = section["missing"]
-    return UsageError(f"{name} has no counterpart: {reason}", fix=fix)
+    return UsageError(f"{name} has no counterpart: {reason}", fix=fix, code="XD207")

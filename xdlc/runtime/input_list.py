@@ -277,6 +277,7 @@ def _files(
                     f"the model has {len(inputs)} inputs, and {word!r} does not name one",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
+                    code="XD206",
                 )
             name, rest = needed[0], word
         if name not in inputs:
@@ -318,7 +319,7 @@ def _size(path: Path, where: str) -> int:
         with open_file(path) as file:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
-        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH) from error
+        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH, code="XD803") from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
@@ -333,7 +334,7 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
         unit = _nbytes(tensor, array_files.unit_shape(tensor), is_stored)
         kind = tensor.dtype.name if is_stored else "float32"
         problem, fix = array_files.size_problem(path, size, unit, tensor, kind)
-        raise UsageError(problem, where=where, fix=fix)
+        raise UsageError(problem, where=where, fix=fix, code="XD206")
     return InputFile(path, tensor, native, shape)
 
 
@@ -377,6 +378,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
             fix=array_files.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
             if array.dtype.kind in "biuf"
             else "save an array of numbers in the shape of the input",
+            code="XD206",
         )
     return InputFile(path, tensor, native, shape)
 

@@ -241,7 +241,7 @@ def calibrate(
         measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
     if not measured.count:
         fix = "add at least one; 32 are usual"
-        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix)
+        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
         statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
