@@ -166,7 +166,6 @@ def check_image(entry: Entry, option: str) -> None:
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
             fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             "bind dynamic ones",
-            code="XD111",
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -40,7 +39,7 @@ _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
 _REPLACED = "xdlc.replaced"
-_RESULT = "xdlc.result"
+_JSON, _RESULT = "xdlc.json", "xdlc.result"
 _SCHEMA = 1
 """Version of the JSON object of --json."""
 _CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
@@ -263,12 +262,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
-        click.option(
-            "--json",
-            is_flag=True,
-            expose_value=False,
-            help="Print one JSON object: the result, warnings and problems.",
-        ),
+        flag("--json", remember(_JSON, True), "Print one JSON object: the result, warnings and problems."),
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
@@ -366,6 +360,8 @@ def _add(key: str, text: str) -> bool:
 def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
     content = ctx.meta.get(_RESULT)
     if content:
+        import json
+
         names = ("code", "problem", "where", "fix", "node", "op", "line")
         problems = each_problem(error) if error is not None else ()
         content["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
