@@ -100,7 +100,7 @@ class Tool(click.Command):
         except KeyboardInterrupt as interrupt:
             _give_up(ctx, *_interruption(interrupt))
         except MemoryError as error:
-            _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
+            _give_up_error(ctx, BackendError(f"not enough memory: {error}"))
         except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
             _give_up_output(ctx, error)
         except Exception as error:  # the outermost edge: an error that is not an XdlcError is a bug of ours
@@ -204,7 +204,7 @@ def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
     if error.filename is None:
         _forget(sys.stdout)
     where = error.filename or "standard output"
-    _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+    _give_up_error(ctx, StorageError(error.strerror or str(error), where=where, code="XD802"))
 
 
 def _forget(stream: IO[str]) -> None:
@@ -421,7 +421,7 @@ def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | Non
         import traceback
 
         traceback.print_exc()
-    with suppress(BrokenPipeError):  # the exit code shows that it failed
+    with suppress(OSError):  # the exit code shows that it failed
         click.echo(_painted(f"{ctx.command_path}: {message}"), err=True, color=ctx.color)
         _print_json(ctx, error or XdlcError(message))
     ctx.exit(code)
