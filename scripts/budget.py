@@ -132,7 +132,7 @@ def measure() -> tuple[Figures, list[str]]:
                 lists += [f"{path}:{line}" for line in lists_of_op_types(tree, op_types)]
         for place in words.places_in(path, text, tree):
             figures[place.rule][package] += 1
-    for place in words.places_in_pages():
+    for place in words.places_in_texts():
         figures[place.rule][words.package_of(place.path)] += 1
     figures["conversion"]["files"] = len(files_of_a_conversion())
     figures["op_types"]["lists"] = len(lists)

@@ -1,4 +1,4 @@
-"""Checks of words: names of locals, phrases, first lines of docstrings, banned words of the glossary.
+"""Checks of words: names of locals, first lines of docstrings, prose of messages and pages.
 
     python -m scripts.words --show xdlc/quant    # the places in a folder or a file
     python -m scripts.words                      # the number of places by package
@@ -10,28 +10,35 @@ from __future__ import annotations
 
 import argparse
 import ast
-import functools
 import gc
-import io
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 CODE = ("xdlc", "tests")
 GENERATED = "_generated"
 
 VAGUE_NAMES = frozenset(["found", "held", "made", "given", "wanted", "known", "each", "one", "other"])
 LONGEST_LIFE = 5
-PHRASES = re.compile(r"nothing that .* takes|goes with|changes nothing|is none\b")
 LONGEST_FIRST_LINE = 80
+LONGEST_SENTENCE = 32
+PHRASES = re.compile(
+    r"""\b(?: (?:that|those|the\ ones?)\ of\b | likewise | all\ the\ same | on\ (?:its|their)\ own\ account
+    | ha(?:s|ve|d)\ not(?=[.,;:)]|$|\ (?:an?|the|any|all|enough|its|their)\b) | (?:has|have|is|are)\ to\ be
+    | takes\b(?!\ (?:[a-z]+\ ){0,3}(?:\d|{}|seconds?|minutes?|hours?|time|long|care|place|effect)\b)
+    | nothing\ that\b.*\btakes? | go(?:es)?\ with | hang(?:s|ing)?\ on | changes\ nothing | is\ none
+    | becomes?\ of | beside | (?<!there\ )(?:is|are)\ no\ (?!longer|more|less|larger|smaller)\w+ )\b""",
+    re.X | re.I,
+)
+_FRONT = re.compile(r"(?:Of|[Ww]hat|[Ww]hose|[Ww]here|[Ee]lse)\b")
+_SENTENCE = re.compile(r".+?(?:[.:?!](?=\s)|$)", re.S)
+_SMALL_WORDS = re.compile(r"\b(?:the|an?|is|are|of|to|and|in|it|for|with)\b")
 
-NAMES, STRINGS, DOCSTRINGS, BANNED = RULES = ("names", "phrases", "docstrings", "glossary")
+NAMES, DOCSTRINGS, PROSE = RULES = ("names", "docstrings", "prose")
 
 
 class Place(NamedTuple):
@@ -57,31 +64,48 @@ def places_in(path: Path, text: str, tree: ast.Module | None = None) -> Iterator
     content = contents_of(tree)
     for name, first, last in vague_locals(tree, content.vague_lines):
         yield Place(NAMES, path, first, f"local {name!r} lives for {last - first + 1} lines")
-    for line, string in content.strings:
-        for match in PHRASES.finditer(string):
-            yield Place(STRINGS, path, _line_in(line, string, match), f"phrase {match[0]!r}")
     for line, docstring in content.docstrings:
         length = len(docstring.split("\n", 1)[0].strip())
         if length > LONGEST_FIRST_LINE:
             yield Place(DOCSTRINGS, path, line, f"first line of {length} characters")
-    if path.parts[0] == "xdlc" and banned().search(text):
-        sentences = [(line, string) for line, string in content.strings if " " in string.strip()]
-        for line, prose in (*comments_of(text), *sentences):
-            for match in banned().finditer(prose):
-                yield Place(BANNED, path, _line_in(line, prose, match), f"banned word {match[0]!r}")
+    if path.parts[0] == "xdlc":
+        for line, string in content.strings:
+            if " " in string:
+                yield from _faults(path, line, string)
+
+
+def places_in_table(path: Path, text: str) -> Iterator[Place]:
+    """Iterate over faults of prose in the strings of a TOML file."""
+    for match in re.finditer(r'"""(.+?)"""|"([^"\n]+)"', text, re.S):
+        yield from _faults(path, text.count("\n", 0, match.start()) + 1, match[1] or match[2])
 
 
 def places_in_page(path: Path, text: str) -> Iterator[Place]:
-    """Iterate over banned words in the prose of a Markdown page."""
-    prose = re.sub(r"```.*?```|`[^`\n]*`", lambda code: "\n" * code[0].count("\n"), text, flags=re.S)
-    for number, line in enumerate(prose.split("\n"), 1):
-        if not line.startswith("    "):
-            for match in banned().finditer(line):
-                yield Place(BANNED, path, number, f"banned word {match[0]!r}")
+    """Iterate over faults of prose in a Markdown page: in paragraphs, items of lists and cells of tables."""
+    blank = re.compile(r"```.*?```|<!--.*?-->|^ {4}.*?$|^#.*?$|^:::.*?$", re.S | re.M)
+    text = blank.sub(lambda skipped: "\n" * skipped[0].count("\n"), text)
+    text = re.sub(r'`[^`]*`|"[^"\n]*"|\]\([^)\n]*\)', lambda code: "{}" + "\n" * code[0].count("\n"), text)
+    for match in re.finditer(r"(?:[^\n|]|\n(?!\s*(?:[-*|>]|\d+\.|\n)))+", text):
+        block = match[0].lstrip("\n")
+        yield from _faults(path, text.count("\n", 0, match.end() - len(block)) + 1, block)
 
 
-def _line_in(first: int, text: str, match: re.Match[str]) -> int:
-    return first + text.count("\n", 0, match.start())
+def _faults(path: Path, line: int, text: str) -> Iterator[Place]:
+    for match in _SENTENCE.finditer(text):
+        sentence = " ".join(match[0].split()).lstrip("-*> ")
+        if sentence.endswith("?"):
+            continue
+        faults = [f"phrase {phrase[0]!r}" for phrase in PHRASES.finditer(sentence)]
+        words = sentence.split()
+        if len(words) > 3 and _FRONT.match(sentence) and not text[: match.end()].startswith(" "):
+            faults.append(f"{words[0]!r} begins a sentence")
+        if len(_SMALL_WORDS.findall(sentence)) > 2:
+            if len(words) > LONGEST_SENTENCE:
+                faults.append(f"sentence of {len(words)} words")
+            if sentence.count(";") > 1:
+                faults.append(f"{sentence.count(';')} semicolons")
+        for fault in faults:
+            yield Place(PROSE, path, line + text.count("\n", 0, match.start()), f"{fault}: {sentence[:60]}")
 
 
 # --- Prose
@@ -113,6 +137,8 @@ def contents_of(tree: ast.Module) -> Content:
             strings.append((node.lineno, "".join(parts)))
             pending += [part for part in node.values if not isinstance(part, ast.Constant)]
             continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
         if isinstance(node, ast.Name):
             if node.id in VAGUE_NAMES:
                 vague_lines.append(node.lineno)
@@ -123,23 +149,6 @@ def contents_of(tree: ast.Module) -> Content:
                     docstrings.append((line, text))
         pending += ast.iter_child_nodes(node)
     return Content(strings, docstrings, vague_lines)
-
-
-def comments_of(text: str) -> Iterator[tuple[int, str]]:
-    """Iterate over comments with their lines."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-
-
-@functools.cache
-def banned() -> re.Pattern[str]:
-    """Return a pattern of the words in the last table of the glossary."""
-    table = GLOSSARY.read_text().split("## Words that are not used")[1]
-    words = [word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.M) for word in row.split(", ")]
-    words.remove("word")
-    choices = "|".join(sorted(words, key=len, reverse=True))
-    return re.compile(rf"(?<![\w`'\"-])({choices})(?![\w`(])", re.I)
 
 
 # --- Lives of locals
@@ -249,18 +258,20 @@ def files() -> list[Path]:
     return [path for path in paths if GENERATED not in path.parts]
 
 
-def places_in_pages() -> Iterator[Place]:
-    """Iterate over banned words in the pages of the documentation."""
+def places_in_texts() -> Iterator[Place]:
+    """Iterate over faults of prose in the pages of the documentation and in tables of texts for users."""
     for page in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))):
-        if page != GLOSSARY and page.name != "CHANGELOG.md" and page.parent.name != "adr":
+        if page.name != "CHANGELOG.md" and page.parent.name != "adr":
             yield from places_in_page(page.relative_to(ROOT), page.read_text())
+    for table in sorted((ROOT / "xdlc").rglob("*.toml")):
+        yield from places_in_table(table.relative_to(ROOT), table.read_text())
 
 
 def places() -> Iterator[Place]:
     """Iterate over what breaks a rule in the repository, with paths relative to its root."""
     for path in files():
         yield from places_in(path.relative_to(ROOT), path.read_text())
-    yield from places_in_pages()
+    yield from places_in_texts()
 
 
 def main() -> int:

@@ -89,7 +89,7 @@ def test_a_reason_names_what_moves_less() -> None:
     graph.add_output(result)
     (cost,) = xdlc.cost(Model({"g": graph}), ["sm8650"]).devices
     (reason,) = (op.reason for op in cost.ops if op.op == "turn")
-    assert "3 channels take the room of 32" in reason
+    assert "3 channels use the space of 32" in reason
     assert "desired_input_layout" in reason
 
 

@@ -216,7 +216,7 @@ def link(
     from xdlc.prepare.edit import link as linked
 
     if len(models) < 2 or len(names) > len(models):
-        problem = f"{len(models)} model(s) and {len(names)} name(s) are given"
+        problem = f"{len(models)} model(s) and {len(names)} name(s) do not fit"
         raise UsageError(problem, where="link", fix="give two models or more, and at most one name for each")
     places = [
         f"model {number}" if isinstance(each, Model) else os.fspath(each)
@@ -341,7 +341,7 @@ def prepare_hta(
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
         reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning:``.
         step: Called with the title of what is done, the number of sections compiled, and of all.
 
     Raises:

@@ -15,18 +15,24 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.registry import module_names
 
 _TOOLS = "xdlc.cli.tools"
+_SHORT = {"graph-prepare": "prepare", "net-run": "run"}
+"""Commands by the names of their tools, where these are others."""
+_OTHER = {short: name for name, short in _SHORT.items()} | {"quant": "quantize"}
+"""Tools by other names of their commands."""
 
 
 class LazyGroup(ToolGroup):
     """A group of the ``main`` commands in ``xdlc.cli.tools``, imported when used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*(name.replace("_", "-") for name in module_names(_TOOLS)), *_OWN])
+        names = [name.replace("_", "-") for name in module_names(_TOOLS)]
+        return sorted([*(_SHORT.get(name, name) for name in names), *_OWN])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         tool = vendor_flags.vendor_tools().get(cmd_name) if cmd_name.startswith(vendor_flags.NAMES) else None
         cmd_name = cmd_name if tool is None else tool.removeprefix("xdlc-").removeprefix("xconv-")
-        if cmd_name not in self.list_commands(ctx):
+        cmd_name = _OTHER.get(cmd_name, cmd_name)
+        if _SHORT.get(cmd_name, cmd_name) not in self.list_commands(ctx):
             return None
         if cmd_name in _OWN:
             return _OWN[cmd_name]

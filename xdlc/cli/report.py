@@ -271,7 +271,7 @@ def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
     rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
     yield from text.columns(rows)
     if len(ops) > SHOWN_OPS:
-        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc-info {flag}shows all"
+        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc info {flag}shows all"
 
 
 def user_defined(model: Model) -> Iterator[str]:
@@ -283,7 +283,7 @@ def user_defined(model: Model) -> Iterator[str]:
 
 
 def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:
-    """Write the ``--custom_io`` file of a model, or with sections the ``--config``.
+    """Write the ``--custom-io`` file of a model, or with sections the ``--config``.
 
     Args:
         model: The model.

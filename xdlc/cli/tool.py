@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdlc import __version__
-from xdlc.cli import argv, bars, usage_errors, vendor_flags
-from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
+from xdlc.cli import argv, bars, help, usage_errors, vendor_flags
+from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, SourceOption, aliases
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean, painted
 from xdlc.errors import (
@@ -46,20 +47,26 @@ _CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
 
 
 class Tool(click.Command):
-    """A command that reports every error the same way: on stderr, no traceback."""
+    """A command that reports every error the same way: on stderr, no traceback.
+
+    Attributes:
+        aliases: Options by the names that help does not show.
+    """
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        self.aliases = {word: option for option in options for word in aliases(option)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _prepare_output(ctx)
+        if ctx.resilient_parsing:  # a shell completes the line
+            return super().parse_args(ctx, args)
         if "--json" in args and any(param.name == "json" for param in self.params):
             begin_json(ctx)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = argv.understood(args, ctx)
-            try:
-                left = super().parse_args(ctx, list(spread))
-            except click.MissingParameter as error:
-                if spread == args or not isinstance(error.param, click.Argument):
-                    raise
-                left = super().parse_args(ctx, args)  # the word after an option's file is the argument
+            left = super().parse_args(ctx, list(spread))
         for text in dict.fromkeys(notices):
             notice(text)
         name, later = ctx.meta.get(argv.LATER, ("", ()))
@@ -68,8 +75,17 @@ class Tool(click.Command):
             ctx.meta[_NEXT] = _second(ctx, name, later)
         return left
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        has_source = any(isinstance(param, SourceOption) for param in self.params)
+        files = [CompletionItem(incomplete, type="file")] if has_source else []
+        return super().shell_complete(ctx, incomplete) or files
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        help.write_options(self, ctx, formatter)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
         formatter.write_paragraph()
         formatter.write_text(exit_codes())
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
@@ -125,6 +141,10 @@ class ToolGroup(click.Group):
         _prepare_output(ctx)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             return super().parse_args(ctx, argv.understood(args, ctx)[0])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -275,16 +295,24 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
         flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
         click.option(
-            "--vendor_lib",
+            "--vendor-lib",
             metavar="DIR",
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
             callback=_use_libraries,
-            help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
-            "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
+            help="Use libQnnHtp.so of this folder: an SDK, or an unpacked onnxruntime-qnn.  [default: "
+            "XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
-        flag("--no_crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
+        flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
+        click.option(
+            "--help-all",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=help.show_whole,
+            help="Print help with all flags, and stop.",
+        ),
     ]
 
 
@@ -303,7 +331,7 @@ def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context
     """Return the context of the next tool; its words are checked before any work."""
     command: click.Command = import_module(f"xdlc.cli.tools.{name.removeprefix('xdlc-')}").main
     name = f"{ctx.command_path}: {name}"
-    return command.make_context(name, ["--input_dlc", os.devnull, *args], obj=ctx.obj)
+    return command.make_context(name, ["--input", os.devnull, *args], obj=ctx.obj)
 
 
 def run_next(path: Path) -> None:

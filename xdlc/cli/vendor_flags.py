@@ -34,6 +34,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from xdlc.cli.params import dashed
 from xdlc.errors import UsageError
 
 DATA = Path(__file__).parent / "data"
@@ -93,7 +94,7 @@ class Entry:
     @property
     def passes_values(self) -> bool:
         """Whether the replacement is another flag with the same values."""
-        return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--\w+( \{\})*", self.text))
+        return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--[\w-]+( \{\})*", self.text))
 
     @property
     def meaning(self) -> str:
@@ -138,7 +139,7 @@ def vendor_tools() -> Mapping[str, str | None]:
 
 @cache
 def entries(name: str) -> Mapping[str, Entry]:
-    """Return a tool's entries by flag; the first entry of a flag counts."""
+    """Return a tool's entries by flag with dashes; the first one of a flag counts."""
     by_flag: dict[str, Entry] = {}
     waiting, seen = [name], set[str]()
     while waiting:
@@ -148,7 +149,7 @@ def entries(name: str) -> Mapping[str, Entry]:
             seen.add(source)
             waiting = [*section.get("shares", ()), *waiting]
             for entry in _entries(section):
-                by_flag.setdefault(entry.flag, entry)
+                by_flag.setdefault(dashed(entry.flag), entry)
     return MappingProxyType(by_flag)
 
 

@@ -23,14 +23,14 @@ _MARK = "# launcher of xdlc compat"
     "--tools",
     callback=params.names,
     metavar="NAME,NAME..",
-    help="Tools of the vendor to write launchers of.  [default: all]",
+    help="Write launchers of these tools of the vendor only.  [default: all]",
 )
 @click.option("--force", is_flag=True, help="Replace launchers of another Python or xdlc.")
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
-    Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
-    vendor's flags. A file of that name that is not a launcher is never replaced.
+    Each launcher is a script of three lines, for sh and for `python NAME`. It calls the tool of xdlc with the
+    vendor's flags. xdlc never replaces a file that is not a launcher.
     """
     from xdlc.ir.files import replace_text
 

@@ -40,28 +40,31 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 
 @tool(
     "xdlc-cost",
-    epilog="Exit code 5: a graph moves more than --max_dram. Bytes are those of the plan that the vendor's "
-    "compiler makes for a SoC; they are the same in every run.",
+    epilog="The exit code is 5 if a graph moves more than --max-dram. The bytes come from the plan that the "
+    "vendor's compiler makes for a SoC; they are the same in every run.",
 )
-@click.option("-i", "--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@params.DLC
 @click.option(
     "--soc",
     "socs",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="SoCs to plan for.  [default: none; arithmetic and memory only]",
+    help="Plan for these SoCs.  [default: none; arithmetic and memory only]",
 )
 @click.option(
     "--vtcm",
     callback=_sizes,
     metavar="MB,MB..",
-    help="Sizes of VTCM to plan for, one after the other.  [default: all that the SoC has]",
+    help="Plan for these sizes of VTCM, one after the other.  [default: all that the SoC has]",
 )
 @click.option(
     "--against", type=params.INPUT_FILE, metavar="OTHER.dlc", help="Show what changes from this DLC on."
 )
 @click.option(
-    "--max_dram", callback=_bytes, metavar="SIZE", help="Most DRAM traffic of a graph, like 4MB, else exit 5."
+    "--max-dram",
+    callback=_bytes,
+    metavar="SIZE",
+    help="Exit with 5 if a graph moves more than this to and from DRAM, like 4MB.",
 )
 @click.option(
     "--json",
@@ -71,8 +74,15 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     flag_value="-",
     help="Write the report as JSON.  [default for FILE: standard output]",
 )
-@click.option("--csv", "csv_path", type=params.OUTPUT_FILE, help="File of the report as CSV, a line an op.")
-@click.option("--html", "html_path", type=params.OUTPUT_FILE, help="File of the report as an HTML page.")
+@click.option(
+    "--csv",
+    "csv_path",
+    type=params.OUTPUT_FILE,
+    help="Write the report to this file as CSV, a line for each op.",
+)
+@click.option(
+    "--html", "html_path", type=params.OUTPUT_FILE, help="Write the report to this file as an HTML page."
+)
 def main(
     source: Path,
     socs: tuple[str, ...],
@@ -85,17 +95,15 @@ def main(
 ) -> None:
     """Show what a model moves and computes, by op and SoC, without a device.
 
-    Bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills come from the
-    vendor's compiler, which plans the network for each SoC.
+    Prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills. The
+    vendor's compiler plans the network for each SoC.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all
     from xdlc.ir.files import replace_text
 
     if not socs and (vtcm or against is not None or max_dram is not None or csv_path is not None):
-        raise UsageError(
-            "--vtcm, --against, --max_dram and --csv are about devices", fix="name a SoC: --soc sm8650"
-        )
+        raise UsageError("--vtcm, --against, --max-dram and --csv need a SoC", fix="name a SoC: --soc sm8650")
     if str(json_path) == "-":
         begin_json(click.get_current_context())
         json_path = None

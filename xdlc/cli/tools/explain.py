@@ -12,7 +12,7 @@ from xdlc.cli.tool import result, show, tool
 
 
 @tool(
-    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if no known error was found."
+    "xdlc-explain", epilog="The exit code is 0 if xdlc explained something, and 1 if it found no known error."
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
 @click.pass_context

@@ -15,8 +15,7 @@ from xdlc.errors import UsageError, raise_all
 
 
 @tool("xdlc-info")
-@click.argument("file", required=False, type=params.INPUT_FILE)
-@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, if it is not given as an argument.")
+@params.DLC
 @click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
 @click.option("-b", "--brief", is_flag=True, help="Omit the ops, as without --ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
@@ -24,38 +23,38 @@ from xdlc.errors import UsageError, raise_all
 @click.option(
     "--table",
     is_flag=True,
-    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes (A: HTA, "
-    "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
+    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes, "
+    "parameters, shares in percent. Runtimes: A: HTA, D: HTP, G: GPU, C: CPU.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
-@click.option("-m", "--display_memory", is_flag=True, help="Show an estimate of the memory of each graph.")
+@click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
 @click.option(
     "--cost",
     "with_cost",
     is_flag=True,
-    help="Show MACs, bytes and memory of each graph, and what a SoC of --device moves.",
+    help="Show MACs, bytes and memory of each graph, and what a SoC of --soc moves.",
 )
 @click.option(
-    "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
+    "--caches", "only_caches", is_flag=True, help="Show only the compiled caches, and where they are usable."
 )
 @click.option(
+    "--soc",
     "--device",
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]  "
-    "With --cost: SoCs to plan for.",
+    help="With --caches: judge the caches for these SoCs.  [default: SoCs that they were compiled "
+    "for]  With --cost: plan for these SoCs.",
 )
 @click.option(
     "--sdk",
-    "--runtime_version",
+    "--runtime-version",
     "sdk",
     metavar="VERSION",
-    help="With --caches: SDK of the devices.  [default: installed here]",
+    help="With --caches: assume this SDK on the devices.  [default: installed here]",
 )
 def main(
-    file: Path | None,
-    input_dlc: Path | None,
+    source: Path,
     with_ops: bool,
     brief: bool,
     encodings: bool,
@@ -70,17 +69,14 @@ def main(
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
-    Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
-    of format 3 and 4, ours and the vendor's.
+    Prints history, inputs and outputs, ops, totals, caches and HTA records. Reads containers of format 3 and
+    4 of xdlc and of the vendor.
     """
-    source = file or input_dlc
-    if source is None or (file and input_dlc):
-        raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc", code="XD202")
     if not only_caches and (sdk or (devices and not with_cost)):
-        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
+        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit them")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save, --display_memory and --cost are of ops, not of caches", fix="omit them, or --caches"
+            "--save, --display-memory and --cost have no effect with --caches", fix="omit them, or --caches"
         )
     if only_caches:
         _show_caches(source, devices, sdk)

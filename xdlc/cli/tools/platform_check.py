@@ -21,28 +21,29 @@ if TYPE_CHECKING:
 
 @tool(
     "xdlc-platform-check",
-    epilog="With --runtime, the exit code is 0 if that runtime works; without, if the cpu works, which is "
-    "sufficient for converting and quantizing.",
+    epilog="With --runtime, the exit code is 0 if that runtime works. Without it, the exit code is 0 if the "
+    "cpu works: you can convert and quantize then.",
 )
 @click.option(
     "--runtime",
     type=click.Choice([*module_names("xdlc.api.runtimes"), "all"]),
-    help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
-    "[default: all]",
+    help="Try this runtime. cpu: onnxruntime; htp: the vendor's compiler and emulation; aip: "
+    "sections on HTA.  [default: all]",
 )
-@click.option("--soc", metavar="NAME", help="List only this SoC, and emulate it.")
+@click.option("--soc", metavar="SOC", help="List only this SoC, and emulate it.")
 @click.option(
     "--matrix",
     "model",
     type=params.INPUT_FILE,
-    help="Show which ops of a DLC each library supports for each SoC, instead.",
+    help="Show instead which ops of a DLC each library supports for each SoC.",
 )
 @click.option(
     "--libraries",
     multiple=True,
     callback=params.paths,
     metavar="DIR,DIR..",
-    help="With --matrix: folders of SDKs or of onnxruntime-qnn.  [default: the one in use]",
+    help="With --matrix: query the libraries of these folders, of SDKs or of onnxruntime-qnn. "
+    "[default: the library in use]",
 )
 def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:
     """Show the capabilities of this machine.
